@@ -28,6 +28,14 @@ pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 /// Steps that may be done in one go. What needs more is heavy.
 pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
 
+/// Steps of reading a mailbox's head, and of printing it.
+pub(crate) const HEAD_STEPS: u64 = SLICE_STEPS / 1000;
+
+/// Steps of opening a mailbox that nobody has open, and of each message in it. A command that opens
+/// many mailboxes counts them.
+const OPEN_STEPS: u64 = SLICE_STEPS / 20;
+const MESSAGE_STEPS: u64 = 40;
+
 /// Steps to parse and answer a command, beside those that it counts itself. A hundred NOOPs, of
 /// some 2 µs each, cost one yield.
 const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
@@ -37,6 +45,11 @@ thread_local! {
     /// session changes its thread only after it gave way, so its own steps since then are counted
     /// here. Those of others may be, too: then it yields once more than it must.
     static FINISHED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Steps of opening a mailbox of so many messages, at most a slice.
+pub(crate) fn open_steps(messages: u32) -> u64 {
+    (OPEN_STEPS + u64::from(messages) * MESSAGE_STEPS).min(SLICE_STEPS)
 }
 
 /// A command has ended. Yields if this one and those before it did a slice of work together. A

@@ -35,6 +35,8 @@ mod mailbox_filter;
 mod message_limit;
 mod notify;
 mod options;
+#[cfg(test)]
+mod pause_tests;
 mod progress;
 #[cfg(test)]
 mod progress_tests;

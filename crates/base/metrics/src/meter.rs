@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::account::AccountCounters;
 use crate::clock::thread_cpu;
@@ -248,14 +248,15 @@ impl<F: Future> Future for Metered<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
-        let watched = WATCH.get().map(|watch| (watch, thread_cpu()));
+        let watched = WATCH.get().map(|watch| (watch, Instant::now(), thread_cpu()));
         let slice = TimeSlice::begin(Arc::clone(&self.meter), since);
         let outcome = self.session.as_mut().poll(cx);
         drop(slice);
-        if let Some((watch, began)) = watched {
-            let cpu = Duration::from_nanos(thread_cpu().saturating_sub(began));
+        if let Some((watch, began, clock)) = watched {
+            let cpu = Duration::from_nanos(thread_cpu().saturating_sub(clock));
             if cpu > watch.limit {
-                (watch.report)(self.meter.protocol, self.meter.owner().command, cpu);
+                let (protocol, command) = (self.meter.protocol, self.meter.owner().command);
+                (watch.report)(&LongPoll { protocol, command, cpu, elapsed: began.elapsed() });
             }
         }
         outcome
@@ -265,18 +266,27 @@ impl<F: Future> Future for Metered<F> {
 /// The receiver of reports of long polls.
 struct Watch {
     limit: Duration,
-    report: LongPoll,
+    report: fn(&LongPoll),
 }
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// Takes a long poll of a metered task: the protocol, the command whose cost was being counted at
-/// its end, and the CPU time.
-pub type LongPoll = fn(&'static str, Option<&'static str>, Duration);
+/// A long poll of a metered task.
+#[derive(Debug, Clone, Copy)]
+pub struct LongPoll {
+    /// The protocol, or the name of the background task.
+    pub protocol: &'static str,
+    /// The command whose cost was being counted at the end.
+    pub command: Option<&'static str>,
+    /// The CPU time of its thread. It is what counts: other programs do not add to it.
+    pub cpu: Duration,
+    /// The time on the clock, with the waits for a processor and for locks.
+    pub elapsed: Duration,
+}
 
 /// From now on each poll of a metered task that uses more CPU time than this is reported. Meant for
-/// tests: each poll reads the clock once more. Only the first call in a process counts.
-pub fn watch_polls(limit: Duration, report: LongPoll) {
+/// tests: each poll reads both clocks once more. Only the first call in a process counts.
+pub fn watch_polls(limit: Duration, report: fn(&LongPoll)) {
     // A second call changes nothing, as documented.
     let _ = WATCH.set(Watch { limit, report });
 }
@@ -311,11 +321,9 @@ mod tests {
 
     #[test]
     fn a_long_poll_is_reported() {
-        static FOUND: Mutex<Vec<(&str, Option<&str>, Duration)>> = Mutex::new(Vec::new());
+        static FOUND: Mutex<Vec<LongPoll>> = Mutex::new(Vec::new());
         const LIMIT: Duration = Duration::from_micros(900);
-        watch_polls(LIMIT, |protocol, command, cpu| {
-            FOUND.lock().unwrap_or_else(PoisonError::into_inner).push((protocol, command, cpu));
-        });
+        watch_polls(LIMIT, |poll| FOUND.lock().unwrap_or_else(PoisonError::into_inner).push(*poll));
         let mut task = Metered::new(Arc::default(), "long poll", async {
             command("BURN", None);
             burn()
@@ -323,8 +331,10 @@ mod tests {
         assert!(poll(&mut task).is_ready());
         // Other tests of this process have long polls, too.
         let found = FOUND.lock().unwrap();
-        let own: Vec<_> = found.iter().filter(|(protocol, _, _)| *protocol == "long poll").collect();
-        assert!(matches!(own[..], [(_, Some("BURN"), cpu)] if *cpu > LIMIT), "{own:?}");
+        let own: Vec<_> = found.iter().filter(|poll| poll.protocol == "long poll").collect();
+        let [poll] = own[..] else { panic!("{own:?}") };
+        assert_eq!(poll.command, Some("BURN"));
+        assert!(poll.cpu > LIMIT && poll.elapsed > LIMIT / 2, "{poll:?}");
     }
 
     #[test]

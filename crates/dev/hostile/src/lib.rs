@@ -24,4 +24,4 @@ pub use attacks::{ATTACKS, Attack};
 pub use gauge::Gauge;
 pub use neighbour::{Neighbour, Times};
 pub use row::{Row, Rules, try_attack};
-pub use stage::{Scale, Stage};
+pub use stage::{Poll, Scale, Stage};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::stage::{BYSTANDER, Scale, Stage};
+use crate::stage::{BYSTANDER, Poll, Scale, Stage};
 use crate::{Attack, Times};
 
 /// The rules for a row beside the server's answers and its memory.
@@ -39,7 +39,7 @@ pub struct Row {
     memory_bound: u64,
     cpu_after: Duration,
     /// The longest poll of those that are logged.
-    poll: Option<Duration>,
+    poll: Option<Poll>,
     /// The broken rules; empty if nothing was.
     pub faults: Vec<String>,
 }
@@ -129,14 +129,14 @@ impl Row {
             if self.cpu_after > *cpu_after {
                 self.faults.push(format!("over {cpu_after:?} of CPU afterwards"));
             }
-            if self.poll.is_some_and(|longest| longest > *poll) {
+            if self.poll.as_ref().is_some_and(|longest| longest.cpu > *poll) {
                 self.faults.push(format!("a poll of over {poll:?}"));
             }
         }
     }
 
     /// The head of the table, as Markdown.
-    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst / worst without waits for a processor (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | longest poll in ms of CPU | verdict |\n| --- | --- | --- | --- | --- | --- | --- |";
+    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst / worst without waits for a processor (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | longest poll in ms of CPU (on the clock, task) | verdict |\n| --- | --- | --- | --- | --- | --- | --- |";
 }
 
 impl fmt::Display for Row {
@@ -152,7 +152,8 @@ impl fmt::Display for Row {
             ),
         };
         // Shorter ones are not logged.
-        let poll = self.poll.map_or_else(|| "—".to_owned(), ms);
+        let of_poll = |poll: &Poll| format!("{} ({}, {})", ms(poll.cpu), ms(poll.elapsed), poll.task);
+        let poll = self.poll.as_ref().map_or_else(|| "—".to_owned(), of_poll);
         let verdict = if self.faults.is_empty() { "held".to_owned() } else { self.faults.join("; ") };
         write!(
             f,

@@ -189,11 +189,11 @@ impl Stage {
         self.server.logged(LONG_POLL)
     }
 
-    /// The CPU time of the longest poll that was logged since the last call.
-    pub fn longest_poll(&self) -> Option<Duration> {
+    /// The longest poll that was logged since the last call.
+    pub fn longest_poll(&self) -> Option<Poll> {
         let lines = self.long_polls();
         let seen = self.polls_seen.swap(lines.len(), Ordering::Relaxed);
-        lines.iter().skip(seen).filter_map(|line| cpu_of_poll(line)).max()
+        lines.iter().skip(seen).filter_map(|line| Poll::read(line)).max_by_key(|poll| poll.cpu)
     }
 
     /// That somebody else gets mail now.
@@ -227,11 +227,29 @@ impl Stage {
     }
 }
 
-/// The CPU time in a line about a long poll.
-fn cpu_of_poll(line: &str) -> Option<Duration> {
-    let (_, after) = line.split_once("microseconds=")?;
-    let digits = after.split(|sign: char| !sign.is_ascii_digit()).next()?;
-    Some(Duration::from_micros(digits.parse().ok()?))
+/// A long poll of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poll {
+    /// The CPU time of its thread.
+    pub cpu: Duration,
+    /// Its time on the clock.
+    pub elapsed: Duration,
+    /// The protocol or the background task, and the command.
+    pub task: String,
+}
+
+impl Poll {
+    /// Reads a line of the log.
+    fn read(line: &str) -> Option<Self> {
+        let value = |name: &str| {
+            let (_, after) = line.split_once(&format!(" {name}="))?;
+            Some(after.split(' ').next()?.trim_matches('"'))
+        };
+        let time = |name| Some(Duration::from_micros(value(name)?.parse().ok()?));
+        let words = [value("protocol"), value("command")];
+        let task = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        Some(Self { cpu: time("microseconds")?, elapsed: time("on_the_clock")?, task })
+    }
 }
 
 /// A message of hexadecimal words that do not repeat, about so long.
@@ -323,9 +341,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_poll_is_read_from_the_log() {
-        let line = "2026-11-22T18:57:13Z  WARN posthaste: one poll of a task used too much CPU time protocol=\"imap\" command=\"SEARCH\" microseconds=12345";
-        assert_eq!(cpu_of_poll(line), Some(Duration::from_micros(12_345)));
-        assert_eq!(cpu_of_poll("one poll of a task used too much CPU time"), None);
+    fn a_poll_is_read_from_the_log() {
+        let line = "2026-11-22T18:57:13Z  WARN posthaste: one poll of a task used too much CPU time protocol=\"imap\" command=\"SEARCH\" microseconds=12345 on_the_clock=23456";
+        let ms = |micros| Duration::from_micros(micros);
+        let (cpu, elapsed, task) = (ms(12_345), ms(23_456), "imap SEARCH".to_owned());
+        assert_eq!(Poll::read(line), Some(Poll { cpu, elapsed, task }));
+        assert_eq!(Poll::read("one poll of a task used too much CPU time"), None);
     }
 }

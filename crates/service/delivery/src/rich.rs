@@ -35,10 +35,13 @@ use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
 use tokio::task::JoinHandle;
 
 use crate::conversions::{enriched, header_of, marked, unconverted, with_original};
-use crate::deliver::{Delivery, INLINE_LEN_MAX};
+use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
 use crate::prepared::SummariesHeld;
+
+/// A longer message is looked at on another thread: 1 ms in the worst case.
+const LOOKED_AT_HERE_MAX: usize = 256 * 1024;
 
 /// How a message is stored for some accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,7 +269,7 @@ impl Delivery {
 
     /// Whether a message says that it is rich.
     async fn may_be_rich(&self, bytes: &Bytes) -> bool {
-        if bytes.len() <= INLINE_LEN_MAX {
+        if bytes.len() <= LOOKED_AT_HERE_MAX {
             return says_it_is_rich(bytes);
         }
         // A look at a large message takes milliseconds, so another thread does it.

@@ -382,11 +382,24 @@ impl Drop for LmdbEngine {
 
 /// Does what reads much without keeping other tasks from the thread.
 fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
-    let multi = |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-    if tokio::runtime::Handle::try_current().is_ok_and(multi) {
-        return tokio::task::block_in_place(work);
+    if has_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Does the same on another thread. Its cost counts as that of the caller.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    if !has_threads() {
+        return work();
     }
-    work()
+    let caller = posthaste_metrics::current();
+    let done = tokio::task::spawn_blocking(move || caller.run(work));
+    done.await.map_err(|error| StoreError::Unavailable(format!("the work was aborted: {error}")))?
+}
+
+/// Whether other tasks of this runtime have a thread beside this one.
+fn has_threads() -> bool {
+    let several =
+        |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+    tokio::runtime::Handle::try_current().is_ok_and(several)
 }
 
 /// Rounds of maintenance that a count of references waits for: millions of copied or expunged
@@ -528,7 +541,10 @@ impl Engine for LmdbEngine {
     async fn maintain(&self) -> Result<Report> {
         let shared = &self.shared;
         let prepared = match maintenance::is_any_due(shared)? {
-            true => off_the_runtime(|| maintenance::prepare(shared))?,
+            true => {
+                let shared = Arc::clone(shared);
+                elsewhere(move || maintenance::prepare(&shared)).await?
+            }
             false => maintenance::PreparedRound::default(),
         };
         self.ask(|reply| Job::Maintain(Box::new(prepared), reply)).await

@@ -5,8 +5,10 @@
 
 mod world;
 
+use std::future::poll_fn;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Poll;
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine, StoreError};
@@ -111,6 +113,34 @@ async fn a_removed_mailbox_stays_removed_when_its_removal_left_the_log() {
         let commit = world.appending(id, &[]);
         assert!(matches!(engine.commit(commit).await, Err(StoreError::NoMailbox(_))));
     }
+}
+
+/// A list of 10,000 mailboxes takes 10 ms to read, and a task may take no more of its thread. The
+/// one other thread is busy, so maintenance has not come to the writer yet.
+#[test]
+fn a_pass_reads_its_ranges_on_another_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        many_names(&mut world, &engine, 50).await;
+        let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+        let mut round = engine.maintain();
+        let mut is_waiting = async || poll_fn(|cx| Poll::Ready(round.as_mut().poll(cx).is_pending())).await;
+        assert!(is_waiting().await);
+        // The writer works in turn: what it had to do before this has been done.
+        world.set_directory(&engine, "queue/1", Some(b"x")).await.unwrap();
+        assert!(is_waiting().await);
+        go.send(()).unwrap();
+        busy.await.unwrap();
+        assert!(round.await.unwrap().examined > 0);
+    });
 }
 
 #[tokio::test]

@@ -179,6 +179,7 @@ async fn report_with_more(
         }
         if let Some(entry) = one.entry.filter(is_readable) {
             if let Some(Some(head)) = heads.next() {
+                pace.worked(status::steps(&head, &returns.status)).await;
                 let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
                 let reading = seen::reading(session.login()?, owner, entry.id);
                 status::report(session, (entry, reading), &head, &returns.status).await?;

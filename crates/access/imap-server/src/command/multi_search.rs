@@ -19,7 +19,7 @@ use super::search::job::Job;
 use super::search::{EsearchItems, answer, filters, names_modseq};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
-use crate::heavy::Pace;
+use crate::heavy::{HEAD_STEPS, Pace, open_steps};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::message_limit::MessageLimit;
 use crate::progress::{Progress, Reports};
@@ -33,6 +33,9 @@ use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.
 const HEADS_BATCH: usize = 256;
+
+/// Steps of preparing a search key for a mailbox.
+const KEY_STEPS: u64 = 200;
 
 /// Runs an ESEARCH.
 pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
@@ -79,8 +82,11 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
         now: (session.service.store.unix_ms() / 1000) as i64,
         progress: Arc::new(Progress::in_parts()),
     };
-    let targets = targets(session, &elsewhere, has_selected).await?;
+    let mut pace = Pace::default();
+    let targets = targets(session, &elsewhere, has_selected, &mut pace).await?;
+    let each = keys(&key) * KEY_STEPS;
     for target in targets {
+        pace.worked(each + open_steps(target.messages)).await;
         let reading = match target.is_of_others {
             false => None,
             true => match reading(session, target.entry.id).await? {
@@ -105,6 +111,7 @@ fn refuse_update(session: &mut Session, tag: &Tag) {
 struct SearchedMailbox {
     entry: MailboxEntry,
     is_of_others: bool,
+    messages: u32,
 }
 
 /// The user's reading of a mailbox of another account, if it may still be searched: RFC 4314 §4,
@@ -121,6 +128,7 @@ async fn targets(
     session: &Session,
     elsewhere: &[Filter],
     has_selected: bool,
+    pace: &mut Pace,
 ) -> Result<Vec<SearchedMailbox>, Failure> {
     let found = named(session, elsewhere, has_selected).await?;
     let mut targets = Vec::with_capacity(found.len());
@@ -128,6 +136,7 @@ async fn targets(
     for batch in found.chunks(HEADS_BATCH) {
         let ids: Vec<_> = batch.iter().map(|target| target.entry.id).collect();
         let heads = session.service.store.status(&ids).await?;
+        pace.worked(HEAD_STEPS * ids.len() as u64).await;
         for (target, head) in batch.iter().zip(heads) {
             let known = session.selected.as_ref().filter(|known| known.mailbox.id() == target.entry.id);
             let count = match known {
@@ -137,7 +146,11 @@ async fn targets(
             };
             messages += u64::from(count);
             if count > 0 {
-                targets.push(SearchedMailbox { entry: target.entry.clone(), ..*target });
+                targets.push(SearchedMailbox {
+                    entry: target.entry.clone(),
+                    is_of_others: target.is_of_others,
+                    messages: count,
+                });
             }
         }
     }
@@ -175,7 +188,7 @@ async fn named(
             }
         };
         if is_named || selected == Some(entry.id) {
-            found.push(SearchedMailbox { entry: entry.clone(), is_of_others: rights.is_some() });
+            found.push(SearchedMailbox { entry: entry.clone(), is_of_others: rights.is_some(), messages: 0 });
         }
     }
     if session.is_in_mailbox_of_others()
@@ -195,7 +208,7 @@ async fn of_others(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<Search
     let entry = list.entries.iter().find(|entry| entry.id == mailbox);
     let shown =
         entry.and_then(|entry| Some(MailboxEntry { name: owner.shown(&entry.name)?, ..entry.clone() }));
-    Ok(shown.map(|entry| SearchedMailbox { entry, is_of_others: true }))
+    Ok(shown.map(|entry| SearchedMailbox { entry, is_of_others: true, messages: 0 }))
 }
 
 /// A search that is run in one mailbox after the other.
@@ -272,6 +285,16 @@ impl Search<'_> {
             wire.say(Untagged::Esearch(response));
         }
         Ok(answer.saved)
+    }
+}
+
+/// How many keys a search has.
+fn keys(key: &SearchKey) -> u64 {
+    match key {
+        SearchKey::And(keys_of) => keys_of.iter().map(keys).sum(),
+        SearchKey::Or(a, b) => keys(a) + keys(b),
+        SearchKey::Not(key) | SearchKey::Fuzzy(key) => keys(key),
+        _ => 1,
     }
 }
 

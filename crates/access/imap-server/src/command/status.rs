@@ -8,6 +8,7 @@ use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
+use crate::heavy::{HEAD_STEPS, open_steps};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::seen;
@@ -27,6 +28,18 @@ pub(super) async fn run(
     let reading = seen::reading(session.login()?, resolved.account(), entry.id);
     report(session, (&entry, reading), &head, items).await?;
     Ok(DONE)
+}
+
+/// Steps of a STATUS response. Some items need the rows of the mailbox, which is opened for them.
+pub(super) fn steps(head: &MailboxHead, items: &[StatusItem]) -> u64 {
+    let needs_rows = |item: &StatusItem| match item {
+        StatusItem::Recent => head.first_recent < head.uid_next,
+        StatusItem::DeletedStorage => head.counts.deleted > 0,
+        StatusItem::Size => head.counts.without_items() > 0,
+        _ => false,
+    };
+    let opened = if items.iter().any(needs_rows) { open_steps(head.counts.messages) } else { 0 };
+    HEAD_STEPS + opened
 }
 
 /// Prints one STATUS response. `reading`: the mailbox is another account's.

@@ -12,7 +12,7 @@ use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
 
 use super::DONE;
-use crate::heavy::Pace;
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Session;
@@ -22,6 +22,9 @@ const INTERNAL: &str = "INTERNAL";
 
 /// Parts up to this size are read without reserving memory, as FETCH does for small messages.
 const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
+
+/// Steps of looking up a URL: directory, list and summary.
+pub(super) const URL_STEPS: u64 = SLICE_STEPS / 20;
 
 /// Bytes that are looked at between two counts of the steps.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -49,9 +52,10 @@ pub(super) fn bad_url(url: &str, why: &str) -> Failure {
 
 /// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
 pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -> Result<Reply, Failure> {
-    let mut authorised = Vec::with_capacity(urls.len());
+    let (mut authorised, mut pace) = (Vec::with_capacity(urls.len()), Pace::default());
     for (rump, mechanism) in urls {
         known(mechanism)?;
+        pace.worked(URL_STEPS).await;
         let delivery = &session.service.delivery;
         authorised.push(match delivery.authorise_url(reader(session)?, rump).await {
             Ok(url) => url,
@@ -98,8 +102,10 @@ fn known(mechanism: &str) -> Result<(), Failure> {
 
 /// URLFETCH: RFC 4467 §8. A URL that is not valid, for whatever reason, is answered with NIL.
 pub(super) async fn fetch(session: &mut Session, items: &[UrlFetchItem]) -> Result<Reply, Failure> {
+    let mut pace = Pace::default();
     for item in items {
         answer(session, item).await?;
+        pace.worked(URL_STEPS).await;
         session.wire.relieve().await?;
     }
     Ok(DONE)
@@ -257,8 +263,32 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use std::sync::Arc;
+
+    use posthaste_net::{Connection, Shutdown, Stream};
+
     use super::*;
-    use crate::heavy::SLICE_STEPS;
+    use crate::size_tests::service;
+
+    /// Each costs a look at the directory, at a list and at a summary.
+    #[tokio::test]
+    async fn many_urls_are_looked_up_in_slices() {
+        let (_trigger, shutdown) = Shutdown::new();
+        let (_client, server) = tokio::io::duplex(1 << 16);
+        let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+        let mut session = Session::on(Arc::new(service()), connection, shutdown);
+        let item = || UrlFetchItem { url: "/INBOX/;UID=1".to_owned(), params: None };
+        let items: Vec<UrlFetchItem> = std::iter::repeat_with(item).take(200).collect();
+        let mut polls = 1;
+        {
+            let mut work = pin!(fetch(&mut session, &items));
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                polls += 1;
+            }
+        }
+        assert_eq!(polls, 1 + 200 * URL_STEPS / SLICE_STEPS);
+    }
 
     #[test]
     fn a_long_part_is_looked_at_in_pieces() {

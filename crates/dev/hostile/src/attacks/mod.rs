@@ -13,6 +13,7 @@ mod sharing;
 mod sieve;
 mod smtp;
 mod unfinished;
+mod urls;
 mod verification;
 
 use crate::Stage;
@@ -347,6 +348,12 @@ pub const ATTACKS: &[Attack] = &[
         what: "REPLACE again and again, of wrong messages, and unfinished",
         memory_mib: little,
         run: extensions::replace,
+    },
+    Attack {
+        name: "urls",
+        what: "a thousand URLs of the longest summary in one command, and messages made of 60 MB",
+        memory_mib: incoming,
+        run: urls::storm,
     },
     Attack {
         name: "logins",

@@ -31,6 +31,13 @@ use crate::error::DeliveryError;
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 256 * 1024;
 
+/// Bytes that are read without a pause: less than 1 ms. The other tasks of the thread wait so long.
+const READ_AT_ONCE: u64 = 1 << 20;
+
+/// Bytes of a summary after which others have their turn. The longest one, of 10 MiB, takes some
+/// milliseconds, and a command may name a thousand URLs.
+const LONG_SUMMARY: usize = 64 * 1024;
+
 /// Bytes of a header of which single fields are read. They are in memory twice meanwhile. Headers
 /// of real messages have under 100 KiB.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
@@ -153,17 +160,9 @@ impl Delivery {
         text: &str,
     ) -> Result<Option<Vec<u8>>, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
-        let mut printed = Ok(Vec::new());
-        let mut visit = |stored: posthaste_store::Stored<'_>| {
-            printed = match SummaryRef::new(stored.summary) {
-                Ok(summary) => Ok(summary.body_structure().to_vec()),
-                Err(error) => Err(StoreError::Corrupt(format!("the summary of UID {uid}: {error}"))),
-            };
-            ControlFlow::Break(())
-        };
-        let uids = NumSet::range(uid.value(), uid.value());
-        self.store().made_summaries(mailbox, &uids, &mut visit).await?.refuse()?;
-        let (printed, section) = (printed?, url.section.unwrap_or_default());
+        let printed = |summary: SummaryRef<'_>, _| summary.body_structure().to_vec();
+        let printed = self.of_summary(mailbox, uid, printed).await?.unwrap_or_default();
+        let section = url.section.unwrap_or_default();
         if section.text != SectionText::Whole {
             return Ok(None);
         }
@@ -285,17 +284,38 @@ impl Delivery {
         uid: Uid,
         url: &ImapUrl,
     ) -> Result<Option<UrlPart>, UrlRefusal> {
-        let mut found = Ok(None);
+        let part = |summary: SummaryRef<'_>, body| {
+            let found = locate(&summary, url)?;
+            Some(found.of(reader, uid, body))
+        };
+        Ok(self.of_summary(mailbox, uid, part).await?.flatten())
+    }
+
+    /// What is taken from a message's summary; `None` if there is no such message.
+    async fn of_summary<T>(
+        &self,
+        mailbox: MailboxId,
+        uid: Uid,
+        mut take: impl FnMut(SummaryRef<'_>, BodyId) -> T + Send,
+    ) -> Result<Option<T>, StoreError>
+    where
+        T: Send,
+    {
+        let (mut taken, mut len) = (Ok(None), 0);
         let mut visit = |stored: posthaste_store::Stored<'_>| {
-            found = match SummaryRef::new(stored.summary) {
-                Ok(summary) => Ok(locate(&summary, url).map(|found| found.of(reader, uid, stored.body))),
+            len = stored.summary.len();
+            taken = match SummaryRef::new(stored.summary) {
+                Ok(summary) => Ok(Some(take(summary, stored.body))),
                 Err(error) => Err(StoreError::Corrupt(format!("the summary of UID {uid}: {error}"))),
             };
             ControlFlow::Break(())
         };
         let uids = NumSet::range(uid.value(), uid.value());
         self.store().made_summaries(mailbox, &uids, &mut visit).await?.refuse()?;
-        Ok(found?)
+        if len > LONG_SUMMARY {
+            tokio::task::yield_now().await;
+        }
+        taken
     }
 
     /// Reads the found data behind the present bytes.
@@ -377,8 +397,12 @@ impl Delivery {
         range: Range<u64>,
         into: &mut Vec<u8>,
     ) -> Result<(), DeliveryError> {
-        let mut at = range.start;
+        let (mut at, mut pause) = (range.start, range.start + READ_AT_ONCE);
         while at < range.end {
+            if at >= pause {
+                pause = at + READ_AT_ONCE;
+                tokio::task::yield_now().await;
+            }
             let bytes = self.store().read_body(part.body, at..range.end.min(at + PIECE_BYTES)).await?;
             if bytes.is_empty() {
                 let why = "it ends early".to_owned();
@@ -467,9 +491,48 @@ fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::num::NonZeroU64;
+    use std::pin::pin;
+    use std::task::Poll;
 
     use super::*;
+    use crate::deliver::DeliveryOptions;
+    use crate::tests::{delivery_with, message};
+
+    /// How often other tasks have their turn while this one works.
+    async fn pauses<T>(work: impl Future<Output = T>) -> (usize, T) {
+        let (mut work, mut pauses) = (pin!(work), 0);
+        loop {
+            match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+                Poll::Ready(done) => return (pauses, done),
+                Poll::Pending => pauses += 1,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// 60 MB took 40 ms of a session's task, and a thousand long summaries took a second.
+    #[tokio::test]
+    async fn a_long_part_is_read_with_pauses_and_so_are_long_summaries() {
+        let (delivery, ana) = delivery_with(DeliveryOptions::default()).await;
+        let to = [delivery.resolve(&ana.name).await.unwrap()];
+        let long = format!("Subject: long\r\n\r\n{}", "x".repeat(4 << 20));
+        let parts = "Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_owned();
+        let parts = parts + &"--b\r\n\r\n".repeat(5_000);
+        for text in [&long, &parts] {
+            delivery.deliver(message(text), &to).await.into_iter().for_each(|place| drop(place.unwrap()));
+        }
+        let reader = UrlReader { account: &ana, host: "a.example", selected: None, place: UrlPlace::Imap };
+        let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=1")).await;
+        let mut bytes = Vec::new();
+        let (read, done) = pauses(delivery.read_url(&part.unwrap(), &mut bytes)).await;
+        done.unwrap();
+        assert_eq!((looked, read, bytes.len()), (0, 4, long.len()));
+        let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=2;SECTION=7")).await;
+        assert_eq!(looked, 1);
+        part.unwrap();
+    }
 
     #[test]
     fn partials_end_where_the_part_ends() {

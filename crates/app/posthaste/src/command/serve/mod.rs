@@ -95,11 +95,12 @@ fn watch_sessions(asked: Duration) {
     if limit.is_zero() {
         return;
     }
-    posthaste_metrics::watch_polls(limit, |protocol, command, cpu| {
+    posthaste_metrics::watch_polls(limit, |poll| {
         tracing::warn!(
-            protocol,
-            command,
-            microseconds = cpu.as_micros(),
+            protocol = poll.protocol,
+            command = poll.command,
+            microseconds = poll.cpu.as_micros(),
+            on_the_clock = poll.elapsed.as_micros(),
             "one poll of a task used too much CPU time"
         );
     });

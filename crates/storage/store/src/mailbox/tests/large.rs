@@ -61,6 +61,20 @@ fn stores() -> impl Iterator<Item = (Store, Arc<Counting>)> {
     })
 }
 
+/// A million rows take 33 ms.
+#[tokio::test]
+async fn a_large_mailbox_is_opened_on_another_thread() {
+    for (messages, is_large) in [(10, false), (MANY * 6, true)] {
+        let (store, engine) = stores().next().unwrap();
+        let id = mailbox(&store).await.id();
+        let new = (0..messages).map(|n| message(n as usize, &[])).collect();
+        store.open(id).await.unwrap().append(new).await.unwrap();
+        let fresh = Store::new(engine as Arc<dyn Engine>, StoreOptions::default());
+        let opens = async { assert_eq!(fresh.open(id).await.unwrap().view().exists(), messages) };
+        assert_eq!(waits_for_a_place(&fresh, opens).await, is_large, "{messages}");
+    }
+}
+
 #[tokio::test]
 async fn large_changes_have_permits_of_their_own_and_small_ones_need_none() {
     for (store, _) in stores() {

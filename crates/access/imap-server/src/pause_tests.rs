@@ -1,0 +1,91 @@
+//! Commands over many mailboxes: how often other tasks have their turn meanwhile.
+//!
+//! All engines answer at once here. So each time that a command waits is a pause.
+
+#![allow(clippy::unwrap_used)]
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::Secret;
+use posthaste_net::{Connection, Shutdown, ShutdownTrigger, Stream};
+use tokio::io::DuplexStream;
+
+use crate::connection;
+use crate::session::Session;
+use crate::size_tests::service;
+
+/// Mailboxes with a message each.
+const MAILBOXES: usize = 200;
+
+/// A session that has logged in, and a client that reads nothing.
+struct Paused {
+    session: Box<Session>,
+    _client: DuplexStream,
+    _trigger: ShutdownTrigger,
+}
+
+impl Paused {
+    async fn begin() -> Self {
+        let service = Arc::new(service());
+        let password = Secret::new("correct horse".to_owned());
+        service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let (trigger, shutdown) = Shutdown::new();
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+        let session = Box::new(Session::on(service, connection, shutdown));
+        let mut paused = Self { session, _client: client, _trigger: trigger };
+        paused.run("LOGIN ana@example.org \"correct horse\"").await;
+        for n in 0..MAILBOXES {
+            paused.run(&format!("CREATE m{n}")).await;
+            paused.run(&format!("APPEND m{n} {{1+}}\r\nx")).await;
+        }
+        paused
+    }
+
+    /// Runs a command. How often it paused.
+    async fn run(&mut self, command: &str) -> usize {
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        let mut work = pin!(connection::one_command(&mut self.session, bytes));
+        let mut pauses = 0;
+        loop {
+            match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+                Poll::Ready(done) => {
+                    done.unwrap();
+                    break;
+                }
+                Poll::Pending => pauses += 1,
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(work);
+        let said = String::from_utf8_lossy(self.session.wire.out()).into_owned();
+        assert!(said.lines().any(|line| line.starts_with("a OK")), "{command}: {said}");
+        self.session.wire.out().clear();
+        pauses
+    }
+}
+
+/// With 10,000 mailboxes it was one poll of a second.
+#[tokio::test]
+async fn mailboxes_that_are_opened_for_one_command_are_opened_in_slices() {
+    let mut paused = Paused::begin().await;
+    let (slices, keys) = (MAILBOXES / 20, vec!["NOT SUBJECT y"; 1000].join(" "));
+    for (command, least) in [
+        ("ESEARCH IN (personal) RETURN (COUNT) ALL".to_owned(), slices),
+        (format!("ESEARCH IN (personal) RETURN (COUNT) {keys}"), 2 * slices),
+        ("LIST \"\" * RETURN (STATUS (RECENT))".to_owned(), slices),
+        // It needs no rows.
+        ("LIST \"\" * RETURN (STATUS (MESSAGES))".to_owned(), 0),
+    ] {
+        let pauses = paused.run(&command).await;
+        assert!(pauses >= least.saturating_sub(1), "{command:.50}: {pauses} pauses");
+        assert!(pauses <= 3 * least + 1, "{command:.50}: {pauses} pauses");
+    }
+}
