@@ -1,4 +1,5 @@
-//! The front of a segment: its UIDs, and what SORT and THREAD compare. It is read without the words.
+//! The front of a segment: its UIDs, and what SORT and THREAD compare. It is read without the
+//! words.
 
 use crate::segment::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, RANGES_MAX, number};
 use crate::sort_keys::KeyTable;

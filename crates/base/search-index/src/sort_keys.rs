@@ -3,8 +3,8 @@
 //! The values stand in columns, in the order of the messages. *Head*: the number of references (4);
 //! for each text key, how many different texts there are (4) and their bytes (4). *Columns*: the
 //! flags (1 each), the dates (8 each), the hashes of Message-IDs (8 each), the counts of references
-//! (2 each), all references (8 each). *Text columns*, one for each key: the number of each message's
-//! text (2 each), the end of each text (4 each), the texts. Numbers are little-endian.
+//! (2 each), all references (8 each). *Text columns*, one for each key: the number of each
+//! message's text (2 each), the end of each text (4 each), the texts. Numbers are little-endian.
 //!
 //! This module does not know what a date or a text means: the caller gives them.
 
@@ -147,7 +147,7 @@ impl<'b> TextColumn<'b> {
         let has_text =
             |(message, flags): (usize, &u8)| flags & IS_HERE == 0 || self.number(message) < self.ends.len();
         ends.clone().is_sorted()
-            && ends.last().unwrap_or(0) == self.bytes.len()
+            && ends.clone().next_back().unwrap_or(0) == self.bytes.len()
             && flags.iter().enumerate().all(has_text)
     }
 }

@@ -153,7 +153,7 @@ impl MailboxState {
                 let (engine, runtime) = (Arc::clone(engine), Handle::current());
                 let work = move || runtime.block_on(load(&*engine, id));
                 // Boxed: nearly no mailbox is large.
-                return Box::pin(self.context.places.run(work)).await?;
+                return Box::pin(self.context.large_permits.run(work)).await?;
             }
         }
         load(&**engine, id).await

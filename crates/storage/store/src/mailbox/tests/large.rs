@@ -71,7 +71,7 @@ async fn a_large_mailbox_is_opened_on_another_thread() {
         store.open(id).await.unwrap().append(new).await.unwrap();
         let fresh = Store::new(engine as Arc<dyn Engine>, StoreOptions::default());
         let opens = async { assert_eq!(fresh.open(id).await.unwrap().view().exists(), messages) };
-        assert_eq!(waits_for_a_place(&fresh, opens).await, is_large, "{messages}");
+        assert_eq!(waits_for_a_permit(&fresh, opens).await, is_large, "{messages}");
     }
 }
 
