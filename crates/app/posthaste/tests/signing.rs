@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine as _};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use posthaste_testkit::{
-    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, dot_stuffed,
-    free_port, run_client, zone,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, free_port,
+    run_client, zone,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -128,14 +128,7 @@ fn submission(server: &Server) -> LineClient {
 
 /// Hands a message in, and expects that it is taken.
 fn send(client: &mut LineClient, from: &str, to: &str, message: &str) {
-    for (command, code) in
-        [(format!("MAIL FROM:<{from}>"), "250"), (format!("RCPT TO:<{to}>"), "250"), ("DATA".into(), "354")]
-    {
-        let reply = client.ask(&command).unwrap();
-        assert!(reply.starts_with(code), "{command}: {reply}");
-    }
-    client.send(&dot_stuffed(message.as_bytes())).unwrap();
-    let reply = client.reply().unwrap();
+    let reply = client.hand_in(from, &[to], message.as_bytes()).unwrap();
     assert!(reply.starts_with("250 "), "{reply}");
 }
 
