@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine as _};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use posthaste_testkit::{
-    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, free_port,
-    run_client, zone,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, dot_stuffed,
+    free_port, run_client, zone,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");

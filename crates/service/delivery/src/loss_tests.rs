@@ -116,7 +116,7 @@ async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> 
     for account in [&ana, &ben] {
         delivery.mailboxes(account.id).await.unwrap();
     }
-    open(&delivery, &ana, "INBOX").await.destination().append(vec![as_sent(&ana)]).await.unwrap();
+    append(&delivery, &ana).await;
     let before = content(&delivery, &ana, "INBOX").await;
     *engine.happens.lock().unwrap() = Some(gets(delivery.clone(), ana.clone(), ben.clone()));
     run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
@@ -152,12 +152,13 @@ async fn who_copies_a_message_meanwhile_has_its_original() {
     .await;
 }
 
+async fn append(delivery: &Delivery, account: &Account) {
+    open(delivery, account, "INBOX").await.destination().append(vec![as_sent(account)]).await.unwrap();
+}
+
 /// The delivery that brought it goes on with its next recipient, before that or after it.
 #[tokio::test]
 async fn who_receives_a_message_meanwhile_has_its_original() {
-    let append = async |delivery: &Delivery, ben: &Account| {
-        open(delivery, ben, "INBOX").await.destination().append(vec![as_sent(ben)]).await.unwrap();
-    };
     ben_gets_it_meanwhile(move |delivery, _, ben| Box::pin(async move { append(&delivery, &ben).await }))
         .await;
     let (delivery, ana) = delivery().await;
