@@ -24,13 +24,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryOptions, summarize};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_directory::{Directory, Format, NewAccount, Policy};
 use posthaste_imap_codec::{NameEncoding, parse_command};
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_mail_model::{Flag, MailboxName, Secret};
 use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
-use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
+use posthaste_store::{Engine, IncomingMessage, MemoryEngine, Store, StoreOptions};
 use posthaste_store_lmdb::{LmdbEngine, Options};
+use posthaste_tnef::{enrich, might_be_rich};
 
 /// Memory of the arena: all that a run allocates, which is never given back.
 const ARENA_BYTES: usize = 1 << 30;
@@ -79,6 +80,10 @@ const COMMANDS: [(&str, &str); 5] = [
     ("search-subject", "SEARCH SUBJECT \"letter 17\""),
 ];
 
+/// Formats of the account to which ordinary mail is delivered. With the third, `rich`, `enrich`
+/// comes on top: it runs on another thread.
+const DELIVERIES: [(&str, Format); 2] = [("deliver-keep", Format::Keep), ("deliver-mime", Format::Mime)];
+
 /// What is counted.
 #[inline(never)]
 fn counted<T>(work: impl FnOnce() -> T) -> T {
@@ -91,15 +96,21 @@ fn main() {
         None => COMMANDS
             .iter()
             .map(|(name, _)| name)
-            .chain(&["parse-command", "summarize"])
+            .chain(DELIVERIES.iter().map(|(name, _)| name))
+            .chain(&["enrich", "might-be-rich", "parse-command", "summarize"])
             .for_each(|name| println!("{name}")),
         Some("parse-command") => parse(),
-        Some("summarize") => summary(),
-        Some(name) => {
-            let (_, command) = COMMANDS.iter().find(|(n, _)| *n == name).expect("a known name");
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(session(command));
-        }
+        Some("summarize") => of_each_letter(|letter| summarize(letter).len()),
+        Some("might-be-rich") => of_each_letter(|letter| usize::from(might_be_rich(letter))),
+        Some("enrich") => of_each_letter(|letter| enrich(letter).map_or(0, |rich| rich.len())),
+        Some(name) => match DELIVERIES.iter().find(|(n, _)| *n == name) {
+            Some((_, format)) => deliver(*format),
+            None => {
+                let (_, command) = COMMANDS.iter().find(|(n, _)| *n == name).expect("a known name");
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(session(command));
+            }
+        },
     }
 }
 
@@ -121,9 +132,34 @@ fn parse() {
     counted(all);
 }
 
-fn summary() {
+fn of_each_letter(work: impl Fn(&[u8]) -> usize) {
     let messages: Vec<Vec<u8>> = (0..20).map(letter).collect();
-    let all = || messages.iter().map(|message| summarize(black_box(message)).len()).sum::<usize>();
+    let all = || messages.iter().map(|message| work(black_box(message))).sum::<usize>();
+    all();
+    counted(all);
+}
+
+/// The same letters, delivered to an account of a format and stored in memory.
+fn deliver(format: Format) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let messages: Vec<Bytes> = (0..20).map(|n| Bytes::from(letter(n))).collect();
+    let (delivery, recipients) = runtime.block_on(async {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let store = Store::new(Arc::clone(&engine), StoreOptions::default());
+        let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
+        let account = NewAccount { format: Some(format), ..NewAccount::default() };
+        directory.add("ana", &Secret::new("pw".to_owned()), account).await.unwrap();
+        let delivery = Delivery::new(store, directory, DeliveryOptions::default());
+        let ana = delivery.resolve("ana").await.unwrap();
+        (delivery, [ana])
+    });
+    let all = || {
+        runtime.block_on(async {
+            for message in &messages {
+                delivery.deliver(message.clone(), &recipients).await.remove(0).unwrap();
+            }
+        });
+    };
     all();
     counted(all);
 }

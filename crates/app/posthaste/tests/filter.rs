@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed};
+use posthaste_testkit::{LineClient, Server, ServerBuilder};
 
 const PASSWORD: &str = "correct horse";
 
@@ -33,19 +33,7 @@ fn use_script(server: &Server, account: &str, script: &str) {
 
 /// Hands a message in; the replies for the recipients.
 fn send(server: &Server, protocol: &str, from: &str, to: &[&str], text: &str) -> Vec<String> {
-    let mut client = LineClient::connect(server.address(protocol)).unwrap();
-    client.reply().unwrap();
-    client.ask(if protocol == "lmtp" { "LHLO test" } else { "EHLO test" }).unwrap();
-    let mut say = |command: &str, code: &str| {
-        let reply = client.ask(command).unwrap();
-        assert!(reply.starts_with(code), "{command}: {reply}");
-    };
-    say(&format!("MAIL FROM:<{from}>"), "250");
-    to.iter().for_each(|to| say(&format!("RCPT TO:<{to}>"), "250"));
-    say("DATA", "354");
-    client.send(&dot_stuffed(text.as_bytes())).unwrap();
-    let answers = if protocol == "lmtp" { to.len() } else { 1 };
-    (0..answers).map(|_| client.reply().unwrap()).collect()
+    server.hand_in(protocol, from, to, text.as_bytes())
 }
 
 /// Hands a message in by LMTP, which must take it.

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message, script, skips_cluster};
+use posthaste_testkit::{Server, ServerBuilder, message, script, skips_cluster};
 
 use seen::{PASSWORD, count, login};
 
@@ -47,14 +47,8 @@ fn assert_closed(path: &Path) -> usize {
 }
 
 fn deliver(server: &Server) {
-    let mut client = LineClient::connect(server.address("lmtp")).unwrap();
-    client.reply().unwrap();
-    client.ask("LHLO test").unwrap();
-    client.ask("MAIL FROM:<>").unwrap();
-    client.ask(&format!("RCPT TO:<{USER}>")).unwrap();
-    client.ask("DATA").unwrap();
-    client.send(&dot_stuffed(&message(1))).unwrap();
-    assert!(client.reply().unwrap().starts_with("250"));
+    let replies = server.hand_in("lmtp", "", &[USER], &message(1));
+    assert!(replies[0].starts_with("250"), "{replies:?}");
 }
 
 #[test]

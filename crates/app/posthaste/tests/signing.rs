@@ -128,14 +128,7 @@ fn submission(server: &Server) -> LineClient {
 
 /// Hands a message in, and expects that it is taken.
 fn send(client: &mut LineClient, from: &str, to: &str, message: &str) {
-    for (command, code) in
-        [(format!("MAIL FROM:<{from}>"), "250"), (format!("RCPT TO:<{to}>"), "250"), ("DATA".into(), "354")]
-    {
-        let reply = client.ask(&command).unwrap();
-        assert!(reply.starts_with(code), "{command}: {reply}");
-    }
-    client.send(&dot_stuffed(message.as_bytes())).unwrap();
-    let reply = client.reply().unwrap();
+    let reply = client.hand_in(from, &[to], message.as_bytes()).unwrap();
     assert!(reply.starts_with("250 "), "{reply}");
 }
 

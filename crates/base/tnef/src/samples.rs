@@ -110,6 +110,43 @@ pub fn meeting(class: &str) -> Message {
     meeting
 }
 
+/// A meeting every other week, on Tuesdays and Thursdays from 9:00 to 10:30 in Central Europe, from
+/// 2023-11-14 to 2023-11-28.
+pub fn series() -> Message {
+    // In minutes since 1601.
+    const DAY: u32 = 222_406_560;
+    let mut pattern: Vec<u8> =
+        [0x3004_u16, 0x3004, 0x200B, 1, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let rest =
+        [0, 2, 0, 0b001_0100, 0x2021, 3, 1, 0, 0, DAY, DAY + 14 * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30];
+    pattern.extend(rest.iter().flat_map(|n: &u32| n.to_le_bytes()));
+    let mut zone: Vec<u8> = [-60_i32, 0, -60].iter().flat_map(|n| n.to_le_bytes()).collect();
+    for change in [[0_u16, 0, 10, 0, 5, 3, 0, 0, 0], [0, 0, 3, 0, 5, 2, 0, 0, 0]] {
+        zone.extend(change.iter().flat_map(|n| n.to_le_bytes()));
+    }
+    let mut series = meeting("IPM.Schedule.Meeting.Request");
+    series.properties.extend([
+        Property::named(named::RECURRING, Value::Bool(true)),
+        Property::named(named::APPOINTMENT_RECUR, Value::Binary(pattern)),
+        Property::named(named::TIME_ZONE_STRUCT, Value::Binary(zone)),
+    ]);
+    series
+}
+
+/// A contact.
+pub fn contact() -> Message {
+    let mut contact = with_html("Ana", "<p>notes</p>");
+    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
+    contact.properties.extend([
+        text(property::DISPLAY_NAME, "Ana; B"),
+        text(property::SURNAME, "B"),
+        text(property::MOBILE_TELEPHONE_NUMBER, "+1 2"),
+        Property::named(named::EMAIL1_EMAIL_ADDRESS, Value::String("ana@y.example".to_owned())),
+        Property::named(named::WORK_ADDRESS_CITY, Value::String("Z".to_owned())),
+    ]);
+    contact
+}
+
 /// A message as mail has it: a text, and `winmail.dat` beside it.
 pub fn mail(rich: &Message) -> Vec<u8> {
     let tnef = encode(rich).unwrap_or_default();

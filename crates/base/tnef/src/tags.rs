@@ -135,6 +135,7 @@ pub mod named {
     pub const APPOINTMENT_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8216);
     pub const RECURRING: (Guid, u32) = (SET_APPOINTMENT, 0x8223);
     pub const EXCEPTION_REPLACE_TIME: (Guid, u32) = (SET_APPOINTMENT, 0x8228);
+    pub const TIME_ZONE_STRUCT: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);

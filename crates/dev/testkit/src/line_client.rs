@@ -79,6 +79,19 @@ impl LineClient {
         self.reply()
     }
 
+    /// Hands a message in by SMTP or LMTP, after a greeting. Panics if the sender or a recipient is
+    /// refused. Returns the reply to the message; in LMTP, that for the first recipient.
+    pub fn hand_in(&mut self, from: &str, to: &[&str], message: &[u8]) -> Result<String> {
+        let recipients = to.iter().map(|to| (format!("RCPT TO:<{to}>"), "250"));
+        let before = std::iter::once((format!("MAIL FROM:<{from}>"), "250"));
+        for (command, code) in before.chain(recipients).chain([("DATA".to_owned(), "354")]) {
+            let reply = self.ask(&command)?;
+            assert!(reply.starts_with(code), "{command}: {reply}");
+        }
+        self.send(&dot_stuffed(message))?;
+        self.reply()
+    }
+
     /// Sends a tagged IMAP command and returns every line up to its tagged answer, that one last.
     /// Literals in the answer come as further lines.
     pub fn imap(&mut self, command: &str) -> Result<Vec<String>> {

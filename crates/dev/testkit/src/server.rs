@@ -215,6 +215,19 @@ impl Server {
         assert!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Hands a message in by `smtp` or `lmtp`, which must accept its sender and recipients. Returns
+    /// the replies to the message: by LMTP one for each recipient.
+    pub fn hand_in(&self, protocol: &str, from: &str, to: &[&str], message: &[u8]) -> Vec<String> {
+        let mut client = LineClient::connect(self.address(protocol)).expect("the server listens");
+        client.reply().expect("a greeting");
+        client.ask(if protocol == "lmtp" { "LHLO test" } else { "EHLO test" }).expect("an answer");
+        let mut replies = vec![client.hand_in(from, to, message).expect("an answer")];
+        while protocol == "lmtp" && replies.len() < to.len() {
+            replies.push(client.reply().expect("an answer"));
+        }
+        replies
+    }
+
     /// Waits until a user's mailbox has this many messages, and returns them whole.
     pub fn mail(&self, user: &str, password: &str, mailbox: &str, count: usize) -> Vec<Vec<u8>> {
         let mut client = LineClient::connect(self.address("imap")).expect("the server listens");

@@ -41,7 +41,7 @@ use posthaste_directory::{
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::form::served_len;
-use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Keep, Mailbox, StoreError};
+use posthaste_store::{CommitOutcome, FlagChange, Holders, IncomingMessage, Keep, Mailbox, StoreError};
 use sha2::{Digest, Sha256};
 
 use crate::deliver::Delivery;
@@ -303,9 +303,18 @@ impl Converter<'_> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
         let step = match self.step_of(&stored, to).await? {
-            Step::GiveUp(twin) => match self.is_own(found.body).await? {
-                true => Step::Recode(twin.stored),
-                false => Step::Renumber(twin),
+            Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
+                GivenUp::Done => {
+                    self.report.converted += 1;
+                    self.report.bytes_before += before;
+                    self.report.bytes_after += twin.stored.len() as u64;
+                    return Ok(());
+                }
+                GivenUp::Refused => {
+                    self.report.refused += 1;
+                    return Ok(());
+                }
+                GivenUp::OthersHaveIt => Step::Renumber(twin),
             },
             step => step,
         };
@@ -358,16 +367,31 @@ impl Converter<'_> {
         step.map_err(DeliveryError::Interrupted)
     }
 
-    /// Whether all messages with this body are the account's.
-    async fn is_own(&self, body: BodyId) -> Result<bool, DeliveryError> {
+    /// Takes a body's rich original away, if all messages with the body are the account's. Messages
+    /// may be copied meanwhile, so the engine compares the count again when it writes.
+    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<GivenUp, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
-        let all = store.engine().references(body).await?;
-        Ok(all <= 1 || self.held.count(store, account, body).await? >= all)
+        for _ in 0..TRIES_MAX {
+            let all = store.engine().references(body).await?;
+            if all > 1 && self.held.count(store, account, body).await? < all {
+                return Ok(GivenUp::OthersHaveIt);
+            }
+            if self.options.mode == ConvertMode::DryRun {
+                return Ok(GivenUp::Done);
+            }
+            match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
+                Ok(CommitOutcome::Done) => return Ok(GivenUp::Done),
+                Ok(CommitOutcome::Conflict) => {}
+                Err(StoreError::Refused(_)) => return Ok(GivenUp::Refused),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(GivenUp::OthersHaveIt)
     }
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
     async fn recode(&mut self, found: Candidate, bytes: &Bytes) -> Result<bool, DeliveryError> {
-        match self.delivery.store().engine().recode(found.body, bytes.clone()).await {
+        match self.delivery.store().engine().recode(found.body, bytes.clone(), Holders::Any).await {
             Ok(CommitOutcome::Done) => return Ok(true),
             Ok(CommitOutcome::Conflict) => self.report.vanished += 1,
             Err(StoreError::Refused(_)) => self.report.refused += 1,
@@ -479,6 +503,16 @@ impl Converter<'_> {
     }
 }
 
+/// What became of a body whose rich original is not needed.
+enum GivenUp {
+    /// It has lost it.
+    Done,
+    /// Messages of other accounts have it, or may have it by now.
+    OthersHaveIt,
+    /// The engine cannot store it in another form.
+    Refused,
+}
+
 /// Whether no other message of the mailbox can be converted now.
 fn ends_the_mailbox(error: &DeliveryError) -> bool {
     matches!(error, DeliveryError::Store(error) if error.is_temporary() || matches!(error, StoreError::NoMailbox(_)))
@@ -510,6 +544,9 @@ fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     BodyId(Id::from_bytes(id))
 }
 
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod loss_tests;
 #[cfg(test)]
 #[path = "convert_tests.rs"]
 mod tests;

@@ -16,14 +16,18 @@ use super::*;
 use crate::DeliveryOptions;
 use crate::conversions::{header_of, unconverted};
 use crate::rich::as_mime_blocking;
-use crate::tests::{add, content, delivery, delivery_on, open};
+use crate::tests::{content, delivery, delivery_on, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
 const SIGNED: &[u8] =
     b"Subject: signed\r\nContent-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n";
 
 /// Delivers mail that is plain, rich, and signed, in a format.
-async fn deliver(delivery: &Delivery, account: &Account, (format, keep_original): (Format, bool)) -> Account {
+pub(super) async fn deliver(
+    delivery: &Delivery,
+    account: &Account,
+    (format, keep_original): (Format, bool),
+) -> Account {
     let change = AccountChange {
         format: Some(Some(format)),
         keep_original: Some(keep_original),
@@ -37,7 +41,7 @@ async fn deliver(delivery: &Delivery, account: &Account, (format, keep_original)
     account
 }
 
-async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
+pub(super) async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
     let mailbox = open(delivery, account, "INBOX").await;
     let held = Held::default();
     let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
@@ -46,12 +50,12 @@ async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) ->
     *converter.report()
 }
 
-const fn to(to: Format) -> ConvertOptions {
+pub(super) const fn to(to: Format) -> ConvertOptions {
     ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse }
 }
 
 /// The stored forms of the messages, in the order of their UIDs.
-async fn forms(delivery: &Delivery, account: &Account) -> Vec<Form> {
+pub(super) async fn forms(delivery: &Delivery, account: &Account) -> Vec<Form> {
     let mailbox = open(delivery, account, "INBOX").await;
     let mut bodies = Vec::new();
     let mut visit = |stored: posthaste_store::Stored<'_>| {
@@ -114,21 +118,6 @@ async fn there_and_back_gives_the_same_bytes_and_keeps_uids() {
         (after.uids_of_seqs(&after.all()), after.modseq()),
         (view.uids_of_seqs(&view.all()), view.modseq())
     );
-}
-
-#[tokio::test]
-async fn a_loss_is_refused_unless_it_is_wanted() {
-    use Form::{Plain, Rich};
-    let (delivery, ana) = delivery().await;
-    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
-    let before = content(&delivery, &ana, "INBOX").await;
-    let report = run(&delivery, &ana, to(Format::Mime)).await;
-    assert_eq!((report.would_lose, report.converted), (1, 0));
-    assert_eq!(forms(&delivery, &ana).await, [Plain, Rich, Plain]);
-    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
-    assert_eq!((report.would_lose, report.converted), (0, 1));
-    assert_eq!(forms(&delivery, &ana).await, [Plain, Plain, Plain]);
-    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
 }
 
 /// Rich mail of a program before these forms: it is stored, summarised and seen as sent.
@@ -270,55 +259,6 @@ async fn copies_within_a_folder_are_both_converted() {
         content(&delivery, &ana, "INBOX").await.into_iter().map(|(_, flags, _)| flags).collect();
     assert_eq!(flags, ["\\Seen", "\\Flagged"]);
     assert_eq!(forms(&delivery, &ana).await, [Form::Rich, Form::Rich]);
-}
-
-/// One message of two accounts: a conversion of the one is not the other's.
-#[tokio::test]
-async fn who_keeps_the_original_has_it_whatever_others_do() {
-    let (delivery, ana) = delivery().await;
-    let ben = add(&delivery, "ben@example.org").await;
-    let sent = Bytes::from(samples::mail(&samples::note()));
-    let message = delivery.incoming(sent.clone(), vec![], None).await.unwrap();
-    for account in [&ana, &ben] {
-        delivery.mailboxes(account.id).await.unwrap();
-        let mailbox = open(&delivery, account, "INBOX").await;
-        mailbox.destination().append(vec![message.clone()]).await.unwrap();
-    }
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
-    assert_eq!(run(&delivery, &ana, lossy).await.renumbered, 1);
-    assert_eq!(run(&delivery, &ben, to(Format::Keep)).await.renumbered, 1);
-    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
-    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
-}
-
-/// A delivery to two accounts shares a body. Its original is lost with the last one who has it.
-#[tokio::test]
-async fn a_loss_is_that_of_one_account() {
-    let (delivery, ana) = delivery().await;
-    let ben = add(&delivery, "ben@example.org").await;
-    let sent = Bytes::from(samples::mail(&samples::note()));
-    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
-    for outcome in delivery.deliver(sent, &recipients).await {
-        outcome.unwrap();
-    }
-    let before = content(&delivery, &ana, "INBOX").await;
-    // A copy of Ben's.
-    let inbox = open(&delivery, &ben, "INBOX").await;
-    open(&delivery, &ben, "Archive").await.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
-    let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
-    let report = run(&delivery, &ana, lossy).await;
-    assert_eq!((report.converted, report.renumbered, report.would_lose), (0, 1, 0));
-    assert_eq!(dry, report, "a dry run says what happens");
-    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
-    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
-    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
-    // Both messages are Ben's: they keep their UIDs.
-    let report = run(&delivery, &ben, lossy).await;
-    assert_eq!((report.converted, report.renumbered), (1, 0));
-    assert_eq!(forms(&delivery, &ben).await, [Form::Plain]);
-    assert_eq!(content(&delivery, &ben, "INBOX").await, before);
-    assert_eq!(content(&delivery, &ben, "Archive").await, before);
 }
 
 /// A body whose conversion gave other bytes in an earlier program cannot be read. Its original can.
@@ -480,7 +420,7 @@ impl Layer for NeverRecodes {
         &self.0
     }
 
-    async fn recode(&self, _: BodyId, _: Bytes) -> Result<CommitOutcome, StoreError> {
+    async fn recode(&self, _: BodyId, _: Bytes, _: Holders) -> Result<CommitOutcome, StoreError> {
         Err(StoreError::Refused("this engine cannot change the form of a stored message"))
     }
 }

@@ -189,6 +189,9 @@ impl Deflate {
     /// Compresses all of `data` and, for a sync flush, all that the compressor still holds.
     fn deflate(&mut self, mut data: &[u8], flush: FlushCompress) -> io::Result<()> {
         let compress = self.compress.get_or_insert_with(|| Compress::new(LEVEL, false));
+        // Whether the last call filled the output. The next one then writes what it still held, and
+        // may do nothing else: `miniz_oxide` leaves the flush to the call after that.
+        let mut held = false;
         loop {
             self.output.reserve(data.len() / 2 + 64);
             let before = compress.total_in();
@@ -197,10 +200,11 @@ impl Deflate {
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             let used = (compress.total_in() - before) as usize;
             data = &data[used..];
-            // Room left over means that there is nothing more to write.
-            if data.is_empty() && self.output.len() < self.output.capacity() {
+            let full = self.output.len() == self.output.capacity();
+            if data.is_empty() && !full && !held {
                 return Ok(());
             }
+            held = full;
         }
     }
 
@@ -279,6 +283,35 @@ mod tests {
                 found.extend_from_slice(buf.filled());
             }
             found
+        }
+    }
+
+    /// The compressor's buffer of codes (64 KiB; of noise some 58,000 bytes) is full just when the
+    /// answer ends, so that the flush has more to write than its output has room for.
+    #[test]
+    fn a_flush_is_whole_whatever_the_length_of_the_answer() {
+        let mut state = 1_u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(130_000)
+        .collect();
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for length in (54_000..noise.len()).step_by(1000) {
+            let (mut deflate, mut wire) = (Deflate::new(), Vec::new());
+            let mut rest = &noise[..length];
+            while !rest.is_empty() {
+                match deflate.poll_write(Pin::new(&mut wire), &mut cx, rest) {
+                    Poll::Ready(Ok(taken)) => rest = &rest[taken..],
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(matches!(deflate.poll_flush(Pin::new(&mut wire), &mut cx), Poll::Ready(Ok(()))));
+            let mut found = Vec::with_capacity(length + 1);
+            Decompress::new(false).decompress_vec(&wire, &mut found, FlushDecompress::Sync).unwrap();
+            assert!(found == noise[..length], "{} of {length} bytes", found.len());
+            assert!(wire.ends_with(&FLUSHED), "{length}");
         }
     }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::form::{FormHeader, is_body_of};
 use posthaste_store::{
-    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, SummaryOf, Unreadable, Visit,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -518,9 +518,9 @@ impl Engine for LmdbEngine {
         self.shared.read_body(body, range)
     }
 
-    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
-        self.change(Change::Recode(body, bytes)).await
+        self.change(Change::Recode(body, bytes, holders)).await
     }
 
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {

@@ -280,6 +280,8 @@ async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreErro
             note(world.append(engine, other, &[body(100 + n, 500)]).await.err());
             note(world.recode(engine, inbox, uid).await.err());
             note(world.recode(engine, inbox, uid).await.err());
+            // A further recipient brings a rich original.
+            note(world.deliver_again(engine, (inbox, uid), other).await.err());
         }
         let back: Vec<u32> = world.boxes[&other].messages.keys().copied().take(1).collect();
         note(world.move_messages(engine, other, &back, inbox).await.err());

@@ -8,7 +8,7 @@ mod world;
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, Uid};
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{CommitOutcome, Engine, StoreError};
+use posthaste_store::{CommitOutcome, Engine, Holders, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
 
 use world::{World, body, maintain, rebuild_whole, serve, small};
@@ -283,11 +283,17 @@ async fn a_body_in_another_form_survives_crash_and_rebuild() {
         commit.head.counts.bytes = (bytes.len() + kept.len()) as u64;
         assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);
         for _ in 0..5 {
-            assert_eq!(engine.recode(ids[0], other.clone()).await.unwrap(), CommitOutcome::Done);
+            assert_eq!(
+                engine.recode(ids[0], other.clone(), Holders::Any).await.unwrap(),
+                CommitOutcome::Done
+            );
             maintain(&engine).await;
-            assert_eq!(engine.recode(ids[0], bytes.clone()).await.unwrap(), CommitOutcome::Done);
+            assert_eq!(
+                engine.recode(ids[0], bytes.clone(), Holders::Any).await.unwrap(),
+                CommitOutcome::Done
+            );
         }
-        assert_eq!(engine.recode(ids[0], other.clone()).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(engine.recode(ids[0], other.clone(), Holders::Any).await.unwrap(), CommitOutcome::Done);
         engine.kill();
     }
     {
@@ -303,5 +309,32 @@ async fn a_body_in_another_form_survives_crash_and_rebuild() {
     let found = engine.read_body(ids[0], 0..u64::MAX).await.unwrap();
     assert!(found == other || found == bytes);
     assert!(engine.read_body(ids[1], 0..u64::MAX).await.unwrap() == kept);
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+}
+
+/// An original that one account gave up and another one received again is in a record before or
+/// behind that without it, since each process has a pack of its own.
+#[tokio::test]
+async fn a_rebuild_finds_an_original_among_the_records_of_a_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let (bytes, id) = (body(1, 5_000), BodyId(Id::new(77, 1)));
+    let header = FormHeader { form: Form::Rich, served_len: bytes.len() as u32, digest: [0; 8] };
+    let rich = header.before(&bytes);
+    {
+        let engine = serve(dir.path(), small());
+        let inbox = world.create(&engine, "INBOX").await.unwrap();
+        let mut commit = world.appending(inbox, &[(id, bytes.clone())]);
+        (commit.head.counts.messages, commit.head.counts.unseen) = (1, 1);
+        commit.head.counts.bytes = bytes.len() as u64;
+        assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);
+        for form in [&rich, &bytes] {
+            assert_eq!(engine.recode(id, form.clone(), Holders::Any).await.unwrap(), CommitOutcome::Done);
+        }
+        assert!(engine.read_body(id, 0..u64::MAX).await.unwrap() == bytes);
+    }
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    assert!(engine.read_body(id, 0..u64::MAX).await.unwrap() == rich);
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

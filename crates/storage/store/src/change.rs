@@ -64,7 +64,9 @@ pub struct NewMessage {
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A message from outside. An engine does not write a body again that it has under this id, for
-    /// example from another recipient's commit.
+    /// example from another recipient's commit. An engine that can [`crate::Engine::recode`] makes
+    /// one exception: these bytes have a rich original that the stored ones lost
+    /// ([`crate::form::restores`]).
     New {
         /// The message, byte for byte.
         bytes: Bytes,

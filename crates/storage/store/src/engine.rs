@@ -67,6 +67,16 @@ pub struct SummaryOf {
     pub body: BodyId,
 }
 
+/// The messages that may have a body while it takes another form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holders {
+    /// Any: the new form holds all that the old one does.
+    Any,
+    /// At most this many, as [`Engine::references`] counts them. So a change that loses something
+    /// meets no message that was copied or delivered since the count.
+    AtMost(u64),
+}
+
 /// UIDs of a requested set whose messages exist and whose summaries an engine cannot return. The
 /// record is missing or damaged, and the engine cannot rebuild it.
 ///
@@ -167,7 +177,7 @@ pub trait Engine: Send + Sync + 'static {
     /// The changes after a mod-sequence.
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes>;
 
-    /// Applies one commit.
+    /// Applies one commit. It may bring a body that the store has ([`crate::Content::New`]).
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome>;
 
     /// Whether [`Engine::commit_pair`] works: one store holds all mailboxes.
@@ -198,10 +208,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Stores a body in another form: `bytes` begin with a [`crate::form::FormHeader`], or are what
     /// clients see. Clients see the same before and after, in every mailbox that holds the body, so
     /// rows, summaries and mod-sequences stay. After a crash the body has one form or the other.
-    /// `Conflict` if there is no such body any more.
+    /// `Conflict` if there is no such body any more, or if other messages than these holders may
+    /// have it.
     ///
     /// Only one process may do this at a time. Otherwise a body read before may have another form.
-    async fn recode(&self, _body: BodyId, _bytes: Bytes) -> Result<CommitOutcome> {
+    async fn recode(&self, _body: BodyId, _bytes: Bytes, _holders: Holders) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change the form of a stored message"))
     }
 

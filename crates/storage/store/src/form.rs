@@ -136,6 +136,17 @@ pub fn lacks_items(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| header.form == Form::Unconverted)
 }
 
+/// Whether a stored body lost its rich original, and these bytes of the same message have it. One
+/// account gave the original up, and another one receives the message later. `stored` is the whole
+/// body, or its first [`FormHeader::LEN`] bytes.
+pub fn restores(stored: &[u8], bytes: &[u8]) -> bool {
+    let has_original = |stored: &[u8]| {
+        let form = FormHeader::of(stored).map(|header| header.form);
+        matches!(form, Some(Form::Rich | Form::WithOriginal | Form::Unconverted))
+    };
+    has_original(bytes) && !has_original(stored)
+}
+
 /// Whether this is the body of a row, by the octets that both name. `begin` is the whole body, or
 /// its first [`FormHeader::LEN`] bytes; `len` are all its bytes. The row of a message without items
 /// cannot say how long another form of it is.

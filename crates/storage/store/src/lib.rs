@@ -39,7 +39,7 @@ pub use change::{Appended, CommitOutcome, Content, ExpungedUids, FlagChange, Mai
 pub use changed::ChangedMailboxes;
 pub use context::StoreOptions;
 pub use engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, SummaryOf,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, Stored, SummaryOf,
     Unreadable, Visit,
 };
 pub use entry::set_directory_entry;

@@ -16,11 +16,11 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet
 
 use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, SummaryOf,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, Stored, SummaryOf,
     Unreadable, Visit,
 };
 use crate::error::{Result, StoreError};
-use crate::form::is_body_of;
+use crate::form::{is_body_of, restores};
 use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
@@ -141,7 +141,10 @@ impl State {
         verify(&held.head, &commit, &messages)?;
         for message in &commit.appended {
             if let Content::New { bytes, .. } = &message.content {
-                self.bodies.entry(message.body).or_insert_with(|| bytes.clone());
+                let stored = self.bodies.entry(message.body).or_insert_with(|| bytes.clone());
+                if restores(stored, bytes) {
+                    stored.clone_from(bytes);
+                }
             }
         }
         let held = self.mailboxes.get_mut(&commit.mailbox).ok_or(StoreError::NoMailbox(commit.mailbox))?;
@@ -149,6 +152,12 @@ impl State {
         held.head = commit.head;
         held.expunged.extend(commit.expunged);
         Ok(CommitOutcome::Done)
+    }
+
+    /// How many messages have a body.
+    fn references(&self, body: BodyId) -> u64 {
+        let messages = self.mailboxes.values().flat_map(|held| held.messages.values());
+        messages.filter(|message| message.body == body).count() as u64
     }
 
     /// The messages to be added; `None` if a message to be copied does not exist.
@@ -379,8 +388,13 @@ impl Engine for MemoryEngine {
         Ok(bytes.slice(start..end))
     }
 
-    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
         let mut state = self.state.lock();
+        if let Holders::AtMost(most) = holders
+            && state.references(body) > most
+        {
+            return Ok(CommitOutcome::Conflict);
+        }
         let Some(stored) = state.bodies.get_mut(&body) else { return Ok(CommitOutcome::Conflict) };
         *stored = bytes;
         Ok(CommitOutcome::Done)
@@ -398,9 +412,7 @@ impl Engine for MemoryEngine {
     }
 
     async fn references(&self, body: BodyId) -> Result<u64> {
-        let state = self.state.lock();
-        let messages = state.mailboxes.values().flat_map(|held| held.messages.values());
-        Ok(messages.filter(|message| message.body == body).count() as u64)
+        Ok(self.state.lock().references(body))
     }
 
     async fn maintain(&self) -> Result<Report> {

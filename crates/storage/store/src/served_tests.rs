@@ -6,7 +6,7 @@ use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 
 use super::*;
 use crate::suite::{add_mailbox, new_id};
-use crate::{IncomingMessage, MemoryEngine, Store, StoreOptions};
+use crate::{Holders, IncomingMessage, MemoryEngine, Store, StoreOptions};
 
 /// Doubles the stored body, and counts how often. A summary is the length, as a number.
 #[derive(Default)]
@@ -274,7 +274,7 @@ async fn a_body_that_takes_another_form_is_read_as_it_is_then() {
     let plain = Bytes::from(served.clone());
     let packed = compressed::compress(&served).unwrap();
     for form in [&packed, &plain, &packed, &plain] {
-        engine.recode(body, form.clone()).await.unwrap();
+        engine.recode(body, form.clone(), Holders::Any).await.unwrap();
         for range in [400_000..400_100, 0..100, 0..u64::MAX, 100..u64::MAX] {
             let at = |n: u64| (n as usize).min(served.len());
             let read = mailbox.read_body(uid, body, range.clone()).await.unwrap();
@@ -289,7 +289,7 @@ async fn a_damaged_frame_is_an_error_and_the_others_are_read() {
     let mut stored = compressed::compress(&served).unwrap().to_vec();
     let last = stored.len() - 10;
     stored[last] ^= 1;
-    world.store.engine().recode(body, stored.into()).await.unwrap();
+    world.store.engine().recode(body, stored.into(), Holders::Any).await.unwrap();
     let mailbox = world.store.open(world.mailbox).await.unwrap();
     assert!(mailbox.read_body(uid, body, 0..4096).await.unwrap() == served[..4096]);
     for range in [0..u64::MAX, 499_000..500_000] {

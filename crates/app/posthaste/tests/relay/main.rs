@@ -74,15 +74,7 @@ fn logged_in(server: &Server) -> LineClient {
 
 /// Hands a message in as ana, for these recipients.
 fn submit(client: &mut LineClient, to: &[&str], message: &[u8]) {
-    let mut say = |command: &str, code: &str| {
-        let reply = client.ask(command).unwrap();
-        assert!(reply.starts_with(code), "{command}: {reply}");
-    };
-    say("MAIL FROM:<ana@a.test>", "250");
-    to.iter().for_each(|to| say(&format!("RCPT TO:<{to}>"), "250"));
-    say("DATA", "354");
-    client.send(&dot_stuffed(message)).unwrap();
-    let reply = client.reply().unwrap();
+    let reply = client.hand_in("ana@a.test", to, message).unwrap();
     assert!(reply.starts_with("250 2.0.0 Queued, id "), "{reply}");
 }
 

@@ -39,10 +39,7 @@ fn mbsync_and_neomutt_read_every_format() {
 #[test]
 fn mbsync_and_neomutt_read_mail_of_others_in_every_format() {
     if client_tests_wanted() {
-        // With umlaut.tnef (67,072 octets as MIME) Debian's mbsync ends with a timeout behind two
-        // other messages, and reads it alone. A plain socket gets all octets in both cases.
-        let names = ["body.tnef", "two-files.tnef", "unicode-mapi-attr.tnef"];
-        let mail: Vec<_> = names.map(foreign).to_vec();
+        let mail: Vec<_> = FOREIGN.map(foreign).to_vec();
         read_by_mbsync_and_neomutt(&three_formats(&mail), "THE BILL OF RIGHTS");
     }
 }
@@ -122,6 +119,78 @@ print("read")
     let port = server.address("imap").port().to_string();
     for user in [ANA, BEN, CYD] {
         assert_eq!(run_python(script, &[&port, user, PASSWORD]).trim(), "read", "{user}");
+    }
+}
+
+/// Python's `icalendar` and `vobject` read a meeting's request, a series, and a contact. Of the
+/// meeting that another program wrote they read what `ytnef` makes of it.
+#[test]
+fn libraries_of_others_read_calendars_and_cards() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let request = samples::meeting("IPM.Schedule.Meeting.Request");
+    let rich = [request, samples::series(), samples::contact()];
+    let mail: Vec<_> = rich.iter().map(samples::mail).chain([foreign("triples.tnef")]).collect();
+    let server = three_formats(&mail);
+    let dir = tempfile::tempdir().unwrap();
+    let mut ytnef = Command::new("ytnef");
+    ytnef.arg("-f").arg(dir.path()).arg(sample("triples.tnef"));
+    run_client(ytnef);
+    let script = r#"
+import datetime, email, email.policy, icalendar, imaplib, sys, vobject
+client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
+client.login(sys.argv[2], sys.argv[3])
+client.select("INBOX", readonly=True)
+def text(number, media):
+    raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
+    parts = email.message_from_bytes(raw, policy=email.policy.default).walk()
+    return next(part.get_content() for part in parts if part.get_content_type() == media)
+def event(calendar):
+    found = icalendar.Calendar.from_ical(calendar)
+    assert len(found.walk("VEVENT")) == 1 and not found.walk("VEVENT")[0].errors
+    return found, found.walk("VEVENT")[0]
+utc = datetime.timezone.utc
+meeting = text(1, "text/calendar")
+found, event1 = event(meeting)
+assert found["METHOD"] == "REQUEST" and found["VERSION"] == "2.0"
+assert event1["DTSTART"].dt == datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=utc)
+assert event1["DTEND"].dt - event1["DTSTART"].dt == datetime.timedelta(hours=1)
+assert event1["UID"].startswith("040000008200E00074C5B7101A82E008") and event1["SEQUENCE"] == 2
+assert (event1["SUMMARY"], event1["LOCATION"]) == ("Plans; next, year", "Room 1")
+assert event1["DESCRIPTION"].strip() == "Bring tea"
+assert event1["ORGANIZER"] == "mailto:sender@x.example"
+assert [(person, person.params["CN"], person.params["ROLE"]) for person in event1["ATTENDEE"]] == [
+    ("mailto:ana@y.example", "Ana", "REQ-PARTICIPANT"), ("mailto:ben@y.example", "Ben 'B'", "OPT-PARTICIPANT")]
+assert found.walk("VALARM")[0]["TRIGGER"].dt == datetime.timedelta(minutes=-15)
+other = vobject.readOne(meeting).vevent
+assert (other.dtstart.value, other.summary.value) == (event1["DTSTART"].dt, event1["SUMMARY"])
+series = vobject.readOne(text(2, "text/calendar")).vevent
+days = [datetime.datetime(2023, 11, day, 8, tzinfo=utc) for day in (14, 16, 28)]
+assert list(series.getrruleset()) == days, list(series.getrruleset())
+assert event(text(2, "text/calendar"))[1]["DTEND"].dt == days[0] + datetime.timedelta(minutes=90)
+raw = client.fetch("3", "(BODY.PEEK[])")[1][0][1]
+parts = email.message_from_bytes(raw, policy=email.policy.default).walk()
+card = next(part for part in parts if part.get_content_type() == "text/vcard")
+assert card.get_filename() == "contact.vcf"
+card = vobject.readOne(card.get_content())
+assert (card.fn.value, card.n.value.family, card.email.value) == ("Ana; B", "B", "ana@y.example")
+assert (card.tel.value, card.tel.type_paramlist) == ("+1 2", ["CELL", "VOICE"])
+assert (card.adr.value.city, card.adr.type_param) == ("Z", "WORK")
+ours, theirs = event(text(4, "text/calendar"))[1], event(open(sys.argv[4]).read())[1]
+for name in ("DTSTART", "DTEND"):
+    assert ours[name].dt == theirs[name].dt, name
+for name in ("SUMMARY", "LOCATION", "DESCRIPTION"):
+    assert ours[name].strip() == theirs[name].strip() != "", name
+print("read")
+"#;
+    let port = server.address("imap").port().to_string();
+    let theirs = dir.path().join("calendar.ics");
+    for user in [ANA, BEN, CYD] {
+        // Debian's own interpreter, which has its packages.
+        let mut python = Command::new("/usr/bin/python3");
+        python.arg("-c").arg(script).args([&port, user, PASSWORD]).arg(&theirs);
+        assert_eq!(run_client(python).trim(), "read", "{user}");
     }
 }
 

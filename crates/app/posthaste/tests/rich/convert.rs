@@ -3,16 +3,29 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use posthaste_testkit::{LineClient, Server, on_cluster, skips_cluster};
 use posthaste_tnef::{Outcome, convert, samples};
+use tempfile::TempDir;
 
-use crate::{ANA, BEN, PASSWORD, begin, body, builder, command, login, rebuild, send, server, while_it_runs};
+use crate::{
+    ANA, BEN, PASSWORD, begin, body, builder, command, is_as_sent, login, rebuild, send, server,
+    while_it_runs,
+};
 
 /// Kills of `convert --items` are tried on each engine.
 const ONLY_DRY: &str = "`convert --to` changes no form there";
+
+/// A server with these accounts, and its data, which outlives it.
+fn with_accounts(accounts: &[&str]) -> (TempDir, PathBuf, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    accounts.iter().for_each(|account| server.add_account(account, PASSWORD));
+    (dir, data, server)
+}
 
 /// On a cluster, `convert --to` says that it cannot change a form, and changes none. With
 /// `--dry-run` it says what would change.
@@ -75,9 +88,13 @@ fn stored_mail_takes_the_form_of_another_format() {
 /// How many messages are not in the form of a format.
 fn left(data: &Path, to: &str) -> usize {
     let said = command(data, &["convert", ANA, "--to", to, "--dry-run"]).stdout;
-    let said = String::from_utf8(said).unwrap();
-    let count = said.lines().find_map(|line| line.strip_prefix("converted ")).unwrap();
-    count.trim().parse().unwrap()
+    number_of(&String::from_utf8(said).unwrap(), "converted ")
+}
+
+/// The number in the line of a report that begins so.
+fn number_of(report: &str, line: &str) -> usize {
+    let count = report.lines().find_map(|found| found.strip_prefix(line));
+    count.unwrap_or_else(|| panic!("{report}")).trim().parse().unwrap()
 }
 
 /// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
@@ -88,10 +105,7 @@ fn a_conversion_that_is_killed_loses_nothing() {
     if skips_cluster(ONLY_DRY) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = builder().data(&data).start();
-    server.add_account(ANA, PASSWORD);
+    let (_dir, data, server) = with_accounts(&[ANA]);
     for n in 0..MESSAGES {
         let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 50));
         send(&server, "lmtp", &[ANA], message.as_bytes());
@@ -130,11 +144,7 @@ fn what_is_deleted_during_a_conversion_is_passed_over() {
     if skips_cluster(ONLY_DRY) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = builder().data(&data).start();
-    server.add_account(ANA, PASSWORD);
-    server.add_account(BEN, PASSWORD);
+    let (_dir, data, server) = with_accounts(&[ANA, BEN]);
     for n in 0..4 {
         let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(50));
         send(&server, "lmtp", &[ANA, BEN], message.as_bytes());
@@ -193,11 +203,7 @@ fn new_messages_survive_kills() {
     if skips_cluster(ONLY_DRY) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = builder().data(&data).start();
-    server.add_account(ANA, PASSWORD);
-    server.add_account(BEN, PASSWORD);
+    let (_dir, data, server) = with_accounts(&[ANA, BEN]);
     let all = rich_to_be_new(&server, MESSAGES);
     let of_ben = server.mail(BEN, PASSWORD, "INBOX", MESSAGES / 2);
     let is_each_there = |round: usize| {
@@ -237,6 +243,57 @@ fn new_messages_survive_kills() {
     assert!(said.contains(&format!("unchanged   {}:", MESSAGES / 2)), "Ben's originals: {said}");
 }
 
+/// `kill -9` while rich originals are given up. Clients see the same all the time, with the same
+/// UIDs. A message for whose conversion there is no memory stays as it was sent, in each run.
+#[test]
+fn originals_that_are_given_up_survive_kills() {
+    const MESSAGES: usize = 30;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("posthaste.toml"));
+    // Of 90 MiB and six times a message, for a note and not for one with this file.
+    let server = builder().data(&data).settings(&file, "[limits]\nsummary_bytes = \"100 MiB\"\n").start();
+    server.add_account(ANA, PASSWORD);
+    let mut large = samples::note();
+    large.attachments.push(samples::file("large.bin", &[7; 2 << 20]));
+    let large = samples::mail(&large);
+    send(&server, "lmtp", &[ANA], &large);
+    let note = String::from_utf8(samples::mail(&samples::note())).unwrap();
+    for n in 1..MESSAGES {
+        send(&server, "lmtp", &[ANA], format!("X-Number: {n}\r\n{note}").as_bytes());
+    }
+    let before = server.mail(ANA, PASSWORD, "INBOX", MESSAGES);
+    assert!(is_as_sent(&before[0], &large));
+    let lossy = ["convert", ANA, "--to", "mime", "--lossy", "--config", file.to_str().unwrap()];
+    let left = || {
+        let said = command(&data, &[&lossy[..], &["--dry-run"]].concat()).stdout;
+        number_of(&String::from_utf8(said).unwrap(), "converted ")
+    };
+    assert_eq!(left(), MESSAGES - 1);
+    for round in 0..4 {
+        let begun_with = left();
+        let mut run = begin(&data, &[&lossy[..], &["--rate", "20"]].concat());
+        while_it_runs(&mut run, || left() == begun_with);
+        run.kill().unwrap();
+        run.wait().unwrap();
+        assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before, "round {round}");
+        let checked = command(&data, &["check"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+    let whole = command(&data, &lossy);
+    let why = String::from_utf8_lossy(&whole.stderr).into_owned();
+    assert!(why.contains("1 messages cannot be read or converted") && !whole.status.success(), "{why}");
+    assert_eq!(left(), 0);
+    assert_eq!(search(&mut login(&server, ANA), "ALL").len(), MESSAGES);
+    server.kill();
+    rebuild(&data);
+    let server = builder().data(&data).start();
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    assert_eq!(search(&mut login(&server, ANA), "ALL"), (1..=MESSAGES as u32).collect::<Vec<_>>());
+}
+
 /// A client that reads in pieces, again and again, beside conversions: the bytes of a UID never
 /// change, and no piece is of another form.
 #[test]
@@ -245,11 +302,7 @@ fn a_reader_in_pieces_sees_one_message_for_each_uid() {
     if skips_cluster(ONLY_DRY) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = builder().data(&data).start();
-    server.add_account(ANA, PASSWORD);
-    server.add_account(BEN, PASSWORD);
+    let (_dir, data, server) = with_accounts(&[ANA, BEN]);
     let all = rich_to_be_new(&server, MESSAGES);
     for n in 0..MESSAGES {
         let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 80));

@@ -9,7 +9,7 @@ mod convert;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, engine_of, on_cluster};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, engine_of, on_cluster};
 use posthaste_tnef::samples;
 
 const PASSWORD: &str = "correct horse";
@@ -35,19 +35,7 @@ fn server() -> Server {
 }
 
 fn send(server: &Server, protocol: &str, to: &[&str], text: &[u8]) {
-    let mut client = LineClient::connect(server.address(protocol)).unwrap();
-    client.reply().unwrap();
-    client.ask(if protocol == "lmtp" { "LHLO test" } else { "EHLO test" }).unwrap();
-    let mut say = |command: &str, code: &str| {
-        let reply = client.ask(command).unwrap();
-        assert!(reply.starts_with(code), "{command}: {reply}");
-    };
-    say("MAIL FROM:<sender@x.example>", "250");
-    to.iter().for_each(|to| say(&format!("RCPT TO:<{to}>"), "250"));
-    say("DATA", "354");
-    client.send(&dot_stuffed(text)).unwrap();
-    for _ in 0..if protocol == "lmtp" { to.len() } else { 1 } {
-        let reply = client.reply().unwrap();
+    for reply in server.hand_in(protocol, "sender@x.example", to, text) {
         assert!(reply.starts_with("250"), "{reply}");
     }
 }

@@ -343,16 +343,7 @@ fn an_id_from_another_calendar_stays() {
 
 #[test]
 fn a_contact_is_a_card() {
-    let mut contact = samples::with_html("Ana", "<p>notes</p>");
-    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
-    contact.properties.extend([
-        samples::text(property::DISPLAY_NAME, "Ana; B"),
-        samples::text(property::SURNAME, "B"),
-        samples::text(property::MOBILE_TELEPHONE_NUMBER, "+1 2"),
-        Property::named(named::EMAIL1_EMAIL_ADDRESS, Value::String("ana@y.example".to_owned())),
-        Property::named(named::WORK_ADDRESS_CITY, Value::String("Z".to_owned())),
-    ]);
-    let mime = converted(&samples::mail(&contact));
+    let mime = converted(&samples::mail(&samples::contact()));
     let place = tree(&mime).len() - 1;
     assert_eq!(tree(&mime)[place], " text/vcard");
     assert_eq!(

@@ -15,10 +15,8 @@ use super::dates;
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::reader::Reader;
-use crate::tags::{Guid, SET_APPOINTMENT, named};
+use crate::tags::named;
 
-/// PidLidTimeZoneStruct.
-const TIME_ZONE: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
 /// The name by which the event refers to its zone, which stands beside it.
 const ZONE: &str = "Organizer";
 /// Exceptions of one meeting at most: twenty years of a daily one.
@@ -43,7 +41,7 @@ impl Recurrence {
         if message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1) {
             return Some(Self { zone: Vec::new(), lines: pattern.lines(";VALUE=DATE:", day, None) });
         }
-        let zone = Zone::read(message.named(TIME_ZONE).and_then(Value::bytes)?).ok()?;
+        let zone = Zone::read(message.named(named::TIME_ZONE_STRUCT).and_then(Value::bytes)?).ok()?;
         let lines = pattern.lines(&format!(";TZID={ZONE}:"), local, Some(zone.standard));
         Some(Self { zone: zone.lines(), lines })
     }

@@ -42,7 +42,7 @@ fn series(blob: Vec<u8>) -> Vec<Property> {
 
 fn recurrence(blob: Vec<u8>, zone: Vec<u8>) -> Option<Recurrence> {
     let mut properties = series(blob);
-    properties.push(Property::named(TIME_ZONE, Value::Binary(zone)));
+    properties.push(Property::named(named::TIME_ZONE_STRUCT, Value::Binary(zone)));
     Recurrence::of(&Message { properties, ..Message::default() })
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
+use posthaste_store::form::{FormHeader, restores};
 
 use super::catalog::Catalog;
 use super::salvage::OldIndex;
@@ -25,8 +26,14 @@ const STEP: usize = 5_000;
 const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, held by no message yet. The last one of several
-/// copies is used, and another if that cannot be read: the catalog has their places.
-pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<()> {
+/// copies is used, and another if that cannot be read: the catalog has their places. An earlier one
+/// is used if the last one lost the rich original that it has.
+pub(crate) fn place_bodies(
+    index: &Index,
+    reader: &PackReader,
+    catalog: &Catalog,
+    survey: &Survey,
+) -> Result<()> {
     let read = catalog.read()?;
     let (mut txn, mut copies) = (index.write()?, catalog.write()?);
     let mut placed = 0;
@@ -36,8 +43,11 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
             continue;
         }
         let (body, len) = (BodyId(entry.found.header.id), entry.found.header.len);
-        let location = BodyLocation { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
-        if let Some(other) = index.body(&txn, body)? {
+        let mut location = BodyLocation { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
+        if let Some(mut other) = index.body(&txn, body)? {
+            if other.len != location.len && restores_at(reader, body, (location, other)) {
+                std::mem::swap(&mut location, &mut other);
+            }
             catalog.add_copy(&mut copies, body, other)?;
         }
         index.put_body(&mut txn, body, location)?;
@@ -50,6 +60,12 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
     }
     copies.commit().indexed()?;
     txn.commit()
+}
+
+/// Whether a body in one location lost the rich original that it has in another.
+fn restores_at(reader: &PackReader, body: BodyId, (location, other): (BodyLocation, BodyLocation)) -> bool {
+    let begin = |location| reader.read(body, location, 0..FormHeader::LEN as u64);
+    matches!((begin(location), begin(other)), (Ok(stored), Ok(bytes)) if restores(&stored, &bytes))
 }
 
 /// Makes the summaries and counts the references.

@@ -145,7 +145,8 @@ fn build(
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
     index.checkpoint_from = options.checkpoint_from;
     index.upgrade()?;
-    finish::place_bodies(&index, &catalog, &found)?;
+    let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
+    finish::place_bodies(&index, &reader, &catalog, &found)?;
     let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
     if missing == MissingPacks::InOldIndex {
         replay.doubt_all();
@@ -171,7 +172,6 @@ fn build(
     index.put_seq(&mut txn, next.seq.max(next_seq))?;
     txn.commit()?;
 
-    let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
     let mut summaries = finish::SummaryMaker {
         index: &index,
         reader: &reader,

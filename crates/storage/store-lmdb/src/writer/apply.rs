@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
+use posthaste_store::form::{FormHeader, restores};
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ExpungedUids, ListCommit, MailboxCommit, MailboxHead,
+    CommitOutcome, Content, DirectoryChange, ExpungedUids, Holders, ListCommit, MailboxCommit, MailboxHead,
     NewMessage, Result, Row, StoreError, SummaryOf,
 };
 
@@ -303,8 +304,11 @@ impl Apply<'_, '_> {
     /// One more message with this body: written if it is new, counted if not.
     fn body(&mut self, message: &NewMessage, bytes: &bytes::Bytes, new: &mut NewBodies) -> Result<()> {
         if let Some(location) = self.index.body(&self.txn, message.body)? {
-            let refs = location.refs.saturating_add(1);
-            return self.index.put_body(&mut self.txn, message.body, BodyLocation { refs, ..location });
+            let location = BodyLocation { refs: location.refs.saturating_add(1), ..location };
+            if location.len != bytes.len() as u64 && self.is_restored(message.body, location, bytes) {
+                return self.other_form(message.body, location, bytes);
+            }
+            return self.index.put_body(&mut self.txn, message.body, location);
         }
         if new.count_again(message.body) {
             return Ok(());
@@ -316,10 +320,29 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// A body in another form. Its record has the number of the one before, as if maintenance had
-    /// moved it: a redo takes it over, and a rebuild takes either.
-    pub(crate) fn recode(&mut self, body: BodyId, bytes: &bytes::Bytes) -> Result<Applied> {
+    /// Whether a stored body lost the rich original that these bytes have. Not if it cannot be
+    /// read: then it stays as it is.
+    fn is_restored(&self, body: BodyId, location: BodyLocation, bytes: &[u8]) -> bool {
+        let begin = self.shared.reader.read(body, location, 0..FormHeader::LEN as u64);
+        begin.is_ok_and(|begin| restores(&begin, bytes))
+    }
+
+    /// A body in another form. While copies are not counted, nobody knows how many messages have
+    /// it.
+    pub(crate) fn recode(&mut self, body: BodyId, bytes: &bytes::Bytes, holders: Holders) -> Result<Applied> {
         let Some(location) = self.index.body(&self.txn, body)? else { return Ok(Applied::Conflict) };
+        if let Holders::AtMost(most) = holders
+            && (u64::from(location.refs) > most || !copied::is_empty(self.index, &self.txn)?)
+        {
+            return Ok(Applied::Conflict);
+        }
+        self.other_form(body, location, bytes)?;
+        Ok(Applied::Done)
+    }
+
+    /// Its record has the number of the one before, as if maintenance had moved it: a redo takes it
+    /// over, and a rebuild takes either.
+    fn other_form(&mut self, body: BodyId, location: BodyLocation, bytes: &bytes::Bytes) -> Result<()> {
         let unreadable =
             |fault| StoreError::Corrupt(format!("body {body} in pack {}: {fault}", location.pack));
         let seq = self.shared.reader.seq(body, location).map_err(unreadable)?;
@@ -327,8 +350,7 @@ impl Apply<'_, '_> {
         let now = BodyLocation { pack: self.batch.pack, offset, len: bytes.len() as u64, ..location };
         self.index.put_body(&mut self.txn, body, now)?;
         let dead = PackBytes { pack: location.pack, bytes: body_record_len(location.len) };
-        self.index.add_dead(&mut self.txn, std::iter::once(dead))?;
-        Ok(Applied::Done)
+        self.index.add_dead(&mut self.txn, std::iter::once(dead))
     }
 
     /// The summary that a message lacks. It goes where an empty one is, so that copies which link

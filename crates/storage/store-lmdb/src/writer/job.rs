@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet};
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result, SummaryOf,
+    CommitOutcome, Content, DirectoryChange, Holders, ListCommit, MailboxCommit, Report, Result, SummaryOf,
 };
 use tokio::sync::oneshot;
 
@@ -42,13 +42,13 @@ pub(crate) enum Change {
     /// On the directory.
     Directory(DirectoryChange),
     /// A body in another form.
-    Recode(BodyId, Bytes),
+    Recode(BodyId, Bytes, Holders),
 }
 
 impl Change {
     /// Bytes of new messages.
     pub(super) fn weight(&self) -> usize {
-        if let Self::Recode(_, bytes) = self {
+        if let Self::Recode(_, bytes, _) = self {
             return bytes.len();
         }
         let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };

@@ -206,7 +206,7 @@ impl Writer<'_> {
                     Change::Pair(pair) => apply.pair(pair)?,
                     Change::List(commit) => apply.list(commit)?,
                     Change::Directory(change) => apply.directory(change)?,
-                    Change::Recode(body, bytes) => apply.recode(*body, bytes)?,
+                    Change::Recode(body, bytes, holders) => apply.recode(*body, bytes, *holders)?,
                 };
                 outcomes.push(match applied {
                     Applied::Done => Ok(CommitOutcome::Done),

@@ -17,8 +17,8 @@ use posthaste_mail_model::{
 };
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{
-    CommitOutcome, Content, Counts, DirectoryChange, Engine, ExpungedUids, ListCommit, MailboxCommit,
-    MailboxEntry, MailboxHead, MailboxList, NewMessage, Result, Row, SummaryOf,
+    CommitOutcome, Content, Counts, DirectoryChange, Engine, ExpungedUids, Holders, ListCommit,
+    MailboxCommit, MailboxEntry, MailboxHead, MailboxList, NewMessage, Result, Row, SummaryOf,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
@@ -184,7 +184,27 @@ impl World {
             Some(_) => message.bytes.clone(),
             None => header.before(&message.bytes),
         };
-        engine.recode(message.body, other).await
+        engine.recode(message.body, other, Holders::Any).await
+    }
+
+    /// Delivers a message to a further mailbox, with a rich original, which the stored form of the
+    /// body may lack.
+    pub async fn deliver_again(
+        &mut self,
+        engine: &LmdbEngine,
+        (mailbox, uid): (MailboxId, u32),
+        to: MailboxId,
+    ) -> Result<CommitOutcome> {
+        let Message { body, bytes, .. } = self.boxes[&mailbox].messages[&uid].clone();
+        let header = FormHeader { form: Form::Rich, served_len: bytes.len() as u32, digest: [0; 8] };
+        let mut commit = self.appending(to, &[(body, bytes.clone())]);
+        if let Some(NewMessage { content: Content::New { bytes: stored, .. }, .. }) =
+            commit.appended.first_mut()
+        {
+            *stored = header.before(&bytes);
+        }
+        self.after(&mut commit);
+        self.commit(engine, commit).await
     }
 
     pub async fn remove(&mut self, engine: &LmdbEngine, id: MailboxId) -> Result<CommitOutcome> {

@@ -8,7 +8,7 @@ use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use super::folder::{Folder, contents};
 use super::{Factory, World, maintain, new_body_id};
 use crate::change::{CommitOutcome, Content};
-use crate::engine::SummaryOf;
+use crate::engine::{Holders, SummaryOf};
 use crate::error::StoreError;
 use crate::form::{Form, FormHeader};
 use crate::row::Row;
@@ -146,12 +146,15 @@ pub async fn a_body_takes_another_form(factory: &dyn Factory) {
     let (body, bytes) = &kept[1];
     let header = FormHeader { form: Form::Plain, served_len: bytes.len() as u32, digest: [7; 8] };
     let other = header.before(b"shorter");
-    match world.engine.recode(*body, other.clone()).await {
+    match world.engine.recode(*body, other.clone(), Holders::Any).await {
         Err(StoreError::Refused(_)) => return,
         outcome => assert_eq!(outcome.unwrap(), CommitOutcome::Done),
     }
     for again in [&other, bytes, &header.before(bytes), bytes] {
-        assert_eq!(world.engine.recode(*body, again.clone()).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(
+            world.engine.recode(*body, again.clone(), Holders::Any).await.unwrap(),
+            CommitOutcome::Done
+        );
         assert!(world.engine.read_body(*body, 0..u64::MAX).await.unwrap() == *again);
         assert!(world.engine.read_body(*body, 5..9).await.unwrap() == again.slice(5..9));
         maintain(&*world.engine).await;
@@ -160,8 +163,45 @@ pub async fn a_body_takes_another_form(factory: &dyn Factory) {
             assert!(world.engine.read_body(*body, 0..u64::MAX).await.unwrap() == *bytes);
         }
     }
-    let none = world.engine.recode(new_body_id(), other).await.unwrap();
+    let none = world.engine.recode(new_body_id(), other, Holders::Any).await.unwrap();
     assert_eq!(none, CommitOutcome::Conflict);
+    world.check().await;
+}
+
+/// A form that loses something is refused if more messages have the body than its caller counted,
+/// also if they were copied just now. A further recipient who brings the original has it.
+pub async fn a_form_that_loses_something_meets_no_other_message(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let (mut a, mut b) = (world.folder().await, world.folder().await);
+    let (seen, body) = (contents(1, 5_000), new_body_id());
+    let header = FormHeader { form: Form::Rich, served_len: seen.len() as u32, digest: [7; 8] };
+    let rich = header.before(b"as it was sent");
+    let delivered = || {
+        let content = Content::New { bytes: rich.clone(), summary: Bytes::from_static(b"a summary") };
+        vec![(body, seen.len() as u32, FlagSet::EMPTY, content)]
+    };
+    a.commit(a.adding(delivered())).await;
+    let counted = world.engine.references(body).await.unwrap();
+    b.commit_copies(b.copying(&a, &NumSet::range(1, 1)), &a).await;
+    match world.engine.recode(body, seen.clone(), Holders::AtMost(counted)).await {
+        Err(StoreError::Refused(_)) => return,
+        outcome => assert_eq!(outcome.unwrap(), CommitOutcome::Conflict),
+    }
+    let stored = async || world.engine.read_body(body, 0..u64::MAX).await.unwrap();
+    assert!(stored().await == rich);
+    let counted = world.engine.references(body).await.unwrap();
+    let recoded = world.engine.recode(body, seen.clone(), Holders::AtMost(counted)).await.unwrap();
+    assert_eq!((counted, recoded), (2, CommitOutcome::Done));
+    assert!(stored().await == seen);
+    b.commit(b.adding(delivered())).await;
+    assert!(stored().await == rich);
+    maintain(&*world.engine).await;
+    assert!(stored().await == rich);
+    // Not the other way round: what has the original keeps it.
+    let plain = Content::New { bytes: seen.clone(), summary: Bytes::from_static(b"a summary") };
+    a.commit(a.adding(vec![(body, seen.len() as u32, FlagSet::EMPTY, plain)])).await;
+    assert!(stored().await == rich);
+    assert_eq!(world.engine.references(body).await.unwrap(), 4);
     world.check().await;
 }
 

@@ -6,7 +6,8 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, SummaryOf, Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, SummaryOf,
+    Unreadable, Visit,
 };
 use crate::error::Result;
 use crate::head::MailboxHead;
@@ -77,8 +78,8 @@ pub trait Layer: Send + Sync + 'static {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.inner().read_body(body, range).await
     }
-    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
-        self.inner().recode(body, bytes).await
+    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
+        self.inner().recode(body, bytes, holders).await
     }
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
         self.inner().add_summary(message, summary).await
@@ -146,8 +147,8 @@ impl<L: Layer> Engine for L {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         Layer::read_body(self, body, range).await
     }
-    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
-        Layer::recode(self, body, bytes).await
+    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
+        Layer::recode(self, body, bytes, holders).await
     }
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
         Layer::add_summary(self, message, summary).await

@@ -31,8 +31,9 @@ pub use closed::{
 };
 pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
 pub use contents::{
-    a_body_takes_another_form, a_summary_is_added_later, bodies_are_read_by_range, copies_share_their_body,
-    one_body_for_many_recipients, references_are_counted, summaries_come_in_uid_order,
+    a_body_takes_another_form, a_form_that_loses_something_meets_no_other_message, a_summary_is_added_later,
+    bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients, references_are_counted,
+    summaries_come_in_uid_order,
 };
 pub use folder::Folder;
 pub use keywords::keywords_stay_with_their_messages;
@@ -60,6 +61,7 @@ pub async fn run_all(factory: &dyn Factory) {
     summaries_come_in_uid_order(factory).await;
     bodies_are_read_by_range(factory).await;
     a_body_takes_another_form(factory).await;
+    a_form_that_loses_something_meets_no_other_message(factory).await;
     a_summary_is_added_later(factory).await;
     references_are_counted(factory).await;
     one_body_for_many_recipients(factory).await;

@@ -1,0 +1,176 @@
+//! Rich originals that one account gives up while others have the message, or get it.
+
+use std::sync::Mutex;
+
+use posthaste_store::MemoryEngine;
+use posthaste_store::form::Form;
+use posthaste_store::suite::layer::Layer;
+use posthaste_tnef::samples;
+
+use super::tests::{deliver, forms, run, to};
+use super::*;
+use crate::DeliveryOptions;
+use crate::rich::as_mime_blocking;
+use crate::tests::{add, content, delivery, delivery_on, open};
+
+#[tokio::test]
+async fn a_loss_is_refused_unless_it_is_wanted() {
+    use Form::{Plain, Rich};
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let before = content(&delivery, &ana, "INBOX").await;
+    let report = run(&delivery, &ana, to(Format::Mime)).await;
+    assert_eq!((report.would_lose, report.converted), (1, 0));
+    assert_eq!(forms(&delivery, &ana).await, [Plain, Rich, Plain]);
+    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    assert_eq!((report.would_lose, report.converted), (0, 1));
+    assert_eq!(forms(&delivery, &ana).await, [Plain, Plain, Plain]);
+    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+}
+
+/// One message of two accounts: a conversion of the one is not the other's.
+#[tokio::test]
+async fn who_keeps_the_original_has_it_whatever_others_do() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let message = delivery.incoming(sent.clone(), vec![], None).await.unwrap();
+    for account in [&ana, &ben] {
+        delivery.mailboxes(account.id).await.unwrap();
+        let mailbox = open(&delivery, account, "INBOX").await;
+        mailbox.destination().append(vec![message.clone()]).await.unwrap();
+    }
+    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    assert_eq!(run(&delivery, &ana, lossy).await.renumbered, 1);
+    assert_eq!(run(&delivery, &ben, to(Format::Keep)).await.renumbered, 1);
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+}
+
+/// A delivery to two accounts shares a body. Its original is lost with the last one who has it.
+#[tokio::test]
+async fn a_loss_is_that_of_one_account() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
+    for outcome in delivery.deliver(sent, &recipients).await {
+        outcome.unwrap();
+    }
+    let before = content(&delivery, &ana, "INBOX").await;
+    // A copy of Ben's.
+    let inbox = open(&delivery, &ben, "INBOX").await;
+    open(&delivery, &ben, "Archive").await.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
+    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
+    let report = run(&delivery, &ana, lossy).await;
+    assert_eq!((report.converted, report.renumbered, report.would_lose), (0, 1, 0));
+    assert_eq!(dry, report, "a dry run says what happens");
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+    // Both messages are Ben's: they keep their UIDs.
+    let report = run(&delivery, &ben, lossy).await;
+    assert_eq!((report.converted, report.renumbered), (1, 0));
+    assert_eq!(forms(&delivery, &ben).await, [Form::Plain]);
+    assert_eq!(content(&delivery, &ben, "INBOX").await, before);
+    assert_eq!(content(&delivery, &ben, "Archive").await, before);
+}
+
+/// An engine on which something happens just before a body takes another form.
+struct Meanwhile {
+    inner: MemoryEngine,
+    happens: Mutex<Option<Happens>>,
+}
+
+type Happens = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[async_trait::async_trait]
+impl Layer for Meanwhile {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn recode(
+        &self,
+        body: BodyId,
+        bytes: Bytes,
+        holders: Holders,
+    ) -> Result<CommitOutcome, StoreError> {
+        let happens = self.happens.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens.await;
+        }
+        self.inner.recode(body, bytes, holders).await
+    }
+}
+
+/// Ben gets a message of Ana's just before her conversion gives its original up.
+async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> Happens) {
+    let engine = Arc::new(Meanwhile { inner: MemoryEngine::new(), happens: None.into() });
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
+    let ben = add(&delivery, "ben@example.org").await;
+    for account in [&ana, &ben] {
+        delivery.mailboxes(account.id).await.unwrap();
+    }
+    append(&delivery, &ana).await;
+    let before = content(&delivery, &ana, "INBOX").await;
+    *engine.happens.lock().unwrap() = Some(gets(delivery.clone(), ana.clone(), ben.clone()));
+    run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    assert!(engine.happens.lock().unwrap().is_none());
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    for account in [&ana, &ben] {
+        assert_eq!(content(&delivery, account, "INBOX").await, before);
+    }
+}
+
+/// A note as it is delivered to an account that keeps mail as sent. Its body is always the same.
+fn as_sent(account: &Account) -> IncomingMessage {
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let rich = as_mime_blocking(&account.name, &sent, 1 << 20).unwrap();
+    IncomingMessage {
+        bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
+        summary: crate::summarize(&rich.mime).into(),
+        body: BodyId(Id::new(7, 7)),
+        flags: vec![],
+        date: 1_700_000_000,
+        saved: None,
+    }
+}
+
+#[tokio::test]
+async fn who_copies_a_message_meanwhile_has_its_original() {
+    ben_gets_it_meanwhile(|delivery, ana, ben| {
+        Box::pin(async move {
+            let from = open(&delivery, &ana, "INBOX").await;
+            open(&delivery, &ben, "INBOX").await.copy_from(&from, &NumSet::range(1, 1)).await.unwrap();
+        })
+    })
+    .await;
+}
+
+async fn append(delivery: &Delivery, account: &Account) {
+    open(delivery, account, "INBOX").await.destination().append(vec![as_sent(account)]).await.unwrap();
+}
+
+/// The delivery that brought it goes on with its next recipient, before that or after it.
+#[tokio::test]
+async fn who_receives_a_message_meanwhile_has_its_original() {
+    ben_gets_it_meanwhile(move |delivery, _, ben| Box::pin(async move { append(&delivery, &ben).await }))
+        .await;
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    for account in [&ana, &ben] {
+        delivery.mailboxes(account.id).await.unwrap();
+    }
+    append(&delivery, &ana).await;
+    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    assert_eq!(run(&delivery, &ana, lossy).await.converted, 1);
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+    append(&delivery, &ben).await;
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    assert_eq!(content(&delivery, &ana, "INBOX").await, content(&delivery, &ben, "INBOX").await);
+}
