@@ -52,19 +52,20 @@ impl Paused {
     /// Runs a command. How often it paused.
     async fn run(&mut self, command: &str) -> usize {
         let bytes = Bytes::from(format!("a {command}\r\n"));
-        let mut work = pin!(connection::one_command(&mut self.session, bytes));
         let mut pauses = 0;
-        loop {
-            match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
-                Poll::Ready(done) => {
-                    done.unwrap();
-                    break;
+        {
+            let mut work = pin!(connection::one_command(&mut self.session, bytes));
+            loop {
+                match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+                    Poll::Ready(done) => {
+                        done.unwrap();
+                        break;
+                    }
+                    Poll::Pending => pauses += 1,
                 }
-                Poll::Pending => pauses += 1,
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
         }
-        drop(work);
         let said = String::from_utf8_lossy(self.session.wire.out()).into_owned();
         assert!(said.lines().any(|line| line.starts_with("a OK")), "{command}: {said}");
         self.session.wire.out().clear();

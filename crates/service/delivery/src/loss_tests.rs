@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use posthaste_store::MemoryEngine;
 use posthaste_store::form::Form;
 use posthaste_store::suite::layer::Layer;
+use posthaste_store::{Engine as _, MemoryEngine};
 use posthaste_tnef::samples;
 
 use super::tests::{deliver, forms, run, to};

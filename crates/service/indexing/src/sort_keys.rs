@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn long_texts_keep_their_difference() {
         let subject = |tail: &str| format!("Subject: {}{tail}\r\n\r\n", "x".repeat(50_000));
-        let mut text = |message: &str| {
+        let text = |message: &str| {
             let summary = posthaste_delivery::summarize(message.as_bytes());
             let (mut texts, mut text) = (SortTexts::default(), Vec::new());
             texts.append(SortField::Subject, &SummaryRef::new(&summary).unwrap(), &mut text);

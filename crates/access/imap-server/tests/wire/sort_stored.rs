@@ -19,7 +19,8 @@ fn header(random: &mut Random, number: u32) -> String {
     let (from, to, cc) = (random.pick(&WORDS), random.pick(&WORDS), random.pick(&WORDS));
     let day = 1 + random.below(28);
     let referred = random.below(number + 1);
-    let date = if number % 11 == 0 { "never".to_owned() } else { format!("{day} Jan 2024 00:00:00 +0000") };
+    let date =
+        if number.is_multiple_of(11) { "never".to_owned() } else { format!("{day} Jan 2024 00:00:00 +0000") };
     format!(
         "From: {from} <f{}@z>\r\nTo: <{to}@y>\r\nCc: {cc} <c{}@x>\r\nSubject: {subject}\r\nDate: {date}\r\n\
          Message-ID: <{number}@id>\r\nReferences: <{referred}@id> <{}@id>\r\n\r\n",

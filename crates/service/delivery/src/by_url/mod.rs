@@ -523,7 +523,7 @@ mod tests {
         for text in [&long, &parts] {
             delivery.deliver(message(text), &to).await.into_iter().for_each(|place| drop(place.unwrap()));
         }
-        let reader = UrlReader { account: &ana, host: "a.example", selected: None, place: UrlPlace::Imap };
+        let reader = UrlReader { account: &ana, host: "a.example", selected: None, used: UrlUse::Imap };
         let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=1")).await;
         let mut bytes = Vec::new();
         let (read, done) = pauses(delivery.read_url(&part.unwrap(), &mut bytes)).await;
