@@ -521,7 +521,9 @@ mod tests {
         let parts = "Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_owned();
         let parts = parts + &"--b\r\n\r\n".repeat(5_000);
         for text in [&long, &parts] {
-            delivery.deliver(message(text), &to).await.into_iter().for_each(|place| drop(place.unwrap()));
+            for delivered in delivery.deliver(message(text), &to).await {
+                delivered.unwrap();
+            }
         }
         let reader = UrlReader { account: &ana, host: "a.example", selected: None, used: UrlUse::Imap };
         let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=1")).await;
