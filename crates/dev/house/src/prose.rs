@@ -9,7 +9,7 @@
 //! | `.toml`, `.conf`, `.service` | comments after `#`; string values of three words and more |
 //!
 //! A fence in a comment holds code or a drawing, and is no prose. A comment behind code on its line
-//! is a paragraph of its own.
+//! is not read.
 
 use std::ops::Range;
 
@@ -151,7 +151,7 @@ fn message(line: usize, text: &str) -> Option<Paragraph> {
     })
 }
 
-/// String literals of Rust that are messages, and comments behind code. Tests have no users.
+/// String literals of Rust that are messages. Tests have no users.
 fn rust_messages(file: &str, text: &str) -> Vec<Paragraph> {
     let is_test = ["/tests/", "/benches/", "crates/dev/", "fuzz/", "tests.rs"];
     if is_test.iter().any(|part| file.contains(part)) {
