@@ -44,6 +44,7 @@ pub(crate) async fn for_command(
         true => Numbers::Free,
         false => Numbers::Held,
     };
+    let known_input = session.wire.input_len();
     loop {
         // Rights in a mailbox of others are read first: without them nothing of it is reported.
         let failed = match announce::all(session, numbers).await {
@@ -66,6 +67,10 @@ pub(crate) async fn for_command(
         session.wire.release();
         if session.notify.is_none() {
             // The notifications ended. The session waits as others do.
+            return Ok(Next::Command);
+        }
+        if session.wire.input_len() > known_input {
+            // It was read while the report searched for a context.
             return Ok(Next::Command);
         }
         let left = until.saturating_duration_since(clock.now());

@@ -121,6 +121,11 @@ impl Wire {
         !self.input.is_empty()
     }
 
+    /// Bytes that were received and are in no command yet.
+    pub(crate) fn input_len(&self) -> usize {
+        self.input.len()
+    }
+
     /// The properties of the connection for SASL; see [`Transport::channel`].
     pub(crate) fn channel(&self, client: Client) -> Channel {
         self.transport.channel(client)

@@ -46,9 +46,13 @@ pub fn sent_date(value: &[u8]) -> Option<SentDate> {
         let len =
             rest.iter().position(|&b| is_space(b) || matches!(b, b',' | b'(' | 0)).unwrap_or(rest.len());
         let word = rest.in_bounds(..len);
+        if let Some((time, end)) = time_at(value, at).filter(|_| !has_time) {
+            (date.hour, date.minute, date.second) = valid(time).unwrap_or_default();
+            has_time = true;
+            at = skip_cfws(value, end);
+            continue;
+        }
         if word.contains(&b':') && !has_time {
-            // RFC 5256 §2.2: a time that is not valid "SHOULD be treated as 00:00:00".
-            (date.hour, date.minute, date.second) = time_of(word).unwrap_or_default();
             has_time = true;
         } else if has_time && !has_zone && zone(word, &mut date) {
             has_zone = true;
@@ -98,12 +102,29 @@ fn month(word: &[u8]) -> Option<u8> {
     MONTHS.iter().position(|month| **month == begin).and_then(|at| u8::try_from(at + 1).ok())
 }
 
-/// `hour ":" minute [ ":" second ]`
-fn time_of(word: &[u8]) -> Option<(u8, u8, u8)> {
-    let mut parts = word.split(|&b| b == b':').map(|part| number(part).and_then(|n| u8::try_from(n).ok()));
-    let (hour, minute) = (parts.next()??, parts.next()??);
-    let second = parts.next().map_or(Some(0), |second| second)?;
-    (parts.next().is_none() && hour < 24 && minute < 60 && second <= 60).then_some((hour, minute, second))
+/// `hour ":" minute [ ":" second ]`, with comments and blanks around each number (RFC 5322 §4.3).
+/// The numbers, and where the time ends.
+fn time_at(value: &[u8], at: usize) -> Option<([u32; 3], usize)> {
+    let digits = |at: usize| {
+        let rest = value.in_bounds(at..);
+        let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        number(rest.in_bounds(..len)).map(|number| (number, at + len))
+    };
+    let behind_colon = |at: usize| {
+        let at = skip_cfws(value, at);
+        (value.get(at) == Some(&b':')).then(|| skip_cfws(value, at + 1))
+    };
+    let (hour, end) = digits(at)?;
+    let (minute, end) = digits(behind_colon(end)?)?;
+    let (second, end) = behind_colon(end).map_or(Some((0, end)), digits)?;
+    let is_end = value.get(end).is_none_or(|&byte| is_space(byte) || matches!(byte, b',' | b'(' | 0));
+    is_end.then_some(([hour, minute, second], end))
+}
+
+/// Hour, minute and second. RFC 5256 §2.2: a time that is not valid "SHOULD be treated as
+/// 00:00:00".
+fn valid([hour, minute, second]: [u32; 3]) -> Option<(u8, u8, u8)> {
+    (hour < 24 && minute < 60 && second <= 60).then_some((hour as u8, minute as u8, second as u8))
 }
 
 /// `( "+" / "-" ) 4DIGIT`, or a name of RFC 5322 §4.3. Whether the word is a zone; unknown names
@@ -152,6 +173,12 @@ mod tests {
             ("Wed, 20 Dec 1995", 819_417_600, 9_484),
             ("Wed, 20 Dec 1995 25:61 -0100", 819_421_200, 9_484),
             ("Sat, 30 Dec 2016 23:59:60\r\n +0000", 1_483_142_399, 17_165),
+            // RFC 5322 App. A.6.3
+            ("Fri, 21 Nov 1997 09(comment):   55  :  06 -0600", 880_127_706, 10_186),
+            ("20 Dec 1995 19 :59:00 GMT", 819_489_540, 9_484),
+            ("20 Dec 1995 19(c):59:10(d)", 819_489_550, 9_484),
+            ("20 Dec 1995 19:59: GMT", 819_417_600, 9_484),
+            ("20 Dec 1995 19:59:10:11 GMT", 819_417_600, 9_484),
         ] {
             let date = sent_date(value.as_bytes()).unwrap();
             assert_eq!((date.unix_s, date.local_day), (unix_s, local_day), "{value}");

@@ -400,3 +400,26 @@ fn a_new_login_begins_without_notifications() {
 fn the_capability_is_announced() {
     Server::start().login().run("C: a CAPABILITY\nS: * CAPABILITY … NOTIFY …\nS: a OK …");
 }
+
+/// RFC 9051 §2.2.2: a command has a tagged response, also if it arrives while the report of changes
+/// searches for a context.
+#[test]
+fn a_command_that_arrives_during_a_report_is_answered() {
+    let server = Server::start();
+    for n in 0..15 {
+        server.put("INBOX", format!("Subject: s{n}\r\n\r\nw{n}\r\n").as_bytes());
+    }
+    let (mut first, mut second) = (server.select("INBOX"), server.select("INBOX"));
+    first.run(
+        "C: n NOTIFY SET (SELECTED (MessageNew (UID) MessageExpunge FlagChange))\nS~ n OK …\n\
+         C: c UID SORT RETURN (UPDATE ALL) (SUBJECT) UTF-8 ALL\nS~ c OK …\n\
+         C: d UID SEARCH RETURN (UPDATE ALL) BODY w\nS~ d OK …",
+    );
+    for _ in 0..40 {
+        second.send(b"a APPEND INBOX {19+}\r\nSubject: s4\r\n\r\nw0\r\n\r\nb STORE 1:3 FLAGS ()\r\n");
+        first.send(b"q UID SEARCH ALL\r\n");
+        let answer = first.skip_to("q …");
+        assert!(answer.last().is_some_and(|end| end.starts_with("q OK")), "{answer:?}");
+        second.skip_to("b …");
+    }
+}

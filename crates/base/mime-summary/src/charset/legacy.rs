@@ -1,5 +1,5 @@
-//! Charsets that the tables of `encoding_rs` do not have. They are code pages of MS-DOS, and the
-//! forms of GB 2312, KS X 1001 and UTF-32 that mail uses.
+//! Charsets that the tables of `encoding_rs` do not have. They are code pages of MS-DOS, UTF-7, and
+//! the forms of GB 2312, KS X 1001 and UTF-32 that mail uses.
 
 use encoding_rs::{EUC_KR, GBK};
 
@@ -29,6 +29,48 @@ fn single_bytes(upper: &[char; 128], bytes: &[u8]) -> String {
         None => char::from(byte),
     };
     bytes.iter().map(character).collect()
+}
+
+/// UTF-7 (RFC 2152): `+` begins a run of UTF-16 in Base64, which ends before the first other byte.
+/// A `-` there belongs to the run, and `+-` is a plus sign.
+pub(super) fn utf_7(bytes: &[u8]) -> String {
+    let (mut text, mut units) = (String::with_capacity(bytes.len()), Vec::new());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        if byte != b'+' {
+            text.push(if byte.is_ascii() { char::from(byte) } else { char::REPLACEMENT_CHARACTER });
+            continue;
+        }
+        let (mut bits, mut held, begin) = (0_u32, 0, at);
+        while let Some(six) = bytes.get(at).and_then(|byte| six_bits(*byte)) {
+            at += 1;
+            (bits, held) = (bits << 6 | six, held + 6);
+            if held >= 16 {
+                held -= 16;
+                units.push((bits >> held) as u16);
+            }
+        }
+        if at == begin {
+            text.push('+');
+        }
+        let characters = char::decode_utf16(units.drain(..));
+        text.extend(characters.map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER)));
+        at += usize::from(bytes.get(at) == Some(&b'-'));
+    }
+    text
+}
+
+/// The value of a Base64 character.
+fn six_bits(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    }))
 }
 
 /// HZ (RFC 1843): `~{` begins GB 2312 in seven bits, `~}` ends it, `~~` is a tilde, and a tilde

@@ -1,7 +1,7 @@
 //! Text of any charset as UTF-8: whole, or piece by piece.
 //!
-//! Tables are those of `encoding_rs`. Mail has further charsets. Some of them are `mail-parser`'s
-//! (UTF-7 …), and some are in [`legacy`]. Nothing is refused. Text without a charset, or labelled
+//! Tables are those of `encoding_rs`. Mail has further charsets. Some of them are `mail-parser`'s,
+//! and some are in [`legacy`] (UTF-7 …). Nothing is refused. Text without a charset, or labelled
 //! us-ascii, is read as UTF-8 if it is valid UTF-8, and as windows-1252 otherwise. Piece by piece,
 //! it is UTF-8 up to the first byte that is not. An unknown charset is read as UTF-8 with
 //! replacement characters.
@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 
 use encoding_rs::{
-    BIG5, CoderResult, Decoder, EUC_KR, Encoding as Charset, GBK, MACINTOSH, SHIFT_JIS, UTF_8, UTF_16BE,
-    UTF_16LE, WINDOWS_874, WINDOWS_1252,
+    BIG5, CoderResult, Decoder, EUC_KR, Encoding as Charset, GBK, ISO_8859_16, MACINTOSH, SHIFT_JIS, UTF_8,
+    UTF_16BE, UTF_16LE, WINDOWS_874, WINDOWS_1252,
 };
 use mail_parser::decoders::charsets::map::charset_decoder;
 
@@ -107,6 +107,12 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         (b"utf-32" | b"utf32" | b"ucs-4" | b"iso-10646-ucs-4", _) => Named::Other(legacy::utf_32, Cut::Words),
         (b"utf-32be" | b"utf32be", _) => Named::Other(legacy::utf_32_be, Cut::Words),
         (b"utf-32le" | b"utf32le", _) => Named::Other(legacy::utf_32_le, Cut::Words),
+        (b"utf-7" | b"utf7" | b"csutf7" | b"unicode-1-1-utf-7" | b"unicode-2-0-utf-7", _) => {
+            Named::Other(legacy::utf_7, Cut::Lines)
+        }
+        (b"utf16" | b"utf16le", _) => Named::Known(UTF_16LE),
+        (b"utf16be", _) => Named::Known(UTF_16BE),
+        (b"iso8859-16" | b"iso_8859-16", _) => Named::Known(ISO_8859_16),
         // `8859-1` without its first word.
         _ if label.starts_with(b"8859-") => {
             Named::Known(Charset::for_label_no_replacement(&[b"iso-", label].concat())?)
@@ -122,7 +128,9 @@ pub(crate) fn has_states(label: &[u8]) -> bool {
     let label = label.trim_ascii();
     let begins =
         |with: &str| label.get(..with.len()).is_some_and(|l| l.eq_ignore_ascii_case(with.as_bytes()));
-    ["iso-2022-", "csiso2022", "hz", "utf-7", "unicode-1-1-utf-7"].iter().any(|with| begins(with))
+    ["iso-2022-", "csiso2022", "hz", "utf-7", "utf7", "csutf7", "unicode-1-1-utf-7", "unicode-2-0-utf-7"]
+        .iter()
+        .any(|with| begins(with))
         || (["utf-16", "utf-32", "utf16", "utf32", "ucs-"].iter().any(|with| begins(with)))
 }
 
@@ -308,6 +316,11 @@ mod tests {
             ("utf-16", b"\xff\xfea\0b\0", "ab"),
             ("utf-16be", b"\0a\0b", "ab"),
             ("utf-7", b"+AOQ-", "ä"),
+            // RFC 2152: a run ends at each byte outside of Base64, and only `-` is absorbed.
+            ("utf-7", b"+AN8.a gcgh +AN8 b +- +AOk,c +2D3eCw-- +AOQ", "ß.a gcgh ß b + é,c 😋- ä"),
+            ("unicode-1-1-utf-7", b"+ZeVnLIqe\r\n+ZeU", "日本語\r\n日"),
+            ("utf16le", b"a\0", "a"),
+            ("iso8859-16", b"\xa4", "€"),
             ("nonsense", "ä".as_bytes(), "ä"),
         ] {
             assert_eq!(decode_bytes(label.as_bytes(), bytes), text, "{label}");
