@@ -1,7 +1,8 @@
 //! Makes a segment of the terms of many messages.
 
 use crate::Scope;
-use crate::segment::{MESSAGES_MAX, Segment};
+use crate::layout::MESSAGES_MAX;
+use crate::segment::Segment;
 use crate::sort_keys::KeyColumns;
 use crate::terms::{Terms, WordSet, words};
 use crate::write::{Head, Writer};

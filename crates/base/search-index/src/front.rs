@@ -1,7 +1,7 @@
 //! The front of a segment: its UIDs, and what SORT and THREAD compare. It is read without the
 //! words.
 
-use crate::segment::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, RANGES_MAX, number};
+use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, RANGES_MAX, number};
 use crate::sort_keys::KeyTable;
 
 /// Where the head has the bytes of the columns, and the checksum of the front.

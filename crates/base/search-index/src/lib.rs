@@ -20,6 +20,7 @@ mod builder;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod layout;
 mod merge;
 mod query;
 mod segment;
@@ -30,9 +31,10 @@ mod write;
 
 pub use builder::Builder;
 pub use front::Front;
+pub use layout::{Damaged, MESSAGES_MAX};
 pub use merge::merge;
 pub use query::Query;
-pub use segment::{Damaged, MESSAGES_MAX, Segment};
+pub use segment::Segment;
 pub use sort_keys::{KeyTable, SortKeys, TEXTS, TextColumn};
 pub use terms::{Collector, Terms};
 

@@ -1,7 +1,8 @@
 //! Several segments as one, without the messages that are expunged. No text is read for it.
 
 use crate::Scope;
-use crate::segment::{MAP_WORDS, MESSAGES_MAX, Map, Segment, add_list, ones};
+use crate::layout::MESSAGES_MAX;
+use crate::segment::{MAP_WORDS, Map, Segment, add_list, ones};
 use crate::sort_keys::{KeyColumns, SortKeys};
 use crate::write::{Head, Writer};
 

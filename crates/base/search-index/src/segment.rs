@@ -34,10 +34,8 @@ use memchr::memmem::Finder;
 
 use crate::Scope;
 use crate::front::{Front, FrontParts};
+use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, number};
 use crate::query::{Query, SEPARATOR};
-
-/// Messages of a segment. Gaps of their ordinals take two bytes at most.
-pub const MESSAGES_MAX: usize = 4096;
 
 /// Words of a bit map of all messages.
 pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
@@ -49,31 +47,12 @@ pub(crate) const BLOCK: usize = 64;
 /// blocks would be looked through.
 pub(crate) const ROWS: usize = 2048;
 
-/// Ranges of UIDs that a segment has at most. Beyond them, gaps are forgotten: the messages in them
-/// are looked at again.
-pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
-
 /// Words of one segment that hold a piece. With more, all messages are proposed: reading the lists
 /// would take longer than it saves.
 const HELD_MAX: u32 = 1024;
 
-pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x04";
-pub(crate) const HEAD_LEN: usize = 60;
-
 /// Messages as bits.
 pub(crate) type Map = [u64; MAP_WORDS];
-
-/// Bytes that are no segment, or one that was damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damaged;
-
-impl std::fmt::Display for Damaged {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a segment of the search index is damaged; it can be removed and is made again")
-    }
-}
-
-impl std::error::Error for Damaged {}
 
 /// Where the parts of one scope are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -370,8 +349,4 @@ pub(crate) fn add_list(list: &[u8], map_len: usize, map: &mut Map) {
         }
         next += 1;
     }
-}
-
-pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }

@@ -1,8 +1,9 @@
 //! Writes the bytes of a segment, word by word.
 
 use crate::front::{FRONT_SUM_AT, KEYS_LEN_AT, sum_of};
+use crate::layout::{HEAD_LEN, MAGIC, RANGES_MAX};
 use crate::query::SEPARATOR;
-use crate::segment::{BLOCK, HEAD_LEN, MAGIC, RANGES_MAX, ROWS, Segment, row_of};
+use crate::segment::{BLOCK, ROWS, Segment, row_of};
 
 /// The head of a segment, before the words.
 pub(crate) struct Head<'h> {

@@ -104,16 +104,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         print!("{text}");
         return Ok(());
     }
-    let length = match (args.shortest, args.quick) {
-        (true, _) => Length::Shortest,
-        (false, true) => Length::Quick,
-        (false, false) => Length::Full,
-    };
-    let mut study = load(&args.name, length).map_err(Trouble::usage)?;
-    study.rounds = args.rounds.unwrap_or(study.rounds);
-    study.times.ramp = args.ramp.unwrap_or(study.times.ramp);
-    study.times.warmup = args.warmup.unwrap_or(study.times.warmup);
-    study.times.measure = args.measure.unwrap_or(study.times.measure);
+    let study = named(args)?;
     if args.show {
         print!("{}", study.source);
         return Ok(());
@@ -179,6 +170,21 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     } else {
         Err(Trouble::failed("some points had errors or could not be measured: see the report"))
     }
+}
+
+/// The study with the rounds and times of the flags.
+fn named(args: &StudyArgs) -> Result<Study, Trouble> {
+    let length = match (args.shortest, args.quick) {
+        (true, _) => Length::Shortest,
+        (false, true) => Length::Quick,
+        (false, false) => Length::Full,
+    };
+    let mut study = load(&args.name, length).map_err(Trouble::usage)?;
+    study.rounds = args.rounds.unwrap_or(study.rounds);
+    study.times.ramp = args.ramp.unwrap_or(study.times.ramp);
+    study.times.warmup = args.warmup.unwrap_or(study.times.warmup);
+    study.times.measure = args.measure.unwrap_or(study.times.measure);
+    Ok(study)
 }
 
 /// The result to which rounds are added.

@@ -27,6 +27,7 @@ mod places;
 mod recent;
 mod sort_keys;
 mod stored;
+mod stored_keys;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -36,8 +37,9 @@ mod work;
 
 pub use collecting::{Collecting, Full};
 pub use index::{Answer, Reads, SearchIndex, Size, Totals};
-pub use posthaste_search_index::{Front, Query, Scope};
-pub use sort_keys::{SegmentSortKeys, SortField, SortTexts, StoredSortKeys};
+pub use posthaste_search_index::{Front, Query, Scope, SortKeys};
+pub use sort_keys::{SortField, SortTexts};
+pub use stored_keys::{SegmentSortKeys, StoredSortKeys};
 pub use terms::{Lent, summary_steps};
 
 /// Whether a mailbox has segments of the search index, and no mail.

@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    /// The compressor's buffer of codes (64 KiB; of noise some 58,000 bytes) is full just when the
-    /// answer ends, so that the flush has more to write than its output has room for.
+    /// The compressor's buffer of codes has 64 KiB: some 58,000 bytes of noise. It is full just
+    /// when the answer ends. So the flush has more to write than fits into its output.
     #[test]
     fn a_flush_is_whole_whatever_the_length_of_the_answer() {
         let mut state = 1_u64;

@@ -261,9 +261,8 @@ fn or_nil<T>(found: Result<T, UrlRefusal>) -> Result<Option<T>, Failure> {
 mod tests {
     use std::future::Future;
     use std::pin::pin;
-    use std::task::{Context, Waker};
-
     use std::sync::Arc;
+    use std::task::{Context, Waker};
 
     use posthaste_net::{Connection, Shutdown, Stream};
 

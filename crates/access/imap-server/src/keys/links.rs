@@ -1,5 +1,6 @@
 //! References between messages, for THREAD (RFC 5256 §3).
 
+use posthaste_indexing::SortKeys;
 use posthaste_mime_summary::SummaryRef;
 
 use super::column::Column;
@@ -86,20 +87,21 @@ impl NewLinks {
 
     /// Takes those of a message. Returns how many references it has.
     pub(crate) fn push_summary(&mut self, summary: &SummaryRef<'_>) -> usize {
-        self.push(summary.message_id_hash(), summary.is_reply(), summary.reference_hashes())
+        let (own, is_reply) = (summary.message_id_hash(), summary.is_reply());
+        self.push(NewLink { own, is_reply, count: 0 }, summary.reference_hashes())
     }
 
-    /// Takes the hash of a message's Message-ID, and those of its references.
-    pub(crate) fn push(
-        &mut self,
-        own: Option<u64>,
-        is_reply: bool,
-        references: impl Iterator<Item = u64>,
-    ) -> usize {
+    /// The same of a message whose keys a segment has.
+    pub(crate) fn push_stored(&mut self, keys: &SortKeys<'_>) -> usize {
+        let references = keys.references.iter().map(|id| u64::from_le_bytes(*id));
+        self.push(NewLink { own: keys.id, is_reply: keys.is_reply, count: 0 }, references)
+    }
+
+    fn push(&mut self, link: NewLink, references: impl Iterator<Item = u64>) -> usize {
         let start = self.references.len();
         self.references.extend(references.take(usize::from(u16::MAX)));
         let count = self.references.len() - start;
-        self.messages.push(NewLink { own, is_reply, count: count as u16 });
+        self.messages.push(NewLink { count: count as u16, ..link });
         count
     }
 }

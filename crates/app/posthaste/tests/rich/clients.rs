@@ -122,22 +122,9 @@ print("read")
     }
 }
 
-/// Python's `icalendar` and `vobject` read a meeting's request, a series, and a contact. Of the
-/// meeting that another program wrote they read what `ytnef` makes of it.
-#[test]
-fn libraries_of_others_read_calendars_and_cards() {
-    if !client_tests_wanted() {
-        return;
-    }
-    let request = samples::meeting("IPM.Schedule.Meeting.Request");
-    let rich = [request, samples::series(), samples::contact()];
-    let mail: Vec<_> = rich.iter().map(samples::mail).chain([foreign("triples.tnef")]).collect();
-    let server = three_formats(&mail);
-    let dir = tempfile::tempdir().unwrap();
-    let mut ytnef = Command::new("ytnef");
-    ytnef.arg("-f").arg(dir.path()).arg(sample("triples.tnef"));
-    run_client(ytnef);
-    let script = r#"
+/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting. The
+/// arguments are a port, a user, a password, and the calendar that `ytnef` makes of the meeting.
+const CALENDARS_AND_CARDS: &str = r#"
 import datetime, email, email.policy, icalendar, imaplib, sys, vobject
 client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
 client.login(sys.argv[2], sys.argv[3])
@@ -184,12 +171,28 @@ for name in ("SUMMARY", "LOCATION", "DESCRIPTION"):
     assert ours[name].strip() == theirs[name].strip() != "", name
 print("read")
 "#;
+
+/// Python's `icalendar` and `vobject` read a meeting's request, a series, and a contact. Of the
+/// meeting that another program wrote they read what `ytnef` makes of it.
+#[test]
+fn libraries_of_others_read_calendars_and_cards() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let request = samples::meeting("IPM.Schedule.Meeting.Request");
+    let rich = [request, samples::series(), samples::contact()];
+    let mail: Vec<_> = rich.iter().map(samples::mail).chain([foreign("triples.tnef")]).collect();
+    let server = three_formats(&mail);
+    let dir = tempfile::tempdir().unwrap();
+    let mut ytnef = Command::new("ytnef");
+    ytnef.arg("-f").arg(dir.path()).arg(sample("triples.tnef"));
+    run_client(ytnef);
     let port = server.address("imap").port().to_string();
     let theirs = dir.path().join("calendar.ics");
     for user in [ANA, BEN, CYD] {
         // Debian's own interpreter, which has its packages.
         let mut python = Command::new("/usr/bin/python3");
-        python.arg("-c").arg(script).args([&port, user, PASSWORD]).arg(&theirs);
+        python.arg("-c").arg(CALENDARS_AND_CARDS).args([&port, user, PASSWORD]).arg(&theirs);
         assert_eq!(run_client(python).trim(), "read", "{user}");
     }
 }

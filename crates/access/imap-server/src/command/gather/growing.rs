@@ -6,10 +6,12 @@ use posthaste_indexing::{Front, SortField, SortTexts};
 use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::SummaryRef;
 
-use super::{Missing, ROW_STEPS, TEXT_BYTE_STEPS};
+use super::missing::{Missing, ROW_STEPS};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::keys::{Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn};
 
+/// Steps of a byte of a text.
+pub(super) const TEXT_BYTE_STEPS: u64 = 2;
 /// Steps of finding an identifier.
 const LINK_STEPS: u64 = 100;
 
@@ -127,9 +129,7 @@ impl<'m> Growing<'m> {
             for (uid, link) in front.uids().zip(keys.links()) {
                 if let Some(link) = link.filter(|_| self.missing.links.contains(uid)) {
                     self.links.uids.push(uid);
-                    let references = link.references.iter().map(|id| u64::from_le_bytes(*id));
-                    let count = self.new_links.push(link.id, link.is_reply, references);
-                    steps += LINK_STEPS * (1 + count as u64);
+                    steps += LINK_STEPS * (1 + self.new_links.push_stored(&link) as u64);
                 }
             }
         }

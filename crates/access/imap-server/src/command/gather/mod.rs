@@ -2,6 +2,7 @@
 //! the segments of the search index have. The others come from the summaries. No message is read.
 
 mod growing;
+mod missing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use posthaste_mail_model::{AccountId, NumSet, SeqNum};
 use posthaste_net::BytePermit;
 use posthaste_store::named_ranges;
 
-use self::growing::Growing;
+use self::growing::{Growing, TEXT_BYTE_STEPS};
+pub(super) use self::missing::KeysWanted;
+use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
 use crate::heavy::Pace;
 use crate::keys::{Answered, Asked, Table, without_key};
@@ -31,25 +34,8 @@ const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 /// microsecond.
 const BATCH: usize = 1024;
 
-/// Steps of looking at a row or a kept key.
-const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
-/// Steps of a byte of a text.
-const TEXT_BYTE_STEPS: u64 = 2;
-
-/// The keys that a command compares.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KeysWanted {
-    /// The Date field.
-    pub(super) sent: bool,
-    /// Texts, each once.
-    pub(super) texts: Vec<SortField>,
-    /// The order of these texts.
-    pub(super) ranks: bool,
-    /// The messages to which messages refer.
-    pub(super) links: bool,
-}
 
 /// Messages with their keys.
 pub(super) struct Gathered {
@@ -251,35 +237,7 @@ pub(crate) async fn values(
     Ok((expunged == 0).then_some(values_of))
 }
 
-/// The messages without some of their keys.
-#[derive(Default)]
-struct Missing {
-    /// The UIDs of all of them.
-    uids: NumSet,
-    sent: NumSet,
-    texts: Vec<(SortField, NumSet)>,
-    links: NumSet,
-}
-
 impl Missing {
-    async fn of(table: &Table, uids: &[u32], wanted: &KeysWanted, pace: &mut Pace) -> Self {
-        let mut missing = Self::default();
-        if wanted.sent {
-            missing.sent = without(table.sent.of(uids), uids, pace).await;
-            missing.uids = missing.sent.clone();
-        }
-        if wanted.links {
-            missing.links = without(table.links.links.of(uids), uids, pace).await;
-            missing.uids = missing.uids.union(&missing.links);
-        }
-        for key in &wanted.texts {
-            let of_key = without(table.text(*key).numbers.of(uids), uids, pace).await;
-            missing.uids = missing.uids.union(&of_key);
-            missing.texts.push((*key, of_key));
-        }
-        missing
-    }
-
     /// Adds the keys that the segments of the search index have. Returns what is missing still.
     async fn read_stored(
         mut self,
@@ -350,18 +308,4 @@ fn refuse_damaged(unanswered: &Unanswered) -> Result<(), Failure> {
     let named = named_ranges(&unanswered.unreadable);
     let text = format!("Stored data of UID {named} is damaged; search without them");
     Err(Reply::no(Code::Corruption, text).into())
-}
-
-/// The UIDs that have no value.
-async fn without<T>(values: impl Iterator<Item = Option<T>>, uids: &[u32], pace: &mut Pace) -> NumSet {
-    let mut missing = NumSet::new();
-    for (uid, value) in uids.iter().zip(values) {
-        if value.is_none() {
-            missing.push(*uid);
-        }
-        if pace.note(ROW_STEPS) {
-            pace.rest().await;
-        }
-    }
-    missing
 }
