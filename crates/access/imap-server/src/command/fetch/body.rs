@@ -16,7 +16,7 @@ use super::plan::{self, Plan, Step, cut};
 use super::reader::MessageReader;
 use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
-use crate::heavy::Pace;
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::Failure;
 use crate::wire::Wire;
 
@@ -42,6 +42,11 @@ enum StepValue {
     /// Fields of this header.
     Fields(Range<u64>),
 }
+
+/// Steps of reading a range of a body, and of printing an item from it. A message may have a
+/// thousand items.
+const READ_STEPS: u64 = SLICE_STEPS / 20;
+const ITEM_STEPS: u64 = SLICE_STEPS / 100;
 
 /// Where a step has to look for its data.
 enum DataSource {
@@ -73,6 +78,7 @@ pub(super) async fn print(
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
         if i > 0 {
             wire.out().push(b' ');
+            pace.worked(ITEM_STEPS).await;
         }
         wire.out().extend_from_slice(label(step, &found));
         match found {
@@ -133,6 +139,9 @@ async fn find_all(
     }
     let mut found = Vec::with_capacity(sources.len());
     for (step, source) in plan.steps.iter().zip(sources) {
+        if !matches!(source, DataSource::AtHand | DataSource::Nothing) {
+            pace.worked(READ_STEPS).await;
+        }
         found.push(find(step, source, reader, pace).await?);
     }
     Ok(found)
