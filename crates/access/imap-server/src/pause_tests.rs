@@ -99,6 +99,6 @@ async fn many_items_of_a_message_are_read_in_slices() {
     for (items, least) in [(10, 0), (1000, 1000 / 20)] {
         let pieces: String = (0..items).map(|n| format!(" BODY.PEEK[]<{n}.1>")).collect();
         let pauses = paused.run(&format!("FETCH 1 (UID{pieces})")).await;
-        assert!((least..=2 * least).contains(&pauses), "{items} items: {pauses} pauses");
+        assert!((least..=2 * least + 1).contains(&pauses), "{items} items: {pauses} pauses");
     }
 }
