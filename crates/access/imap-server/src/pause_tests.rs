@@ -73,7 +73,7 @@ impl Paused {
     }
 }
 
-/// With 10,000 mailboxes it was one poll of a second.
+/// ESEARCH over 500 mailboxes took 27 ms in one poll.
 #[tokio::test]
 async fn mailboxes_that_are_opened_for_one_command_are_opened_in_slices() {
     let mut paused = Paused::begin().await;

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::heavy::SLICE_STEPS;
 
-    /// A text of 60 MB took 40 ms of the session's task.
+    /// A text of 60 MB was copied in one poll.
     #[test]
     fn a_long_text_is_copied_in_pieces() {
         let text = vec![b'x'; 2 * SLICE_STEPS as usize];
