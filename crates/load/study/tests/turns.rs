@@ -90,7 +90,9 @@ fn servers_take_turns_and_every_cell_has_all_rounds() {
 #[test]
 fn rounds_are_added_to_an_earlier_result() {
     let folder = tempfile::tempdir().unwrap();
-    let (first, second) = (study(folder.path()), study(folder.path()));
+    let (first, mut second) = (study(folder.path()), study(folder.path()));
+    // Each study started servers on ports of their own, which their versions name.
+    second.servers.clone_from(&first.servers);
     let file = load(folder.path().join("small.toml").to_str().unwrap(), Length::Full).unwrap();
     let cpu_model = first.machine.cpu_model.clone();
     may_add(&first, &file, &cpu_model).unwrap();
