@@ -401,8 +401,8 @@ fn the_capability_is_announced() {
     Server::start().login().run("C: a CAPABILITY\nS: * CAPABILITY … NOTIFY …\nS: a OK …");
 }
 
-/// RFC 9051 §2.2.2: a command has a tagged response, also if it arrives while the report of changes
-/// searches for a context.
+/// RFC 9051 §2.2.2: each command has a tagged response. This one arrives while the report of
+/// changes searches for a context.
 #[test]
 fn a_command_that_arrives_during_a_report_is_answered() {
     let server = Server::start();

@@ -22,9 +22,12 @@
 //! | 16–23 | length of the content |
 //! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
 //! | 40–43 | CRC-32C of the content; of a body: of its table |
-//! | 44–47 | CRC-32C of the store's id (16), the pack's number (4), the record's offset (8) and bytes 0–43; in format 1 of bytes 0–43 alone |
+//! | 44–47 | CRC-32C of the record's location and of bytes 0–43 |
 //! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
 //! | … | content, then zeroes to a multiple of eight |
+//!
+//! The location is the store's id (16), the pack's number (4) and the record's offset (8). In
+//! format 1 the checksum covers bytes 0–43 alone.
 //!
 //! A batch is written and synced before the next one begins. So each record shows that the disk
 //! once had everything before its batch. Missing records there are damage, and were not cut off by
