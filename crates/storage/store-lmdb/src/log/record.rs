@@ -33,9 +33,8 @@
 //! once had everything before its batch. Missing records there are damage, and were not cut off by
 //! a crash. Older programs wrote 0 there, and so do batches of over 128 MiB.
 //!
-//! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged
-//! pack for records. The bytes of a record in another place do not pass, and a message that
-//! imitates a record would have to know the store's id.
+//! So a rebuild can search a damaged pack for records. The bytes of a record at another location do
+//! not pass, and a message that imitates a record would have to know the store's id.
 
 use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
