@@ -19,6 +19,7 @@ mod annotate;
 mod annotations;
 mod announce;
 mod capability;
+mod client_line;
 mod command;
 mod connection;
 mod contexts;
