@@ -306,7 +306,7 @@ impl Delivery {
     ) -> Result<Appended, DeliveryError> {
         let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
         let _reserved = self.reserve_quota(account, Usage { bytes, messages: messages.len() as u64 }).await?;
-        mailbox.set_limit(account.folder_limits.max);
+        mailbox.note_owner_limit(account.folder_limits.max);
         Ok(mailbox.append(messages).await?)
     }
 

@@ -173,7 +173,7 @@ pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<Copy
     let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
     let reading = seen::reading(ctx.login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
-    target.set_limit(owner.folder_limits.max);
+    target.note_owner_limit(owner.folder_limits.max);
     Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })
 }
 

@@ -288,9 +288,10 @@ impl Destination {
         self
     }
 
-    /// Sets its owner's own limit of messages in a folder; 0 is no limit. Without one the store's
+    /// Notes the limit of messages in a folder that its owner has; 0 is no limit. It counts for all
+    /// who write to the mailbox in this process, until another is noted. With `None` the store's
     /// `folder_messages_max` counts.
-    pub fn set_limit(&self, own: Option<u32>) {
+    pub fn note_owner_limit(&self, own: Option<u32>) {
         self.state.own_limit.store(own.map_or(0, |limit| u64::from(limit) + 1), Ordering::Relaxed);
     }
 

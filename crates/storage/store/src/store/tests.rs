@@ -260,7 +260,7 @@ async fn an_owner_has_another_limit_of_messages_in_a_folder() {
     let take = |limit: Option<u32>| {
         let (store, target) = (store.clone(), target.clone());
         async move {
-            target.set_limit(limit);
+            target.note_owner_limit(limit);
             let body = store.new_body_id();
             let (bytes, summary) = (vec![1].into(), Bytes::new());
             let message = IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None };
