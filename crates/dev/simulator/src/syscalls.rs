@@ -248,9 +248,13 @@ pub unsafe extern "C" fn mmap64(
 }
 
 unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {
-    // SAFETY: our caller gives what libc's `writev` requires: `count` parts, each of which names
-    // bytes that live for the call.
-    let parts = unsafe { std::slice::from_raw_parts(parts, count.max(0) as usize) };
+    let parts = match usize::try_from(count) {
+        // SAFETY: our caller gives what libc's `writev` requires: `count` parts, each of which
+        // names bytes that live for the call.
+        Ok(count) if count > 0 => unsafe { std::slice::from_raw_parts(parts, count) },
+        // The pointer may be null.
+        _ => &[],
+    };
     // SAFETY: as before.
     let data: Vec<&[u8]> = parts.iter().map(|p| unsafe { bytes(p.iov_base, p.iov_len) }).collect();
     let whole: Vec<u8> = data.concat();

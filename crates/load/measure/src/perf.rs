@@ -81,9 +81,10 @@ fn open_counter(event: u64, tid: i32) -> io::Result<File> {
     };
     let any_cpu: libc::c_int = -1;
     let no_group: libc::c_int = -1;
-    // SAFETY: `attributes` outlives the call, is laid out as the kernel's structure of the size it
-    // states, and the kernel only reads it. The result is a new descriptor that nothing else owns,
-    // or -1.
+    // SAFETY: `attributes` outlives the call, and is laid out as the kernel's structure of the size
+    // that it states. That is the size of the first version, which every kernel takes. So the
+    // kernel only reads it: it would write a size there if it refused this one. The result is a new
+    // descriptor that nothing else owns, or -1.
     unsafe {
         let pointer = &raw const attributes;
         let fd =

@@ -119,11 +119,11 @@ impl Drop for Child {
         let Ok(pid) = i32::try_from(self.child.id()) else { return };
         // From here on it is waited for: its id may become another's.
         interrupt::ended(self.child.id());
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // SAFETY: a signal to a child of ours that was not waited for yet, so its id is still its
-        // own.
+        // SAFETY: the call takes two numbers. The child runs or was not waited for, as was just
+        // seen, so its id is still its own.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         let started = Instant::now();
         while started.elapsed() < STOP {

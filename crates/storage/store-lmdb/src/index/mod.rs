@@ -25,7 +25,7 @@
 //!
 //! Each table has a module of its name, which alone reads and writes it. `linked` has `links`, and
 //! the main database has `packs`, `passes` and `numbers`. A transaction counts what is written
-//! (`transaction`), and the file is made as long as that needs (`room`).
+//! (`transaction`), and the file is made as long as that needs (`preallocation`).
 //!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
 //! every transaction, whatever it changes. The values that every append changes are kept there,
@@ -193,11 +193,12 @@ impl Index {
         PageFile::prove_metas(&path)?;
         lock_file::allocate(dir, readers)?;
         // SAFETY: LMDB requires that nothing else changes the pages of the environment while they
-        // are mapped, and that no file system without coherent maps lies below. The directory is
-        // ours by its format file, every process opens it through this call, and no flag that
-        // weakens locking is set. What we write to the file ourselves (`room`) makes it longer:
-        // zeroes behind its end, inside the one write transaction. No page that a transaction has
-        // named lies there, so nothing that LMDB or we have read through the map changes.
+        // are mapped. The directory is ours by its format file, every process opens it through this
+        // call, and no flag that weakens locking is set. `preallocation` writes to the file, too:
+        // zeroes behind its end, inside the one write transaction. No committed page lies there.
+        // New pages of the running transaction are in memory, since the flag WRITEMAP is not set.
+        // So no byte changes that is read through the map. LMDB also requires a file system whose
+        // maps show what is written to the file. Those of local disks do; docs/storage.md says so.
         let env = mapped(unsafe { options.open(dir) }, map_bytes)?;
         env.clear_stale_readers().indexed()?;
         let map = suspicion::note_map(&path);

@@ -75,7 +75,7 @@ fn install(marker: CString) {
         // SAFETY: `before` is a valid place for an action, and a null pointer means no change.
         unsafe { libc::sigaction(*signal, ptr::null(), before) };
     }
-    // RecordKind for as long as the process lives: a signal may come at any moment.
+    // Never freed: a signal may come at any moment.
     PREPARED.store(Box::into_raw(prepared), Ordering::Release);
     let mut action = zero;
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
@@ -99,8 +99,8 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
         libc::SIGSEGV => b"SIGSEGV",
         _ => b"SIGABRT",
     };
-    // SAFETY: with SA_SIGINFO the kernel hands over a valid `info`; the two signals of memory
-    // faults fill in the address.
+    // SAFETY: with SA_SIGINFO the kernel hands over a valid `info`, all of whose bytes are set.
+    // Memory faults fill in the address. For SIGABRT there are other numbers, which nothing uses.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     let map = MAP[0].load(Ordering::Relaxed)..MAP[1].load(Ordering::Relaxed);
     let is_in_index = signal != libc::SIGABRT && map.contains(&address);
