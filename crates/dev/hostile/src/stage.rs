@@ -73,11 +73,11 @@ impl Stage {
         DnsServer::start([(name.as_str(), DnsRecord::Txt(key.to_owned()))])
     }
 
-    /// The part of the configuration that attacks need: which name server is asked, and that not
-    /// all of loopback is believed.
+    /// The part of the configuration that attacks need: the name server, that not all of
+    /// loopback is believed, and that messages may have annotations.
     pub fn settings(dns: &DnsServer) -> String {
         format!(
-            "[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = [\"127.0.0.1/32\"]\n",
+            "[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = [\"127.0.0.1/32\"]\n[imap]\nannotations = true\n",
             dns.address()
         )
     }

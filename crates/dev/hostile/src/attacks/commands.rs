@@ -8,7 +8,7 @@ use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, BYSTANDER, COLLECTOR, PASSWORD, Stage, push};
 
 /// Sends commands in batches, and reads an answer for each: how many were OK.
-fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
+pub(super) fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
     let mut taken = 0;
     for batch in commands.chunks(100) {
         let lines: String = batch.iter().map(|command| format!("p {command}\r\n")).collect();

@@ -6,7 +6,7 @@ use posthaste_testkit::LineClient;
 use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, Stage, push, words};
 
-fn ok(client: &mut LineClient, command: &str) -> Result<Vec<String>, String> {
+pub(super) fn ok(client: &mut LineClient, command: &str) -> Result<Vec<String>, String> {
     let lines = client.imap(command).map_err(text)?;
     match lines.last() {
         Some(line) if line.starts_with("t OK") => Ok(lines),
@@ -14,13 +14,13 @@ fn ok(client: &mut LineClient, command: &str) -> Result<Vec<String>, String> {
     }
 }
 
-fn word(client: &mut LineClient, command: &str) -> Result<String, String> {
+pub(super) fn word(client: &mut LineClient, command: &str) -> Result<String, String> {
     let lines = client.imap(command).map_err(text)?;
     Ok(lines.last().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned())
 }
 
 /// A session in a mailbox that holds these messages and no others.
-fn mailbox(stage: &Stage, name: &str, messages: &[String]) -> Result<LineClient, String> {
+pub(super) fn mailbox(stage: &Stage, name: &str, messages: &[String]) -> Result<LineClient, String> {
     let mut client = stage.login(ATTACKER).map_err(text)?;
     client.imap(&format!("CREATE {name}")).map_err(text)?;
     ok(&mut client, &format!("SELECT {name}"))?;
@@ -158,6 +158,41 @@ pub fn metadata(stage: &Stage) -> Outcome {
         client.imap(&format!("SETMETADATA {target} (/private/vendor/x{n}{depth} NIL)")).map_err(text)?;
     }
     Ok(format!("{taken} entries kept, then {refused:?}; {}", said.join(" ")))
+}
+
+/// Large annotations of every message, and all of them requested at once (RFC 5257).
+pub fn annotations(stage: &Stage) -> Outcome {
+    let messages: Vec<String> =
+        (0..stage.of(10, 300)).map(|n| format!("Subject: s{n}\r\n\r\nx\r\n")).collect();
+    let mut client = mailbox(stage, "Annotated", &messages)?;
+    let value = "v".repeat(stage.of(5000, 60_000));
+    let mut said = Vec::new();
+    for n in 0..stage.of(3, 30) {
+        let (part, len) = (&value[n..], value.len() - n);
+        let values = format!("(value.priv {{{len}+}}\r\n{part} value.shared {{{len}+}}\r\n{part})");
+        said.push(word(&mut client, &format!("STORE 1:* ANNOTATION (/comment {values})"))?);
+    }
+    for command in [
+        "FETCH 1:* (ANNOTATION (/* (value size)))".to_owned(),
+        format!("SEARCH {}ALL", "ANNOTATION /comment value.priv \"vx\" ".repeat(16)),
+        format!("SEARCH {}ALL", "ANNOTATION /comment value.priv \"vx\" ".repeat(100)),
+    ] {
+        said.push(word(&mut client, &command)?);
+    }
+    // Sessions that want all of them, and read nothing.
+    let mut open = Vec::new();
+    for _ in 0..stage.of(2, 20) {
+        let mut other = stage.login(ATTACKER).map_err(text)?;
+        ok(&mut other, "SELECT Annotated")?;
+        other.send("a FETCH 1:* (ANNOTATION (/* (value size)))\r\n".repeat(20).as_bytes()).map_err(text)?;
+        open.push(other);
+    }
+    stage.hold()?;
+    drop(open);
+    ok(&mut client, "CLOSE")?;
+    ok(&mut client, "DELETE Annotated")?;
+    said.dedup();
+    Ok(said.join(" "))
 }
 
 pub fn index(stage: &Stage) -> Outcome {

@@ -4,6 +4,7 @@ mod commands;
 mod connections;
 mod extensions;
 mod lines;
+mod mailboxes;
 mod memory;
 mod messages;
 mod outcome;
@@ -354,6 +355,60 @@ pub const ATTACKS: &[Attack] = &[
         what: "a thousand URLs of the longest summary in one command, and messages made of 60 MB",
         memory_mib: incoming,
         run: urls::storm,
+    },
+    Attack {
+        name: "annotations",
+        what: "two annotations of 60 KB of each of 300 messages, thirty times, requested and not read",
+        memory_mib: reading,
+        run: extensions::annotations,
+    },
+    Attack {
+        name: "renames",
+        what: "a tree of 2,000 mailboxes renamed 30 times, and by six sessions at once",
+        memory_mib: |_| 128,
+        run: mailboxes::renames,
+    },
+    Attack {
+        name: "doublings",
+        what: "COPY of a mailbox into itself up to 100,000 messages, MOVE into itself, 5,000 keywords",
+        memory_mib: |_| 128,
+        run: mailboxes::doublings,
+    },
+    Attack {
+        name: "emptied",
+        what: "50,000 messages expunged while 30 sessions that know them read nothing",
+        memory_mib: |_| 128,
+        run: mailboxes::emptied,
+    },
+    Attack {
+        name: "resyncs",
+        what: "QRESYNC with false memories of 50,000 expunged messages",
+        memory_mib: |_| 128,
+        run: mailboxes::resyncs,
+    },
+    Attack {
+        name: "multi-search",
+        what: "ESEARCH of 1,500 mailboxes, and 1,000 such searches of which no answer is read",
+        memory_mib: reading,
+        run: mailboxes::searches,
+    },
+    Attack {
+        name: "notify",
+        what: "60 sessions that are notified of 500 mailboxes and read nothing",
+        memory_mib: |stage| 64 + stage.of(4, 60) as u64,
+        run: mailboxes::notified,
+    },
+    Attack {
+        name: "sieve-parts",
+        what: "loops over 15,000 parts within loops over them, for each message",
+        memory_mib: incoming,
+        run: sieve::parts,
+    },
+    Attack {
+        name: "redirects",
+        what: "two accounts whose scripts redirect each message to four addresses of the other",
+        memory_mib: little,
+        run: sieve::redirects,
     },
     Attack {
         name: "logins",

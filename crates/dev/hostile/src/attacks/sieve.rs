@@ -3,7 +3,7 @@
 use posthaste_testkit::LineClient;
 
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, Stage, push};
+use crate::stage::{ATTACKER, COLLECTOR, Stage, push};
 
 /// Octets of the largest script that is taken.
 const SCRIPT_BYTES: usize = 256 * 1024;
@@ -119,6 +119,88 @@ pub fn runs(stage: &Stage) -> Outcome {
     stage.hold()?;
     remove_all(stage)?;
     Ok("each message kept".into())
+}
+
+/// Loops over the parts of a message within loops over them (RFC 5703 §3).
+pub fn parts(stage: &Stage) -> Outcome {
+    let test =
+        "if header :mime :anychild :matches \"*\" \"*a*b*c*d*e*f*g*h*\" { addheader \"X-A\" \"${a}\"; }";
+    let script = format!(
+        "require [\"foreverypart\", \"mime\", \"variables\", \"editheader\"];\r\nset \"a\" \"x\";\r\n{}{}{test}{}",
+        "set \"a\" \"${a}${a}${a}${a}\";\r\n".repeat(300),
+        "foreverypart { ".repeat(4),
+        " }".repeat(4)
+    );
+    let mut client = stage.sieve(ATTACKER).map_err(text)?;
+    let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", &script)?;
+    client.send(b"SETACTIVE \"s0\"\r\n").map_err(text)?;
+    let active = answer(&mut client)?;
+    if !stored.starts_with("OK") || !active.starts_with("OK") {
+        return Err(format!("the script: {stored}, {active}"));
+    }
+    let part = "--b\r\nX-H: aabcdefg\r\n\r\n".repeat(stage.of(200, 15_000));
+    let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{part}");
+    for _ in 0..stage.of(2, 10) {
+        let reply = stage.deliver(ATTACKER, message.as_bytes()).map_err(text)?;
+        if !reply.starts_with("250") {
+            return Err(format!("a message of many parts: {reply}"));
+        }
+    }
+    stage.bystander_gets_mail()?;
+    stage.hold()?;
+    remove_all(stage)?;
+    Ok("each message kept".into())
+}
+
+/// Messages in the INBOX of an account.
+fn messages(stage: &Stage, user: &str) -> Result<u64, String> {
+    let lines = stage.login(user).map_err(text)?.imap("STATUS INBOX (MESSAGES)").map_err(text)?;
+    let number = lines[0].rsplit(' ').next().map(|word| word.trim_end_matches(')'));
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| format!("STATUS: {lines:?}"))
+}
+
+/// Two accounts whose scripts redirect each message to the other, at four of its addresses.
+pub fn redirects(stage: &Stage) -> Outcome {
+    let accounts = [ATTACKER, COLLECTOR];
+    let mut before = 0;
+    for (own, other) in [(ATTACKER, COLLECTOR), (COLLECTOR, ATTACKER)] {
+        before += messages(stage, own)?;
+        let (name, domain) = other.split_once('@').unwrap_or_default();
+        let script: String =
+            ["", "+a", "+b", "+c"].map(|tag| format!("redirect \"{name}{tag}@{domain}\";\r\n")).concat();
+        let mut client = stage.sieve(own).map_err(text)?;
+        let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", &script)?;
+        client.send(b"SETACTIVE \"s0\"\r\n").map_err(text)?;
+        let active = answer(&mut client)?;
+        if !stored.starts_with("OK") || !active.starts_with("OK") {
+            return Err(format!("the script: {stored}, {active}"));
+        }
+    }
+    let sent = stage.of(3, 50);
+    for n in 0..sent {
+        let reply = stage.deliver(ATTACKER, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes());
+        let reply = reply.map_err(text)?;
+        if !reply.starts_with("250") {
+            return Err(format!("a message that is redirected: {reply}"));
+        }
+    }
+    stage.hold()?;
+    for own in accounts {
+        let mut client = stage.sieve(own).map_err(text)?;
+        client.send(b"SETACTIVE \"\"\r\nDELETESCRIPT \"s0\"\r\n").map_err(text)?;
+        answer(&mut client)?;
+        answer(&mut client)?;
+    }
+    let mut after = 0;
+    for own in accounts {
+        after += messages(stage, own)?;
+    }
+    // Once there and back, to each address.
+    let (came, most) = (after - before, 4 * 4 * sent as u64);
+    match came <= most {
+        true => Ok(format!("{sent} messages became {came}")),
+        false => Err(format!("{sent} messages became {came}, over {most}")),
+    }
 }
 
 pub fn literals(stage: &Stage) -> Outcome {
