@@ -166,7 +166,7 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
 /// Executes a command, and gives back the memory that it was in.
 pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
     let len = bytes.len();
-    // The last one to be dropped is this one.
+    // Dropped last, so that the memory is freed where `free` says and not in the command.
     let long = (len > FREED_HERE_MAX).then(|| bytes.clone());
     let next = one_command(session, bytes).await;
     // In this order: the permit ends after the memory.

@@ -19,7 +19,6 @@ mod annotate;
 mod annotations;
 mod announce;
 mod capability;
-mod client_line;
 mod command;
 mod connection;
 mod contexts;

@@ -180,7 +180,7 @@ impl Wire {
         Some(due.saturating_duration_since(self.clock.now()))
     }
 
-    /// How long the client may take to read. Before the login that ends with its deadline.
+    /// The timeout of a write. Before the login, it ends with the login's deadline at the latest.
     fn write_within(&self) -> Duration {
         self.login_left().map_or(self.write_within, |left| left.min(self.write_within))
     }
@@ -195,8 +195,8 @@ impl Wire {
         self.framer.mid_command(&self.input)
     }
 
-    /// Waits for bytes, of which the input may then hold so many. What it holds already is the
-    /// beginning of something. Returns how many came.
+    /// Waits until bytes arrive, and reads them. The input then holds at most `input_max` bytes.
+    /// Bytes that it holds already are the start of a command. Returns the number of new bytes.
     pub(crate) async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         if self.input.is_empty() {
             let wait = Wait::Input { most: self.most(input_max)?, within };
@@ -211,18 +211,18 @@ impl Wire {
         self.transport.read(&mut self.input, wait).await
     }
 
-    /// Bytes of a message came: other sessions have their turn now and then.
+    /// Counts received bytes of a message as work, so that other sessions get their turn.
     pub(crate) async fn came(&mut self, bytes: usize) {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 
-    /// How many bytes the input takes until it holds this many.
+    /// How many bytes may be read until the input holds `input_max`.
     fn most(&self, input_max: usize) -> Result<usize, NetError> {
         let most = input_max.saturating_sub(self.input.len());
         if most > 0 { Ok(most) } else { Err(NetError::InputFull { max: input_max }) }
     }
 
-    /// The connection counts for this account from now on, and its answers end with this login.
+    /// The connection counts for this account from now on. Its responses end with the login.
     pub(crate) fn belongs_to(&mut self, share: AccountShare, login_end: LoginEnd) {
         self.login_end = login_end.clone();
         self.transport.belongs_to(Some((share, login_end)));
@@ -332,8 +332,8 @@ impl Wire {
     }
 
     /// Does work that changes mailboxes, and reports that it is going on if it takes long
-    /// (RFC 9585). It is done to its end, whatever becomes of the connection: what belongs to the
-    /// change comes after it.
+    /// (RFC 9585). The work is not cancelled when the connection breaks: after it, the caller does
+    /// the rest of the change.
     pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let clock = self.clock.clone();
@@ -419,9 +419,9 @@ impl Wire {
         sent
     }
 
-    /// Sends all printed output. Once `displaced` returns, the command whose literal is arriving is
-    /// dropped at once. The client may take minutes to read. Not to be dropped while it waits,
-    /// unless the connection is closed then.
+    /// Sends all printed output, which the client may take minutes to read. Once `displaced`
+    /// returns, the command whose literal is arriving is dropped at once. A caller that drops the
+    /// waiting future must close the connection.
     pub(crate) async fn flush_beside(
         &mut self,
         displaced: impl Future<Output = ()>,

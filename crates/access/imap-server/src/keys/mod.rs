@@ -133,8 +133,8 @@ impl State {
         cached
     }
 
-    /// Keeps it, in place of what was used longest ago. A table that is too large is not kept.
-    /// Results leave before a table that is not.
+    /// Keeps it, and removes what was used longest ago. A table that is too large is not kept.
+    /// Results are removed before tables.
     fn put(&mut self, mailbox: MailboxId, mut cached: Cached, bytes_max: usize) {
         if cached.table.memory_bytes() > bytes_max {
             cached.table = Table::default();
@@ -199,7 +199,7 @@ impl KeyCache {
         state.put(mailbox, Cached { table, results, ..Cached::default() }, self.bytes_max);
     }
 
-    /// The result for the messages of these UIDs, which rise, if it is remembered.
+    /// The result for the messages of these ascending UIDs, if it is remembered.
     pub(crate) fn answered(&self, mailbox: MailboxId, asked: &Asked, uids: &[u32]) -> Option<Answered> {
         let candidates: Vec<Arc<Remembered>> = {
             let mut state = self.state();
@@ -222,8 +222,8 @@ impl KeyCache {
         Some(answer)
     }
 
-    /// Remembers a result for the messages of these UIDs, which rise, in a mailbox of so many
-    /// messages.
+    /// Remembers a result for the messages of these ascending UIDs. `exists` is the number of the
+    /// mailbox's messages.
     pub(crate) fn remember(
         &self,
         (mailbox, exists): (MailboxId, usize),
@@ -306,7 +306,7 @@ mod tests {
         let remember = |asked| cache.remember((mailbox, 2000), asked, &uids, answer());
         remember(sort(SortKey::Date));
         assert!(is_given(&sort(SortKey::Date), &uids));
-        // Fewer, more, other messages; another order; the table comes and leaves.
+        // Fewer messages, more, and others; another order; a table that is added and removed.
         let (mut more, mut other) = (uids.clone(), uids.clone());
         more.push(2005);
         other[1999] = 2005;
@@ -318,14 +318,14 @@ mod tests {
         cache.keep(mailbox, Table::default(), 2000);
         cache.forget(mailbox);
         assert!(is_given(&sort(SortKey::Date), &uids));
-        // The one that nobody asked for leaves first.
+        // The result that no command used is removed first.
         for key in [SortKey::Subject, SortKey::From, SortKey::To] {
             remember(sort(key));
         }
         assert!(is_given(&sort(SortKey::Date), &uids));
         remember(sort(SortKey::Cc));
         assert!(!is_given(&sort(SortKey::Subject), &uids) && is_given(&sort(SortKey::Date), &uids));
-        // Results count as memory, and leave before the table does.
+        // Results count as memory, and are removed before the table.
         let bytes = cache.state.lock().unwrap().bytes;
         assert!((4 * 8000..4 * 8000 + 2000).contains(&bytes), "{bytes} bytes");
         let small = KeyCache::new(10_000);
@@ -334,7 +334,7 @@ mod tests {
         }
         assert!(small.answered(mailbox, &sort(SortKey::Date), &uids).is_none());
         assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
-        // So they do without a table that is too large.
+        // The same with a table that is too large to be kept.
         let mut table = Table::default();
         Arc::make_mut(&mut table.sent).add(&uids, &vec![Some(1); 2000]);
         small.keep(mailbox, table, 2000);
