@@ -214,7 +214,7 @@ pub struct Log {
 impl Default for Config {
     fn default() -> Self {
         #[expect(clippy::expect_used, reason = "the file is part of the program, and a test parses it")]
-        toml::from_str(DEFAULT).expect("default.toml is valid")
+        toml::from_str(DEFAULT).and_then(Self::of).expect("default.toml is valid")
     }
 }
 
@@ -240,9 +240,15 @@ impl Config {
             });
         }
         merge(&mut merged, table);
-        let config: Self = merged.try_into().map_err(|e: toml::de::Error| invalid(e.to_string()))?;
+        let config = Self::of(merged).map_err(|e| invalid(e.to_string()))?;
         config.check().map_err(invalid)?;
         Ok(config)
+    }
+
+    /// Every setting is read from a table, and none from text: so the compiler makes the code that
+    /// reads them once.
+    fn of(table: toml::Table) -> Result<Self, toml::de::Error> {
+        table.try_into()
     }
 
     /// The settings without secrets: the address of a cluster has no password. All other secrets

@@ -3,15 +3,16 @@
 
 use std::io::IsTerminal as _;
 
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
 use crate::failure::{Failure, Result};
 
 /// Changes the level of a running program.
-pub struct Level(reload::Handle<EnvFilter, Registry>);
+pub struct Level(reload::Handle<Targets, Registry>);
 
 impl Level {
     /// Changes the level from now on.
@@ -38,12 +39,13 @@ pub fn start(log: &Log) -> Result<Level> {
     Ok(Level(handle))
 }
 
-fn filter(log: &Log) -> Result<EnvFilter> {
+fn filter(log: &Log) -> Result<Targets> {
+    let given = log.level.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     // rustls logs a warning for each odd handshake of a stranger. It is shown only where
     // `log.level` names rustls.
-    let asked = log.level.contains("rustls");
-    let directives = if asked { log.level.clone() } else { format!("{},rustls=error", log.level) };
-    EnvFilter::try_new(directives).map_err(|e| {
+    let rustls = (!log.level.contains("rustls")).then_some("rustls=error");
+    let directives: Vec<&str> = given.chain(rustls).collect();
+    directives.join(",").parse::<Targets>().map_err(|e| {
         Failure::Usage(format!("`log.level` = {:?}: {e}; write error, warn, info, debug or trace", log.level))
     })
 }
@@ -74,6 +76,7 @@ mod tests {
         };
         assert_eq!(directives("info").unwrap(), "rustls=error,info");
         assert_eq!(directives("info,rustls=trace").unwrap(), "rustls=trace,info");
+        assert_eq!(directives("info, ").unwrap(), directives("info").unwrap());
         assert!(directives("loud=very").unwrap_err().to_string().contains("`log.level` = \"loud=very\""));
     }
 }

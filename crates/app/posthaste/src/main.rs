@@ -4,6 +4,7 @@
 mod audit;
 mod cli;
 mod closed_pipe;
+mod cluster;
 mod command;
 mod config;
 mod failure;

@@ -1,6 +1,5 @@
 //! An open data directory: engine, store, accounts and delivery.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use posthaste_authentication::DomainKeys;
@@ -8,10 +7,10 @@ use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_net::ByteBudget;
 use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
-use posthaste_store_cassandra::{BodyStorage, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
-use crate::config::{Auto, Config, S3 as S3Config};
+use crate::cluster::Cluster;
+use crate::config::{Auto, Config};
 use crate::failure::{Failure, Result};
 use crate::memory::Plan;
 use crate::private;
@@ -51,78 +50,18 @@ impl Opened {
 }
 
 /// The cluster that the configuration names; `None` for the embedded engine.
-pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Options>> {
+pub fn cluster(config: &Config) -> Result<Option<Cluster>> {
     let bodies = (!config.bodies.is_empty()).then_some(&config.bodies);
     if config.engine == "embedded" {
         return match bodies {
             Some(bodies) => Err(Failure::Usage(format!(
                 "`bodies` is {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name \
-                 a cluster \
-                 with --engine"
+                 a cluster with --engine"
             ))),
             None => Ok(None),
         };
     }
-    for (setting, file) in secret_files(&config.engine) {
-        private::tighten_secret(setting, &file)?;
-    }
-    let mut options = posthaste_store_cassandra::Options::from_url(&config.engine).map_err(Failure::Usage)?;
-    let storage = bodies.map(|bodies| bodies.parse::<BodyStorage>()).transpose();
-    options.bodies = storage.map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
-    options.s3 = object_store(&config.s3)?;
-    Ok(Some(options))
-}
-
-/// The files with secrets that a cluster's address names.
-fn secret_files(engine: &str) -> Vec<(&'static str, PathBuf)> {
-    let query = engine.split_once('?').map_or("", |(_, query)| query);
-    let file = |pair: &str| match pair.split_once('=')? {
-        ("password-file", file) => Some(("engine: password-file", PathBuf::from(percent_decoded(file)))),
-        ("key", file) => Some(("engine: key", PathBuf::from(percent_decoded(file)))),
-        _ => None,
-    };
-    query.split('&').filter_map(file).collect()
-}
-
-/// RFC 3986 §2.1. What is not encoded as it should be stays as it is: the engine refuses it.
-fn percent_decoded(text: &str) -> String {
-    let mut pieces = text.split('%');
-    let mut out = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        match piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                out.extend_from_slice(&piece.as_bytes()[2..]);
-            }
-            None => out.extend(["%", piece].concat().bytes()),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// Access to the object store; reads the file that holds its key's secret.
-pub fn object_store(config: &S3Config) -> Result<S3> {
-    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let path = |path: &PathBuf| (!path.as_os_str().is_empty()).then(|| path.clone());
-    let access_key = match (text(&config.access_key_id), path(&config.secret_access_key_file)) {
-        (Some(id), Some(file)) => {
-            private::tighten_secret("s3.secret_access_key_file", &file)?;
-            let secret = std::fs::read_to_string(&file).map_err(|e| {
-                Failure::Usage(format!("`s3.secret_access_key_file`: {}: {e}", file.display()))
-            })?;
-            Some((id, secret.lines().next().unwrap_or_default().trim().to_owned()))
-        }
-        _ => None,
-    };
-    Ok(S3 {
-        endpoint: text(&config.endpoint),
-        region: text(&config.region),
-        access_key,
-        allow_http: config.allow_http,
-        virtual_host: config.virtual_host,
-        ca: path(&config.ca),
-        timeout: config.timeout,
-    })
+    Cluster::configured(config).map(Some)
 }
 
 /// How every command opens the embedded engine.
@@ -153,7 +92,7 @@ pub async fn create(config: &Config) -> Result<Opened> {
 /// Opens the engine for the server that holds the lock.
 pub async fn serving(config: &Config, lock: Arc<EngineLock>) -> Result<Opened> {
     if let Some(cluster) = cluster(config)? {
-        for advice in posthaste_store_cassandra::advice(&cluster).await? {
+        for advice in cluster.advice().await? {
             tracing::warn!("{advice}");
         }
     }
@@ -165,7 +104,7 @@ async fn open(
     embedded_engine: impl FnOnce(Options) -> posthaste_store::Result<LmdbEngine>,
 ) -> Result<Opened> {
     let engine: Arc<dyn Engine> = match cluster(config)? {
-        Some(options) => Arc::new(CassandraEngine::open(options).await?),
+        Some(cluster) => cluster.open().await?,
         None => {
             posthaste_store_lmdb::report_fault_signals(&config.data);
             Arc::new(embedded_engine(embedded(config))?)
@@ -228,32 +167,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_with_secrets_of_an_address_are_found() {
-        let files = secret_files("cassandra://u@h/mail?tls=yes&password-file=/etc/a%20b&ca=/ca&key=/k%2");
-        let files: Vec<_> = files.iter().map(|(_, file)| file.to_str().unwrap()).collect();
-        assert_eq!(files, ["/etc/a b", "/k%2"]);
-        assert!(secret_files("cassandra://h/mail").is_empty());
-    }
-
-    #[test]
-    fn a_storage_of_bodies_is_for_clusters_and_access_to_it_is_read() {
-        let refusal = |config: &Config| cluster(config).unwrap_err().to_string();
-        let mut config = Config { bodies: "s3://mail".into(), ..Config::default() };
-        assert!(refusal(&config).contains("name a cluster with --engine"));
-        config.engine = "cassandra://127.0.0.1/mail".into();
-        let options = cluster(&config).unwrap().unwrap();
-        assert_eq!(options.bodies.unwrap().to_string(), "s3://mail");
-        assert_eq!(options.s3, S3::default());
-        config.bodies = "ftp://mail".into();
-        assert!(refusal(&config).starts_with("`bodies`: `ftp://mail` is no storage of bodies"));
-        config.bodies.clear();
-        config.s3.access_key_id = "id".into();
-        let dir = tempfile::tempdir().unwrap();
-        config.s3.secret_access_key_file = dir.path().join("secret");
-        assert!(refusal(&config).starts_with("`s3.secret_access_key_file`: "));
-        std::fs::write(&config.s3.secret_access_key_file, "of the first line\nand not of this\n").unwrap();
-        let options = cluster(&config).unwrap().unwrap();
-        assert_eq!(options.s3.access_key, Some(("id".into(), "of the first line".into())));
-        assert_eq!(options.bodies, None);
+    fn the_embedded_engine_keeps_bodies_itself() {
+        let config = Config { bodies: "s3://mail".into(), ..Config::default() };
+        assert!(cluster(&config).unwrap_err().to_string().contains("name a cluster with --engine"));
+        assert!(cluster(&Config::default()).unwrap().is_none());
     }
 }

@@ -22,6 +22,8 @@ pub use routing::{Group, Route};
 pub use serve::{Listen, Protocol, Serve};
 pub use sieve::{Sieve, SievePut, SieveTest};
 
+use crate::cluster::VERSION;
+
 const AFTER_HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage.
 
@@ -35,7 +37,7 @@ Start with
 
 /// A mail server whose cost per message stays flat however large a folder grows.
 #[derive(Debug, Parser)]
-#[command(name = "posthaste", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "posthaste", version = VERSION, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,

@@ -17,12 +17,11 @@ use posthaste_store::{
     Compare, DirectoryEntry, DirectoryPages, Engine, LeftOut, Progress, StoreError, TargetIds, Transfer,
     set_directory_entry,
 };
-use posthaste_store_cassandra::CassandraEngine;
 use posthaste_store_lmdb::LmdbEngine;
 
+use crate::cluster::{Cluster, SCHEME};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-use crate::open::object_store;
 use crate::private;
 
 /// Accounts and records read at a time.
@@ -42,10 +41,8 @@ pub enum How {
 
 /// Opens `cassandra://…`, or a data directory.
 pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engine>> {
-    if place.starts_with("cassandra://") {
-        let mut options = posthaste_store_cassandra::Options::from_url(place).map_err(Failure::Usage)?;
-        options.s3 = object_store(&config.s3)?;
-        return Ok(Arc::new(CassandraEngine::open(options).await?));
+    if place.starts_with(SCHEME) {
+        return Cluster::at(place, config)?.open().await;
     }
     if place.contains("://") {
         return Err(Failure::Usage(format!(

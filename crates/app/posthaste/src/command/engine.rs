@@ -11,13 +11,13 @@ pub async fn run(config: Config, command: Engine) -> Result<()> {
     };
     match command {
         Engine::Init { replicas } => {
-            posthaste_store_cassandra::init(&cluster, replicas).await?;
+            cluster.init(replicas).await?;
             println!("{cluster:?} is ready for mail");
-            for advice in posthaste_store_cassandra::advice(&cluster).await? {
+            for advice in cluster.advice().await? {
                 println!("warning: {advice}");
             }
         }
-        Engine::Upgrade => match posthaste_store_cassandra::upgrade(&cluster).await? {
+        Engine::Upgrade => match cluster.upgrade().await? {
             (had, has) if had == has => println!("{cluster:?} has version {has} already"),
             (had, has) => println!("{cluster:?} was upgraded from version {had} to {has}"),
         },

@@ -9,6 +9,7 @@ mod policies;
 mod request_head;
 mod services;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -81,7 +82,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let access = privileges::socket_access(&config, identity.as_ref())?;
     let becomes = Becomes { identity, access };
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level, plan, becomes))
+    // Boxed as every command is: its code is compiled once.
+    let work: Pin<Box<dyn Future<Output = Result<()>>>> =
+        Box::pin(serve(config, common, options, level, plan, becomes));
+    runtime.block_on(work)
 }
 
 /// Logs each poll of a session or background task that computes for longer than was asked. The rule
