@@ -31,7 +31,8 @@ impl Searched<'_> {
         }
         Ok(match labels::label_of(label)? {
             Label::Flag(flag) => self.flag(flag),
-            Label::Place(place) => all_if(self.is_at(place)),
+            Label::Place(place) if self.is_at(place) => SearchKey::All,
+            Label::Place(_) => none(),
         })
     }
 
@@ -66,7 +67,7 @@ impl Searched<'_> {
         }
         let is_named = |flag: &Flag| labels::text_of(flag).is_some_and(|text| dashed(&text) == dashed_word);
         let named = self.user_labels().filter(is_named).map(SearchKey::Has);
-        Ok(self.known(&word).into_iter().chain(named).reduce(either).unwrap_or_else(|| all_if(false)))
+        Ok(self.known(&word).into_iter().chain(named).reduce(either).unwrap_or_else(none))
     }
 
     /// States that are flags.
@@ -86,7 +87,7 @@ impl Searched<'_> {
 
     /// `has:userlabels`
     pub(super) fn any_user_label(self) -> SearchKey {
-        self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(|| all_if(false))
+        self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(none)
     }
 
     /// The labels of the mailbox that are none of Gmail's own.
@@ -101,8 +102,9 @@ pub(super) fn either(a: SearchKey, b: SearchKey) -> SearchKey {
     SearchKey::Or(Box::new(a), Box::new(b))
 }
 
-fn all_if(all: bool) -> SearchKey {
-    if all { SearchKey::All } else { SearchKey::Not(Box::new(SearchKey::All)) }
+/// The key that finds nothing.
+fn none() -> SearchKey {
+    SearchKey::Not(Box::new(SearchKey::All))
 }
 
 /// A label as Gmail's queries write it: in lower case, with `-` for all but letters and digits.

@@ -1,5 +1,7 @@
 //! X-GM-EXT-1: X-GM-MSGID, X-GM-THRID, X-GM-LABELS, X-GM-RAW.
 
+use posthaste_testkit::Wire;
+
 use crate::harness::{Server, fetch_text, search, searches};
 
 fn number(wire: &mut posthaste_testkit::Wire, message: u32, item: &str) -> u64 {
@@ -288,8 +290,8 @@ fn labels_with_uid_only() {
     );
 }
 
-#[test]
-fn a_query_of_gmail_is_a_search() {
+/// A server with three messages, and a session that has labelled some.
+fn queried() -> (Server, Wire) {
     let server = Server::start();
     for message in [
         "From: amy@example.org\r\nSubject: dinner\r\nMessage-ID: <1@x>\r\n\r\ntonight\r\n",
@@ -305,6 +307,12 @@ fn a_query_of_gmail_is_a_search() {
     }
     let mut wire = server.select("INBOX");
     wire.run("C: a STORE 2 +FLAGS (\\Seen work my=20own/label)\nS~ a OK …\nC: b STORE 3 +FLAGS (\\Draft)\nS~ b OK …");
+    (server, wire)
+}
+
+#[test]
+fn a_query_of_gmail_is_a_search() {
+    let (_server, mut wire) = queried();
     searches(
         &mut wire,
         &[
@@ -336,6 +344,11 @@ fn a_query_of_gmail_is_a_search() {
             ("X-GM-RAW \"to:me\"", "2"),
         ],
     );
+}
+
+#[test]
+fn queries_that_are_refused_and_queries_in_other_commands() {
+    let (_server, mut wire) = queried();
     wire.run(
         r#"
         C: b SEARCH X-GM-RAW "category:social dinner"
