@@ -1,6 +1,8 @@
 //! The extensions a session has switched on, by ENABLE (RFC 9051 §6.3.1) or by using a command
 //! that implies one.
 
+use posthaste_imap_codec::NameEncoding;
+
 /// The extensions that the client switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Enabled {
@@ -18,6 +20,11 @@ pub(crate) struct Enabled {
 }
 
 impl Enabled {
+    /// How names of mailboxes, and labels of Gmail, are written.
+    pub(crate) fn names(self) -> NameEncoding {
+        if self.utf8 || self.rev2 { NameEncoding::Utf8 } else { NameEncoding::Utf7 }
+    }
+
     /// Whether expunged messages are reported by their UIDs.
     pub(crate) fn reports_vanished(self) -> bool {
         self.qresync || self.uid_only

@@ -4,7 +4,7 @@
 //! every message would be half the cost of a listing. The cache lives for one command, so an idle
 //! session holds none.
 
-use posthaste_imap_codec::print;
+use posthaste_imap_codec::{NameEncoding, print};
 use posthaste_mail_model::{FlagSet, KeywordTable};
 
 use crate::gmail;
@@ -56,12 +56,12 @@ impl<'t> FlagNames<'t> {
     }
 
     /// The labels of a set of flags, as Gmail has them, with their parentheses.
-    pub(crate) fn labels(&mut self, flags: FlagSet) -> &[u8] {
+    pub(crate) fn labels(&mut self, flags: FlagSet, names: NameEncoding) -> &[u8] {
         let (known, text) = self.labels.get_or_insert_with(|| (FlagSet::EMPTY, b"()".to_vec()));
         if *known != flags {
             *known = flags;
             text.clear();
-            gmail::print_labels(text, self.table, flags);
+            gmail::labels::print_labels(text, self.table, flags, names);
         }
         text
     }

@@ -1,6 +1,6 @@
 //! Other people's clients against the real server: curl, mbsync, neomutt, OfflineIMAP, imapfilter,
-//! msmtp, Roundcube, and the libraries imaplib, IMAPClient, Mail::IMAPClient, imapflow, go-imap,
-//! Angus Mail.
+//! msmtp, Roundcube, and the libraries imaplib, IMAPClient, Mail::IMAPClient, imapflow, node-imap,
+//! go-imap, Angus Mail.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,6 +18,17 @@ const PASSWORD: &str = "correct horse";
 fn server() -> Server {
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
     server.add_account(USER, PASSWORD);
+    server
+}
+
+/// With Gmail's extensions, and a second account.
+fn server_like_gmail() -> Server {
+    let settings = tempfile::NamedTempFile::new().unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .settings(settings.path(), "[imap]\ngmail = true\n")
+        .start();
+    server.add_account(USER, PASSWORD);
+    server.add_account("ben@example.org", PASSWORD);
     server
 }
 
@@ -75,12 +86,7 @@ fn python_s_imapclient_does_a_full_round() {
         return;
     }
     let Some(library) = library("imapclient-4.1.0", "python3") else { return };
-    let settings = tempfile::NamedTempFile::new().unwrap();
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .settings(settings.path(), "[imap]\ngmail = true\n")
-        .start();
-    server.add_account(USER, PASSWORD);
-    server.add_account("ben@example.org", PASSWORD);
+    let server = server_like_gmail();
     let port = server.address("imap").port().to_string();
     let mut python = Command::new("python3");
     python.env("PYTHONPATH", library).args(["-c", include_str!("clients/imapclient_round.py")]);
@@ -102,6 +108,34 @@ fn imapflow_does_a_full_round() {
     node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
     let said = run_client(node);
     assert!(said.contains("imapflow: done"), "{said}");
+}
+
+#[test]
+fn node_imap_does_a_full_round_with_labels() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let Some(library) = library("node-imap-0.9.6", "node") else { return };
+    let server = server_like_gmail();
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", library.join("node_modules"));
+    node.args(["-e", include_str!("clients/node_imap_round.js"), "--"]);
+    node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
+    let said = run_client(node);
+    assert!(said.contains("node-imap: done"), "{said}");
+}
+
+#[test]
+fn a_migration_copies_folders_flags_dates_and_labels() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = server_like_gmail();
+    let port = server.address("imap").port().to_string();
+    let mut perl = Command::new("perl");
+    perl.args(["-e", include_str!("clients/migration_round.pl"), &port, USER, "ben@example.org", PASSWORD]);
+    let said = run_client(perl);
+    assert!(said.contains("migration: done"), "{said}");
 }
 
 #[test]

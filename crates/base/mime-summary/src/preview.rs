@@ -24,13 +24,16 @@ const WITHIN_WORDS: [&str; 28] = [
     "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "u", "wbr",
 ];
 
-/// The preview: of the first plain text that is no attachment, else of the first HTML.
+/// The preview: of the first plain text that is no attachment, else of the first HTML. A message
+/// that is one text has it even if it calls itself an attachment: there is nothing else to see
+/// (RFC 8970 §3.2 has the empty string for what no preview can be made of).
 pub(crate) fn preview(message: &[u8], structure: &Structure) -> String {
     let mut html = None;
+    let is_alone = structure.parts().len() == 1;
     for part in structure.parts().iter().take(PARTS_TRIED_MAX).filter(|part| part.kind == Kind::Leaf) {
         let media = part.media(message);
         let Some(kind) = media.text_kind() else { continue };
-        if is_attachment(message, part) {
+        if !is_alone && is_attachment(message, part) {
             continue;
         }
         match kind {

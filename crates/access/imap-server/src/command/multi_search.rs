@@ -19,6 +19,8 @@ use super::search::job::Job;
 use super::search::{EsearchItems, answer, filters, names_modseq};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
+use crate::gmail;
+use crate::gmail::searched::Searched;
 use crate::heavy::{HEAD_STEPS, Pace, open_steps};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::message_limit::MessageLimit;
@@ -262,8 +264,18 @@ impl Search<'_> {
         entry: &MailboxEntry,
     ) -> Result<Option<NumSet>, Failure> {
         let account = session.login()?.id;
-        let Session { wire, service, .. } = session;
         let mut key = std::borrow::Cow::Borrowed(self.key);
+        if gmail::search::names_labels(&key) {
+            let keywords = &selected.announced.head().keywords;
+            let searched = Searched {
+                mailbox: Some(entry),
+                keywords,
+                names: session.wire.names,
+                me: &session.login()?.name,
+            };
+            gmail::search::replace_in(searched, key.to_mut())?;
+        }
+        let Session { wire, service, .. } = session;
         if names_annotations(&key) {
             // Boxed, as few searches need it.
             let reader = reader_of(service, account, selected);

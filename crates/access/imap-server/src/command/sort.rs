@@ -1,5 +1,5 @@
 //! SORT and UID SORT: RFC 5256, with SORT=DISPLAY (RFC 5957), ESORT (RFC 5267 §3) and MODSEQ
-//! (RFC 7162 §3.1.5).
+//! (RFC 7162 §3.1.5). The sort keys MODSEQ and UID are those of Cyrus.
 //!
 //! SEARCH finds the messages. Their keys become numbers, and the order is one stable sort by each
 //! key. The answer is streamed: it is as long as the result.
@@ -20,6 +20,7 @@ use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
 use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
+use crate::gmail;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::keys::{Answered, Asked, Direction, Order, without_key};
 use crate::progress::{Progress, Reports};
@@ -36,9 +37,12 @@ const UID_STEPS: u64 = 4;
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
+    let by_query = gmail::search::replace(ctx, &mut args.key).await?.then_some(gmail::search::NOT_KEPT);
     let by_annotations = search::annotations(ctx, &mut args.key).await? || !args.annotations.is_empty();
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let ranks = Box::pin(annotate::search::ranks(reader, &args.annotations)).await?;
+    let not_kept =
+        by_annotations.then_some(search::NOT_KEPT).or(by_query).or(order_that_changes(&args.criteria));
     let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
     let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
     fuzzy::check_relevancy(scored, &args.key)?;
@@ -79,14 +83,23 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         }
     }
     if let Some(context) = context {
-        match (by_annotations, by_relevancy) {
-            (true, _) => context.refuse(ctx.wire, search::NOT_KEPT),
-            // A message that changes would have to be compared with the words of all others.
-            (_, true) => context.refuse(ctx.wire, "An order by relevancy is not kept up to date"),
-            _ => open_context(ctx, context, args.criteria, &sorted).await,
+        match not_kept {
+            Some(why) => context.refuse(ctx.wire, why),
+            None => open_context(ctx, context, args.criteria, &sorted).await,
         }
     }
     Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged))
+}
+
+/// Why an order is not kept up to date.
+fn order_that_changes(criteria: &[SortCriterion]) -> Option<&'static str> {
+    criteria.iter().find_map(|criterion| match criterion.key {
+        // A message that changes would have to be compared with the words of all others.
+        SortKey::Relevancy => Some("An order by relevancy is not kept up to date"),
+        // Every change moves a message.
+        SortKey::ModSeq => Some("An order by mod-sequence is not kept up to date"),
+        _ => None,
+    })
 }
 
 /// Keeps the result up to date: RFC 5267 §4.3.
@@ -182,7 +195,7 @@ async fn sort(
 
 /// What a remembered result answers. `None` if the keys may change, or belong to one search.
 fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
-    let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_));
+    let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_) | SortKey::ModSeq);
     (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))
 }
 
@@ -290,7 +303,11 @@ async fn keys(
         (SortKey::Date, _) => return Ok(dates(gathered, selected, pace).await),
         _ => {
             for row in rows() {
-                keys.push(u64::from(row.date()));
+                keys.push(match key {
+                    SortKey::Uid => u64::from(row.uid().value()),
+                    SortKey::ModSeq => row.modseq().value(),
+                    _ => u64::from(row.date()),
+                });
                 if pace.note(KEY_STEPS) {
                     pace.rest().await;
                 }

@@ -1,5 +1,8 @@
 //! STORE X-GM-LABELS: labels of Gmail are keywords here, so this is a STORE of flags. See
-//! `crate::gmail`.
+//! [`crate::gmail::labels`].
+//!
+//! The label of the selected mailbox may be named, as a copy of all labels of a message does: its
+//! messages have it already. No STORE removes it, and none adds or removes that of another mailbox.
 //!
 //! The changed flags are reported as for any STORE, and then the labels, as Gmail does. A STORE
 //! without + or - is two changes: first the other labels are removed, then the new ones are added.
@@ -12,7 +15,7 @@ use posthaste_mail_model::{Flag, FlagSet, ModSeq};
 
 use super::fetch::{self, FetchCommand};
 use super::store::{self, StoreCommand};
-use crate::gmail;
+use crate::gmail::labels::{self, Label};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 
@@ -28,8 +31,7 @@ pub(super) struct StoreLabels {
 pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let StoreLabels { set, unchanged_since, action, answer, labels } = command;
-    let flags: Result<Vec<Flag>, &str> = labels.iter().map(|label| gmail::flag_of(label)).collect();
-    let flags = flags.map_err(|why| Failure::from(Reply::no(Code::Cannot, why)))?;
+    let flags = flags(ctx, action, &labels).await?;
     if action == StoreAction::Replace && unchanged_since.is_some() {
         // The first change would make the second one fail.
         return Err(Reply::no(Code::Cannot, "UNCHANGEDSINCE needs +X-GM-LABELS or -X-GM-LABELS").into());
@@ -57,10 +59,32 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
     done(ctx, set, answer, reply).await
 }
 
+/// The flags of these labels, without that of the selected mailbox.
+async fn flags(ctx: &Ctx<'_>, action: StoreAction, sent: &[String]) -> Result<Vec<Flag>, Failure> {
+    let refused = |why: String| Failure::from(Reply::no(Code::Cannot, why));
+    let owner = ctx.selected.owner.as_deref().unwrap_or(ctx.login);
+    let list = ctx.service.store.list(owner.id).await?;
+    let here = list.entries.iter().find(|entry| entry.id == ctx.selected.mailbox.id());
+    let mut flags = Vec::with_capacity(sent.len());
+    for sent in sent {
+        let text = labels::decoded(sent, ctx.wire.names);
+        let text = text.ok_or_else(|| refused(format!("{sent} is no modified UTF-7")))?;
+        match labels::label_of(&text).map_err(refused)? {
+            Label::Flag(flag) => flags.push(flag),
+            Label::Place(place)
+                if action != StoreAction::Remove && here.is_some_and(|here| place.is(here)) => {}
+            Label::Place(_) => {
+                return Err(refused(format!("{text} is a mailbox here: use COPY or MOVE")));
+            }
+        }
+    }
+    Ok(flags)
+}
+
 /// The labels that messages of this mailbox may have, without these.
 fn others(ctx: &Ctx<'_>, flags: &[Flag]) -> Vec<Flag> {
     let table = &ctx.selected.announced.head().keywords;
-    let mut labels = gmail::labels_of(table, FlagSet::from_bits(u64::MAX));
+    let mut labels = labels::labels_of(table, FlagSet::ALL);
     labels.retain(|label| !flags.contains(label));
     labels
 }

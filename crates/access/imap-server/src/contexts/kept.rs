@@ -10,7 +10,7 @@
 //! | UIDs with `*` | refused: `*` names another message after each arrival |
 //! | YOUNGER, OLDER | refused: they change with the clock |
 //! | RECENT, NEW, OLD | refused: they depend on other sessions |
-//! | X-GM-RAW | refused: it may hold any of these |
+//! | X-GM-RAW | refused by the command: it may hold any of these |
 //! | MODSEQ, flags | a message that changes is evaluated again |
 //! | all others | they follow from the message's bytes, which never change |
 
@@ -53,7 +53,6 @@ fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
         }
         K::Younger(_) | K::Older(_) => return Err("YOUNGER and OLDER change with the clock"),
         K::Annotation(_) => return Err("Searches for annotations are not kept up to date"),
-        K::GmRaw(_) => return Err("X-GM-RAW is not kept up to date: it may depend on the clock"),
         K::Recent | K::New | K::Old => return Err("RECENT, NEW and OLD are not kept up to date"),
         _ => key.clone(),
     })
@@ -81,7 +80,7 @@ fn bytes(key: &SearchKey) -> usize {
         K::Uid(UidSet(SequenceSet::Ranges(ranges))) => ranges.len() * size_of::<SetRange>(),
         K::Bcc(text) | K::Cc(text) | K::From(text) | K::Subject(text) | K::To(text) => text.len(),
         K::Body(text) | K::Text(text) | K::EmailId(text) | K::ThreadId(text) => text.len(),
-        K::GmLabel(text) => text.len(),
+        K::GmLabel(text) | K::GmRaw(text) => text.len(),
         K::Header(name, text) => name.len() + text.len(),
         K::ModSeq { entry, .. } => entry.as_ref().map_or(0, |entry| entry.name.len()),
         K::Has(Flag::Keyword(keyword)) | K::Lacks(Flag::Keyword(keyword)) => keyword.as_str().len(),

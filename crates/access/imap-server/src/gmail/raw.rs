@@ -2,50 +2,43 @@
 //!
 //! | query | what is searched |
 //! | --- | --- |
-//! | `word`, `"a phrase"` | TEXT |
-//! | `from:` `to:` `cc:` `bcc:` `subject:` | the key of that name |
+//! | `word`, `+word`, `"a phrase"` | TEXT |
+//! | `from:` `to:` `cc:` `bcc:` `subject:` | the key of that name; `me` is the user's address |
 //! | `rfc822msgid:` `list:` `deliveredto:` | the fields Message-ID, List-ID, Delivered-To |
-//! | `label:` | X-GM-LABELS |
-//! | `is:unread` `read` `starred` `important` | flags |
-//! | `has:attachment` | a Content-Type of multipart/mixed |
+//! | `label:` `in:` | labels and the mailbox, `-` for blanks: [`super::labels`] |
+//! | `in:inbox` `sent` `drafts` `trash` `spam` `archive` `all` | the mailbox with that use |
 //! | `in:anywhere` | every message of the mailbox |
+//! | `is:unread` `read` `starred` `important` `muted` | flags |
+//! | `has:attachment` `filename:` | dispositions and file names: [`super::attachments`] |
+//! | `has:userlabels` `nouserlabels` | keywords that are labels |
 //! | `after:` `newer:` `before:` `older:` with `2026/01/31` | SINCE, BEFORE |
 //! | `newer_than:` `older_than:` with `3d`, `2m`, `1y` | YOUNGER, OLDER |
 //! | `larger:` `size:` `smaller:` with `1000`, `10K`, `5M` | LARGER, SMALLER |
 //! | `a b`, `a AND b`, `a OR b`, `-a`, `(a b)`, `{a b}`, `subject:(a b)` | all, either, not, all, either |
 //!
 //! Any other operator of Gmail is refused by its name: a search that ignores a condition would find
-//! too much. Text matches as in SEARCH: as a substring.
+//! too much. Text matches as in SEARCH: as a substring. A search looks at one mailbox. So
+//! `in:sent` finds nothing in another one, even if a copy of a message is in Sent.
 
 use posthaste_imap_codec::Date;
 use posthaste_imap_codec::command::SearchKey;
-use posthaste_mail_model::{Flag, Keyword};
+
+use super::attachments::PartCondition;
+use super::searched::{Searched, either};
 
 /// Terms of a query, and levels of its parentheses.
 const TERMS_MAX: usize = 256;
 const NESTING_MAX: usize = 16;
 
 /// Gmail's operators that are refused.
-const REFUSED: [&str; 12] = [
-    "in",
-    "is",
-    "has",
-    "filename",
-    "category",
-    "around",
-    "circle",
-    "delivered",
-    "replyto",
-    "sender",
-    "language",
-    "participants",
-];
+const REFUSED: [&str; 8] =
+    ["category", "circle", "delivered", "replyto", "sender", "language", "participants", "around"];
 
 const DAY_S: u64 = 86_400;
 
 /// The key of a query; or why it cannot be searched for.
-pub(crate) fn parse(query: &str) -> Result<SearchKey, String> {
-    let mut reader = QueryReader { rest: query, terms: 0 };
+pub(super) fn parse(query: &str, searched: Searched<'_>) -> Result<SearchKey, String> {
+    let mut reader = QueryReader { rest: query, terms: 0, searched };
     let key = reader.all(None, 0, &|text| Ok(SearchKey::Text(text.to_owned())))?;
     Ok(key.unwrap_or(SearchKey::All))
 }
@@ -56,6 +49,7 @@ type Meaning<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
 struct QueryReader<'q> {
     rest: &'q str,
     terms: usize,
+    searched: Searched<'q>,
 }
 
 impl<'q> QueryReader<'q> {
@@ -87,6 +81,9 @@ impl<'q> QueryReader<'q> {
             }
             if self.eat_word("AND") {
                 continue;
+            }
+            if self.eat_word("AROUND") {
+                return Err("AROUND cannot be searched for here".to_owned());
             }
             let Some(term) = self.term(depth, meaning)? else { continue };
             match all.last_mut().filter(|_| is_or) {
@@ -124,12 +121,16 @@ impl<'q> QueryReader<'q> {
 
     fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<Option<SearchKey>, String> {
         let word = self.word();
-        let Some((name, value)) = word.split_once(':') else { return meaning(word).map(Some) };
+        let Some((name, value)) = word.split_once(':') else {
+            // `+word` is that word as it stands, which every word is here.
+            return meaning(word.strip_prefix('+').filter(|word| !word.is_empty()).unwrap_or(word)).map(Some);
+        };
         let name = name.to_ascii_lowercase();
         if !is_operator(&name) {
             return meaning(word).map(Some);
         }
-        let of = |value: &str| operator(&name, value);
+        let searched = self.searched;
+        let of = |value: &str| operator(&name, value, searched);
         if !value.is_empty() {
             return of(value).map(Some);
         }
@@ -169,20 +170,21 @@ impl<'q> QueryReader<'q> {
 
 /// Terms side by side. In `{}` one of them is enough.
 fn joined(all: Vec<Vec<SearchKey>>, until: Option<char>) -> Option<SearchKey> {
-    let mut all: Vec<SearchKey> = all.into_iter().filter_map(either).collect();
+    let mut all: Vec<SearchKey> =
+        all.into_iter().filter_map(|keys| keys.into_iter().reduce(either)).collect();
     match (all.len(), until) {
         (0 | 1, _) => all.pop(),
-        (_, Some('}')) => either(all),
+        (_, Some('}')) => all.into_iter().reduce(either),
         _ => Some(SearchKey::And(all)),
     }
 }
 
-fn either(keys: Vec<SearchKey>) -> Option<SearchKey> {
-    keys.into_iter().reduce(|a, b| SearchKey::Or(Box::new(a), Box::new(b)))
-}
-
 fn is_operator(name: &str) -> bool {
-    const KNOWN: [&str; 20] = [
+    const KNOWN: [&str; 24] = [
+        "in",
+        "is",
+        "has",
+        "filename",
         "from",
         "to",
         "cc",
@@ -207,44 +209,46 @@ fn is_operator(name: &str) -> bool {
     KNOWN.contains(&name) || REFUSED.contains(&name)
 }
 
-fn operator(name: &str, value: &str) -> Result<SearchKey, String> {
+fn operator(name: &str, value: &str, searched: Searched<'_>) -> Result<SearchKey, String> {
     use SearchKey as K;
     let text = || value.to_owned();
+    let address = || match value.eq_ignore_ascii_case("me") {
+        true => searched.me.to_owned(),
+        false => text(),
+    };
     let field = |field: &str| K::Header(field.to_owned(), text());
     let wrong = |wanted: &str| format!("{name}:{value} cannot be searched for: write {wanted}");
     Ok(match name {
-        "from" => K::From(text()),
-        "to" => K::To(text()),
-        "cc" => K::Cc(text()),
-        "bcc" => K::Bcc(text()),
+        "from" => K::From(address()),
+        "to" => K::To(address()),
+        "cc" => K::Cc(address()),
+        "bcc" => K::Bcc(address()),
         "subject" => K::Subject(text()),
         "rfc822msgid" => field("Message-ID"),
         "list" => field("List-ID"),
-        "deliveredto" => field("Delivered-To"),
-        "label" => K::GmLabel(text()),
+        "deliveredto" => K::Header("Delivered-To".to_owned(), address()),
+        "label" | "in" => searched.labelled(value)?,
+        "filename" => PartCondition::filename_key(value),
         "after" | "newer" => K::Since(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
         "before" | "older" => K::Before(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
         "newer_than" => K::Younger(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
         "older_than" => K::Older(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
         "larger" | "larger_than" | "size" => K::Larger(size(value).ok_or_else(|| wrong("1000, 10K or 5M"))?),
         "smaller" | "smaller_than" => K::Smaller(size(value).ok_or_else(|| wrong("1000, 10K or 5M"))?),
-        _ => state(name, &value.to_ascii_lowercase())
+        _ => state(name, value, searched)
             .ok_or_else(|| format!("{name}:{value} cannot be searched for here"))?,
     })
 }
 
-/// `is:unread` and the like.
-fn state(name: &str, value: &str) -> Option<SearchKey> {
-    use SearchKey as K;
-    Some(match (name, value) {
-        ("is", "unread") => K::Lacks(Flag::Seen),
-        ("is", "read") => K::Has(Flag::Seen),
-        ("is", "starred") => K::Has(Flag::Flagged),
-        ("is", "important") => K::Has(Flag::Keyword(Keyword::new("$Important").ok()?)),
-        ("has", "attachment") => K::Header("Content-Type".to_owned(), "multipart/mixed".to_owned()),
-        ("in", "anywhere") => K::All,
-        _ => return None,
-    })
+/// `is:unread`, `has:attachment` and the like.
+fn state(name: &str, value: &str, searched: Searched<'_>) -> Option<SearchKey> {
+    match (name, value.to_ascii_lowercase().as_str()) {
+        ("is", _) => searched.state(value),
+        ("has", "attachment") => Some(PartCondition::attachment_key()),
+        ("has", "userlabels") => Some(searched.any_user_label()),
+        ("has", "nouserlabels") => Some(SearchKey::Not(Box::new(searched.any_user_label()))),
+        _ => None,
+    }
 }
 
 /// `2026/01/31` or `2026-1-31`
@@ -283,7 +287,25 @@ fn size(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_imap_codec::NameEncoding;
+    use posthaste_mail_model::{Flag, Id, Keyword, KeywordTable, MailboxId, MailboxName, UidValidity};
+    use posthaste_store::{MailboxEntry, SpecialUse};
+
     use super::*;
+
+    /// In the mailbox `Sent`, whose messages have some keywords.
+    fn parsed(query: &str) -> Result<SearchKey, String> {
+        let mailbox = MailboxEntry {
+            id: MailboxId(Id::new(1, 1)),
+            name: MailboxName::new("Sent").unwrap(),
+            uid_validity: UidValidity::new(1).unwrap(),
+            special_use: Some(SpecialUse::Sent),
+        };
+        let keywords = ["work", "My=20Family/2026", "$Junk"].map(|name| Keyword::new(name).unwrap());
+        let keywords = KeywordTable::from_keywords(keywords.to_vec()).unwrap();
+        let names = NameEncoding::Utf7;
+        parse(query, Searched { mailbox: Some(&mailbox), keywords: &keywords, names, me: "ana@x.test" })
+    }
 
     fn text(text: &str) -> SearchKey {
         SearchKey::Text(text.to_owned())
@@ -300,6 +322,7 @@ mod tests {
         use SearchKey as K;
         let subject = |text: &str| K::Subject(text.to_owned());
         let from = |text: &str| K::From(text.to_owned());
+        let has = |name: &str| K::Has(Flag::Keyword(Keyword::new(name).unwrap()));
         for (query, key) in [
             ("", K::All),
             ("word", text("word")),
@@ -316,9 +339,23 @@ mod tests {
             ("-(a b)", not(K::And(vec![text("a"), text("b")]))),
             ("is:unread", K::Lacks(Flag::Seen)),
             ("-is:starred", not(K::Has(Flag::Flagged))),
-            ("has:attachment", K::Header("Content-Type".into(), "multipart/mixed".into())),
+            ("is:muted", has("$Muted")),
+            ("has:attachment", K::GmRaw("has:attachment".into())),
+            ("filename:\"a b.pdf\"", K::GmRaw("filename:a b.pdf".into())),
+            ("has:userlabels", or(has("work"), has("My=20Family/2026"))),
+            ("to:me", K::To("ana@x.test".into())),
+            ("+word", text("word")),
+            ("+", text("+")),
             ("rfc822msgid:<a@b>", K::Header("Message-ID".into(), "<a@b>".into())),
-            ("label:work", K::GmLabel("work".into())),
+            ("label:work", has("work")),
+            ("label:my-family-2026", has("My=20Family/2026")),
+            ("label:\"my family/2026\"", has("My=20Family/2026")),
+            ("label:none", not(K::All)),
+            ("in:inbox", not(K::All)),
+            ("in:sent", K::All),
+            ("in:drafts", K::Has(Flag::Draft)),
+            ("in:anywhere", K::All),
+            ("label:unread", K::Lacks(Flag::Seen)),
             ("after:2004/04/16", K::Since(Date::new(2004, 4, 16).unwrap())),
             ("older:2004-4-16", K::Before(Date::new(2004, 4, 16).unwrap())),
             ("newer_than:2d", K::Younger(172_800)),
@@ -327,17 +364,18 @@ mod tests {
             ("smaller:3kb", K::Smaller(3 << 10)),
             ("()", K::All),
         ] {
-            assert_eq!(parse(query), Ok(key), "{query}");
+            assert_eq!(parsed(query), Ok(key), "{query}");
         }
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
         for query in [
-            "in:inbox",
-            "is:muted",
+            "in:snoozed",
+            "is:snoozed",
             "has:drive",
-            "filename:pdf",
+            "filename:",
+            "a AROUND 5 b",
             "category:social",
             "from:",
             "from: amy",
@@ -353,10 +391,10 @@ mod tests {
             "larger:99999999999999999999M",
             "older_than:é",
         ] {
-            assert!(parse(query).is_err(), "{query}: {:?}", parse(query));
+            assert!(parsed(query).is_err(), "{query}: {:?}", parsed(query));
         }
-        assert!(parse(&"(".repeat(100_000)).is_err());
-        assert!(parse(&"-".repeat(100_000)).is_err());
-        assert!(parse(&"a ".repeat(1000)).is_err());
+        assert!(parsed(&"(".repeat(100_000)).is_err());
+        assert!(parsed(&"-".repeat(100_000)).is_err());
+        assert!(parsed(&"a ".repeat(1000)).is_err());
     }
 }

@@ -42,7 +42,7 @@ impl Wish {
     /// Compiles the groups of NOTIFY SET.
     pub(crate) fn of(groups: Vec<EventGroup>) -> Result<Self, Reply> {
         let mut wish = Self { groups: Vec::new(), selected: SelectedWish::default(), server_metadata: false };
-        let mut has_selected = None;
+        let mut has_selected = false;
         for EventGroup { mailboxes, events } in groups {
             let asked = GroupEvents::of(events)?;
             wish.server_metadata |= asked.server_metadata;
@@ -50,16 +50,12 @@ impl Wish {
                 wish.groups.push(asked.of_others(filter)?);
                 continue;
             }
-            let at_once = mailboxes == MailboxFilter::Selected;
-            match has_selected.replace(at_once) {
-                None => wish.selected = asked.of_selected(at_once)?,
-                // RFC 5465 §6.1: one of the two.
-                Some(before) if before != at_once => {
-                    return Err(Reply::bad("SELECTED and SELECTED-DELAYED exclude each other"));
-                }
-                // The first group decides.
-                Some(_) => drop(asked.of_selected(at_once)?),
+            if std::mem::replace(&mut has_selected, true) {
+                // RFC 5465 §6.1: "Only one of the mailbox specifiers affecting the currently
+                // selected mailbox can be specified in any NOTIFY command."
+                return Err(Reply::bad("NOTIFY takes one group of SELECTED or SELECTED-DELAYED"));
             }
+            wish.selected = asked.of_selected(mailboxes == MailboxFilter::Selected)?;
         }
         Ok(wish)
     }

@@ -20,7 +20,7 @@ const RESULTS: [(bool, &str, &str); 8] = [
     (true, "UID SEARCH", "OR TEXT alpha (FLAGGED BODY gamma)"),
     (true, "UID SORT", "(SUBJECT REVERSE DATE) UTF-8 UNSEEN"),
     (false, "SORT", "(REVERSE SIZE FROM) UTF-8 NOT DELETED"),
-    (true, "UID SORT", "(REVERSE ARRIVAL) UTF-8 OR KEYWORD later SEEN"),
+    (true, "UID SORT", "(REVERSE ARRIVAL REVERSE UID) UTF-8 OR KEYWORD later SEEN"),
     (false, "SORT", "(DISPLAYFROM) UTF-8 UNKEYWORD work"),
 ];
 
@@ -211,8 +211,8 @@ fn change(random: &mut Random, exists: u32, next: u32, by_uid: bool) -> String {
     }
 }
 
-/// The extensions that the client enables, and the results that it keeps.
-fn replay(seed: u64, enable: &str, keeps: impl Fn(bool) -> bool) {
+/// A command before SELECT, and the results that the client keeps.
+fn replay(seed: u64, first: &str, keeps: impl Fn(bool) -> bool) {
     let server = Server::start();
     let mut random = Random(seed);
     let mut other = server.login();
@@ -223,13 +223,13 @@ fn replay(seed: u64, enable: &str, keeps: impl Fn(bool) -> bool) {
     }
     other.run("C: s SELECT INBOX\nS~ s OK …");
     let mut wire = server.login();
-    if !enable.is_empty() {
-        wire.run(&format!("C: e ENABLE {enable}\nS~ e OK …"));
+    if !first.is_empty() {
+        wire.run(&format!("C: e {first}\nS~ e OK …"));
     }
     wire.run("C: s SELECT INBOX\nS~ s OK …");
     let mut client = Client { wire, results: Vec::new(), exists: 20, updates: 0 };
     RESULTS.into_iter().filter(|result| keeps(result.0)).for_each(|result| client.keep(result));
-    let by_uid = enable == "UIDONLY";
+    let by_uid = first == "ENABLE UIDONLY";
     for step in 0..STEPS {
         let next = 25 + step;
         for _ in 0..1 + random.below(3) {
@@ -259,7 +259,21 @@ fn the_client_has_what_a_search_finds() {
 #[test]
 fn with_vanished_and_with_uids_only() {
     for seed in [0x5555_5555_1234_5677, 0x7777_1111_1234_5671] {
-        replay(seed, "QRESYNC", |by_uid| by_uid);
-        replay(seed, "UIDONLY", |by_uid| by_uid);
+        replay(seed, "ENABLE QRESYNC", |by_uid| by_uid);
+        replay(seed, "ENABLE UIDONLY", |by_uid| by_uid);
+    }
+}
+
+/// RFC 5465 §6.1: changes are reported at any time between commands, or those of others' expunges
+/// with the next command that may report them. Without FlagChange, results follow flags as well.
+#[test]
+fn with_notify() {
+    for (seed, group) in [
+        (0x1234_5678_9abc_def1, "SELECTED (MessageNew (UID FLAGS) MessageExpunge FlagChange)"),
+        (0x1234_5678_9abc_def3, "SELECTED (MessageNew MessageExpunge)"),
+        (0x1234_5678_9abc_def5, "SELECTED-DELAYED (MessageNew MessageExpunge FlagChange)"),
+        (0x1234_5678_9abc_def7, "SELECTED-DELAYED (MessageNew (ENVELOPE) MessageExpunge)"),
+    ] {
+        replay(seed, &format!("NOTIFY SET ({group}) (PERSONAL (MessageNew MessageExpunge))"), |_| true);
     }
 }

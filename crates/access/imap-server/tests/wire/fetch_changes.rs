@@ -158,5 +158,22 @@ fn ids_dates_and_previews() {
     assert_eq!(fetch_text(&mut wire, 1, "PREVIEW"), literal("PREVIEW", "Grüße aus Köln"));
     assert_eq!(fetch_text(&mut wire, 2, "PREVIEW"), "PREVIEW \"\"");
     assert_eq!(fetch_text(&mut wire, 3, "(PREVIEW (LAZY))"), "PREVIEW \"One & two\"");
+    // A text that calls itself an attachment is all that there is to see.
+    server.put(
+        "INBOX",
+        b"Content-Type: text/plain; name=log.txt\r\nContent-Disposition: attachment\r\n\r\nall is well\r\n",
+    );
+    server.put(
+        "INBOX",
+        b"Content-Type: text/html\r\nContent-Disposition: attachment\r\n\r\n<p>All is <i>well</i></p>",
+    );
+    server.put(
+        "INBOX",
+        b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Disposition: attachment\r\n\r\nx\r\n--b--\r\n",
+    );
+    wire.run("C: g NOOP\nS~ g OK …");
+    assert_eq!(fetch_text(&mut wire, 4, "PREVIEW"), "PREVIEW \"all is well\"");
+    assert_eq!(fetch_text(&mut wire, 5, "PREVIEW"), "PREVIEW \"All is well\"");
+    assert_eq!(fetch_text(&mut wire, 6, "PREVIEW"), "PREVIEW \"\"");
     wire.run("C: f FETCH 1:2 (SAVEDATE UID)\nS: * 1 FETCH (SAVEDATE \"… +0000\" UID 1)\nS: * 2 FETCH (SAVEDATE …\nS: f OK …");
 }

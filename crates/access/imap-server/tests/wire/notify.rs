@@ -248,7 +248,10 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("SET (PERSONAL (FlagChange MessageNew))", "BAD …"),
         ("SET (PERSONAL (MessageNew (UID) MessageExpunge))", "BAD …"),
         // RFC 5465 §6.1
+        // RFC 5465 §6.1: one of them, once.
         ("SET (SELECTED NONE) (SELECTED-DELAYED NONE)", "BAD …"),
+        ("SET (SELECTED NONE) (SELECTED NONE)", "BAD …"),
+        ("SET (SELECTED-DELAYED NONE) (PERSONAL NONE) (SELECTED-DELAYED NONE)", "BAD …"),
         ("SET (SELECTED (MailboxName))", "BAD …"),
         ("SET (SELECTED (ServerMetadataChange))", "BAD …"),
         (

@@ -37,6 +37,42 @@ fn server_with(messages: &[&str]) -> Server {
     server
 }
 
+/// MODSEQ and UID: sort keys of Cyrus.
+#[test]
+fn by_uid_and_by_mod_sequence() {
+    let server = Server::start();
+    for subject in ["b", "a", "b"] {
+        server.put("INBOX", format!("Subject: {subject}\r\n\r\nx\r\n").as_bytes());
+    }
+    let mut wire = server.select("INBOX");
+    wire.run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS~ a OK …");
+    sorts(
+        &mut wire,
+        &[
+            ("(UID) UTF-8 ALL", "1 2 3"),
+            ("(REVERSE UID) UTF-8 ALL", "3 2 1"),
+            ("(SUBJECT REVERSE UID) UTF-8 ALL", "2 3 1"),
+            ("(MODSEQ) UTF-8 ALL", "2 3 1"),
+            ("(SUBJECT REVERSE MODSEQ) UTF-8 ALL", "2 1 3"),
+        ],
+    );
+    wire.run("C: b STORE 2 +FLAGS.SILENT (\\Seen)\nS~ b OK …");
+    assert_eq!(sort(&mut wire, "(MODSEQ) UTF-8 ALL"), "3 1 2");
+    wire.run(
+        r#"
+        C: c SORT RETURN (UPDATE COUNT) (REVERSE UID) UTF-8 ALL
+        S: * ESEARCH (TAG "c") COUNT 3
+        S: c OK …
+        C: d SORT RETURN (UPDATE COUNT) (SUBJECT MODSEQ) UTF-8 ALL
+        S: * ESEARCH (TAG "d") COUNT 3
+        S: * NO [NOUPDATE "d"] …
+        S: d OK …
+        "#,
+    );
+    server.put("INBOX", b"Subject: c\r\n\r\nx\r\n");
+    wire.run("C: e NOOP\nS~ * ESEARCH (TAG \"c\") ADDTO (1 4)\nS~ e OK …");
+}
+
 #[test]
 fn every_key() {
     let server = server_with(&[

@@ -98,10 +98,13 @@ c.expunge()
 same("all expunged", c.search(), [uids[4]])
 
 # What migrations from Gmail use.
-c.add_gmail_labels(uids[4], ["work"])
-same("labels", c.get_gmail_labels(uids[4])[uids[4]], ["work"])
-same("found", c.gmail_search("subject:long"), [uids[4]])
-c.remove_gmail_labels(uids[4], ["work"])
+c.add_gmail_labels(uids[4], ["work", "two words", "Grüße (ß)"])
+same("labels", set(c.get_gmail_labels(uids[4])[uids[4]]), {"work", "two words", "Grüße (ß)"})
+same("found", c.gmail_search("subject:long label:two-words"), [uids[4]])
+c.remove_gmail_labels(uids[4], ["work", "Grüße (ß)"])
+c.set_gmail_labels(uids[4], ["only this"])
+same("set labels", c.get_gmail_labels(uids[4])[uids[4]], ["only this"])
+c.remove_gmail_labels(uids[4], ["only this"])
 same("no labels", c.get_gmail_labels(uids[4])[uids[4]], [])
 
 assert user.encode() in dict(c.getacl(box)), c.getacl(box)

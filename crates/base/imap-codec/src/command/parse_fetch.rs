@@ -174,7 +174,7 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
             c.sp()?;
             let labels = match c.peek() {
                 Some(b'(') => c.list(FLAGS_MAX, "Too many labels", gm_label)?,
-                _ => vec![gm_label(c)?],
+                _ => bare_labels(c)?,
             };
             return Ok(CommandBody::StoreLabels { set, unchanged_since, action, answer, labels });
         }
@@ -183,6 +183,18 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     c.sp()?;
     let flags = if c.peek() == Some(b'(') { flag_list(c)? } else { bare_flags(c)? };
     Ok(CommandBody::Store { set, unchanged_since, action, answer, flags })
+}
+
+/// Labels without parentheses, as flags may be.
+fn bare_labels(c: &mut Cursor<'_>) -> Parsed<Vec<String>> {
+    let mut labels = vec![gm_label(c)?];
+    while c.more()? {
+        if labels.len() == FLAGS_MAX {
+            return c.limit("Too many labels");
+        }
+        labels.push(gm_label(c)?);
+    }
+    Ok(labels)
 }
 
 /// `flag *(SP flag)` without parentheses.

@@ -29,7 +29,7 @@ pub struct SortCriterion {
     pub is_reverse: bool,
 }
 
-/// The values that SORT compares: RFC 5256 §3, RFC 5957 §4.
+/// The values that SORT compares: RFC 5256 §3, RFC 5957 §4. MODSEQ and UID are keys of Cyrus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SortKey {
     /// `ARRIVAL`: INTERNALDATE.
@@ -50,6 +50,10 @@ pub enum SortKey {
     DisplayFrom,
     /// `DISPLAYTO`: the same of To.
     DisplayTo,
+    /// `MODSEQ`: the mod-sequence (SORT=MODSEQ).
+    ModSeq,
+    /// `UID` (SORT=UID).
+    Uid,
     /// `RELEVANCY`: how well the message matches, the best first (RFC 6203 §5).
     Relevancy,
     /// `ANNOTATION entry value.priv`: the value of the annotation at this place of
@@ -59,7 +63,7 @@ pub enum SortKey {
 
 impl SortKey {
     /// All keys, but those of annotations.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Arrival,
         Self::Cc,
         Self::Date,
@@ -69,6 +73,8 @@ impl SortKey {
         Self::To,
         Self::DisplayFrom,
         Self::DisplayTo,
+        Self::ModSeq,
+        Self::Uid,
         Self::Relevancy,
     ];
 
@@ -84,6 +90,8 @@ impl SortKey {
             Self::To => "TO",
             Self::DisplayFrom => "DISPLAYFROM",
             Self::DisplayTo => "DISPLAYTO",
+            Self::ModSeq => "MODSEQ",
+            Self::Uid => "UID",
             Self::Relevancy => "RELEVANCY",
             Self::Annotation(_) => "ANNOTATION",
         }

@@ -91,7 +91,7 @@ fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Su
         }
         Step::GmLabels => {
             out.extend_from_slice(b"X-GM-LABELS ");
-            out.extend_from_slice(names.labels(row.flags()));
+            out.extend_from_slice(names.labels(row.flags(), subject.enabled.names()));
         }
         Step::Size => {
             out.extend_from_slice(b"RFC822.SIZE ");

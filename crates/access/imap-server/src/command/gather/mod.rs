@@ -170,9 +170,13 @@ pub(super) fn text_key(key: SortKey) -> Option<SortField> {
         SortKey::To => Some(SortField::To),
         SortKey::DisplayFrom => Some(SortField::DisplayFrom),
         SortKey::DisplayTo => Some(SortField::DisplayTo),
-        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy | SortKey::Annotation(_) => {
-            None
-        }
+        SortKey::Arrival
+        | SortKey::Date
+        | SortKey::Size
+        | SortKey::Uid
+        | SortKey::ModSeq
+        | SortKey::Relevancy
+        | SortKey::Annotation(_) => None,
     }
 }
 
@@ -187,7 +191,7 @@ pub(crate) async fn values(
     let view = &source.selected.announced;
     let seqs = view.seqs_of_uids(uids);
     let mut values_of = HashMap::new();
-    if keys.iter().all(|key| matches!(key, SortKey::Arrival | SortKey::Size)) {
+    if keys.iter().all(|key| matches!(key, SortKey::Arrival | SortKey::Size | SortKey::Uid)) {
         let view = match keys.contains(&SortKey::Size) {
             true => &Box::pin(source.selected.mailbox.sized(view, &seqs)).await?,
             false => view,
@@ -195,6 +199,7 @@ pub(crate) async fn values(
         for (_, row) in view.rows(&seqs) {
             let value = |key: &SortKey| match key {
                 SortKey::Size => Value::Number(i64::from(row.size())),
+                SortKey::Uid => Value::Number(i64::from(row.uid().value())),
                 _ => Value::Number(i64::from(row.date())),
             };
             values_of.insert(row.uid().value(), keys.iter().map(value).collect());
@@ -219,6 +224,7 @@ pub(crate) async fn values(
                         Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(&text).into())
                     }
                     (SortKey::Size, _) => Value::Number(i64::from(row.size())),
+                    (SortKey::Uid, _) => Value::Number(i64::from(row.uid().value())),
                     // RFC 5256 §2.2
                     (SortKey::Date, _) => Value::Number(summary.sent().map_or(arrived, |sent| sent.unix_s)),
                     _ => Value::Number(arrived),

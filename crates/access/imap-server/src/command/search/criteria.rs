@@ -21,6 +21,7 @@ use posthaste_store::Row;
 use super::fuzzy;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::gmail;
+use crate::gmail::attachments::PartCondition;
 use crate::heavy::SLICE_STEPS;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -69,6 +70,8 @@ pub(crate) struct Question {
     /// Of these, keys that are looked for in folded texts, and in fields.
     on_folded: u64,
     on_fields: u64,
+    /// Keys that read the structure.
+    on_structure: u64,
 }
 
 /// The parts of a message that may change and matter to a search.
@@ -107,7 +110,8 @@ impl Question {
         // A substring search passes over four bytes in a step; a field is decoded first.
         let folded = if self.on_folded == 0 { 0 } else { self.on_folded * summary.folded_len() as u64 / 4 };
         let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
-        self.row_steps() + folded + fields
+        let structure = self.on_structure * summary.body_structure().len() as u64;
+        self.row_steps() + folded + fields + structure
     }
 
     /// Whether an evaluation with the summary takes so long that another thread does it.
@@ -137,6 +141,7 @@ impl Question {
             keys: 0,
             on_folded: 0,
             on_fields: 0,
+            on_structure: 0,
             saved: None,
             recent: None,
         };
@@ -152,6 +157,7 @@ struct Compiler<'s> {
     keys: u64,
     on_folded: u64,
     on_fields: u64,
+    on_structure: u64,
     /// The saved result, looked up once. It may have half as many ranges as the mailbox has
     /// messages, and a client may use it in each of its keys.
     saved: Option<Arc<NumSet>>,
@@ -211,13 +217,15 @@ pub(super) enum Criterion {
     GmMessage(u64),
     /// X-GM-THRID
     GmThread(u64),
+    /// `has:attachment` and `filename:` of X-GM-RAW.
+    Parts(PartCondition),
 }
 
 impl Compiler<'_> {
     fn run(mut self, key: &SearchKey) -> Result<Question, Failure> {
         let criterion = self.key(key)?;
-        let Self { texts, keys, on_folded, on_fields, .. } = self;
-        Ok(Question { criterion, texts, keys, on_folded, on_fields })
+        let Self { texts, keys, on_folded, on_fields, on_structure, .. } = self;
+        Ok(Question { criterion, texts, keys, on_folded, on_fields, on_structure })
     }
 
     fn key(&mut self, key: &SearchKey) -> Result<Criterion, Failure> {
@@ -318,18 +326,13 @@ impl Compiler<'_> {
             // RFC 8474 §5.3
             SearchKey::GmMessageId(number) => C::GmMessage(*number),
             SearchKey::GmThreadId(number) => C::GmThread(*number),
-            // What cannot be a label is none of any message.
-            SearchKey::GmLabel(label) => match gmail::flag_of(label) {
-                Ok(flag) => self.key(&SearchKey::Has(flag))?,
-                Err(_) => C::None,
-            },
-            SearchKey::GmRaw(query) => {
-                let key = gmail::raw::parse(query);
-                let key =
-                    key.map_err(|why| Failure::from(Reply::no(Code::Cannot, format!("X-GM-RAW: {why}"))))?;
-                let key = self.key(&key)?;
-                fuzzy::check(self.keys)?;
-                key
+            // `gmail::search` has replaced labels, and of a query all but this.
+            SearchKey::GmLabel(_) => {
+                return Err(Reply::no(Code::Cannot, "Labels cannot be searched here").into());
+            }
+            SearchKey::GmRaw(condition) => {
+                self.on_structure += 1;
+                C::Parts(PartCondition::of_key(condition))
             }
             SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
@@ -489,6 +492,7 @@ impl Criterion {
             Self::To(text) => stored(&|s| text.is_in(s.summary.to_folded())),
             Self::Cc(text) => stored(&|s| text.is_in(s.summary.cc_folded())),
             Self::Bcc(text) => stored(&|s| text.is_in(s.summary.bcc_folded())),
+            Self::Parts(condition) => stored(&|s| condition.holds(s.summary.body_structure())),
             Self::Header { mask, text, any, number } => header(message, mask, text, *any, *number),
             Self::Opened(number) => opened(message, *number),
         }

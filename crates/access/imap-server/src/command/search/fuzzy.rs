@@ -41,7 +41,7 @@ pub(crate) fn check_relevancy(is_wanted: bool, key: &SearchKey) -> Result<(), Fa
     }
 }
 
-/// The words of a fuzzy search, and the terms of an X-GM-RAW, are keys as any other.
+/// The words of a fuzzy search are keys as any other.
 pub(super) fn check(keys: u64) -> Result<(), Failure> {
     match keys > SEARCH_KEYS_MAX as u64 {
         true => Err(Reply::no(Code::Limit, "The search has too many words").into()),

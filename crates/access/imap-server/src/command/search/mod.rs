@@ -38,6 +38,7 @@ use super::gather::Source;
 use crate::annotate::{self, reader_of};
 use crate::contexts::open::{self, RequestedContext};
 use crate::contexts::update::Searcher;
+use crate::gmail;
 use crate::heavy::Pace;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -51,6 +52,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
     filters::replace(filters::Replacing::of(ctx), &mut args.key).await?;
+    let by_query = gmail::search::replace(ctx, &mut args.key).await?;
     let by_annotations = annotations(ctx, &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     limit::apply(ctx, &mut args.key)?;
@@ -79,8 +81,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     let wanted = EsearchItems { numbering, returns, by_modseq, is_page: page.is_some() };
     esearch(ctx, tag, wanted, scores, &found).await?;
     if let Some(asked) = asked {
-        if by_annotations {
-            asked.refuse(ctx.wire, NOT_KEPT);
+        if by_annotations || by_query {
+            asked.refuse(ctx.wire, if by_query { gmail::search::NOT_KEPT } else { NOT_KEPT });
             return Ok(done(numbering, expunged));
         }
         let uids = ctx.selected.announced.uids_of_seqs(&found);

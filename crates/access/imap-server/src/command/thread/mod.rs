@@ -21,6 +21,7 @@ use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
+use crate::gmail;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::keys::{Answered, Asked, Direction, Order, Step, without_key};
 use crate::progress::{Progress, Reports};
@@ -37,6 +38,7 @@ const UID_STEPS: u64 = 4;
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
+    gmail::search::replace(ctx, &mut args.key).await?;
     search::annotations(ctx, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
     let found = search::find(ctx, tag, &args.key, None).await?;

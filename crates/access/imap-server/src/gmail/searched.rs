@@ -1,0 +1,113 @@
+//! What labels and queries mean in one mailbox.
+
+use posthaste_imap_codec::NameEncoding;
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_mail_model::{Flag, FlagSet, KeywordTable};
+use posthaste_store::{MailboxEntry, SpecialUse};
+
+use super::labels::{self, Label, Place};
+
+/// Words behind `in:` and `is:` for states that messages do not have here.
+const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox", "pinned"];
+
+/// What labels and queries mean depends on this.
+#[derive(Clone, Copy)]
+pub(crate) struct Searched<'s> {
+    /// The mailbox. `None` if it was deleted meanwhile.
+    pub(crate) mailbox: Option<&'s MailboxEntry>,
+    /// The keywords of its messages.
+    pub(crate) keywords: &'s KeywordTable,
+    /// How the client writes labels.
+    pub(crate) names: NameEncoding,
+    /// The address that `from:me` means.
+    pub(crate) me: &'s str,
+}
+
+impl Searched<'_> {
+    /// X-GM-LABELS.
+    pub(super) fn label(self, label: &str) -> Result<SearchKey, String> {
+        if self.mailbox.is_some_and(|mailbox| mailbox.name.as_str().eq_ignore_ascii_case(label)) {
+            return Ok(SearchKey::All);
+        }
+        Ok(match labels::label_of(label)? {
+            Label::Flag(flag) => self.flag(flag),
+            Label::Place(place) if self.is_at(place) => SearchKey::All,
+            Label::Place(_) => none(),
+        })
+    }
+
+    fn is_at(self, place: Place) -> bool {
+        self.mailbox.is_some_and(|mailbox| place.is(mailbox))
+    }
+
+    /// A flag that may also be the use of a mailbox.
+    fn flag(self, flag: Flag) -> SearchKey {
+        let special_use = match flag {
+            Flag::Draft => Some(SpecialUse::Drafts),
+            Flag::Flagged => Some(SpecialUse::Flagged),
+            _ => None,
+        };
+        match special_use.is_some_and(|special_use| self.is_at(Place::Use(special_use))) {
+            true => SearchKey::All,
+            false => SearchKey::Has(flag),
+        }
+    }
+
+    /// `label:` and `in:`. The label `My family/2026` is also found by `my-family-2026`.
+    pub(super) fn labelled(self, value: &str) -> Result<SearchKey, String> {
+        let word = value.to_lowercase();
+        let dashed_word = dashed(value);
+        let is_here = Place::named(&word).is_some_and(|place| self.is_at(place))
+            || self.mailbox.is_some_and(|mailbox| dashed(mailbox.name.as_str()) == dashed_word);
+        if is_here || word == "anywhere" {
+            return Ok(SearchKey::All);
+        }
+        if NO_STATES.contains(&word.as_str()) {
+            return Err(format!("there is no state {word} here"));
+        }
+        let is_named = |flag: &Flag| labels::text_of(flag).is_some_and(|text| dashed(&text) == dashed_word);
+        let named = self.user_labels().filter(is_named).map(SearchKey::Has);
+        Ok(self.known(&word).into_iter().chain(named).reduce(either).unwrap_or_else(none))
+    }
+
+    /// States that are flags.
+    fn known(self, word: &str) -> Option<SearchKey> {
+        match word {
+            "unread" => Some(SearchKey::Lacks(Flag::Seen)),
+            "read" => Some(SearchKey::Has(Flag::Seen)),
+            "starred" | "draft" | "drafts" | "important" | "muted" => self.label(&format!("\\{word}")).ok(),
+            _ => None,
+        }
+    }
+
+    /// `is:`
+    pub(super) fn state(self, value: &str) -> Option<SearchKey> {
+        self.known(&value.to_lowercase())
+    }
+
+    /// `has:userlabels`
+    pub(super) fn any_user_label(self) -> SearchKey {
+        self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(none)
+    }
+
+    /// The labels of the mailbox that are none of Gmail's own.
+    fn user_labels(self) -> impl Iterator<Item = Flag> {
+        let is_own =
+            |flag: &Flag| matches!(flag, Flag::Keyword(keyword) if !keyword.as_str().starts_with('$'));
+        labels::labels_of(self.keywords, FlagSet::ALL).into_iter().filter(is_own)
+    }
+}
+
+pub(super) fn either(a: SearchKey, b: SearchKey) -> SearchKey {
+    SearchKey::Or(Box::new(a), Box::new(b))
+}
+
+/// The key that finds nothing.
+fn none() -> SearchKey {
+    SearchKey::Not(Box::new(SearchKey::All))
+}
+
+/// A label as Gmail's queries write it: in lower case, with `-` for all but letters and digits.
+fn dashed(label: &str) -> String {
+    label.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).flat_map(char::to_lowercase).collect()
+}
