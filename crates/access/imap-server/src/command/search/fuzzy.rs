@@ -13,9 +13,9 @@
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
 //! `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an English word
 //! are longer than that in short words: `runs` finds `running`. It corrects no typing mistakes.
-//! All levels compare header texts folded, where a key without FUZZY compares them exactly: the
-//! level `stems` finds `straße` by `strasse`. Each level is an ordinary search, which the index
-//! makes fast. Flags, dates and the like are never fuzzy (RFC 6203 §3). Nor are keys under NOT.
+//! The level `stems` also compares header texts folded: it finds `straße` by `strasse`. Each level
+//! is an ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
+//! (RFC 6203 §3). Nor are keys under NOT.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
