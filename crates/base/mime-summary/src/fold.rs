@@ -1,10 +1,10 @@
-//! The comparator of SEARCH, SORT and THREAD: text folded so that equal means alike.
+//! Text folded so that equal means alike: for BODY, TEXT and the index.
 //!
-//! i;unicode-casemap (RFC 5051) in effect. Text is decomposed for compatibility (NFKD). Each
-//! character is mapped to upper and then to lower case, so that ß is ss and both small sigmas are
-//! one. The result is decomposed again. White space of any length, line ends included, is one
-//! space, so that a phrase is found across a line break. Keys and texts are folded by the same
-//! function; a substring is then looked for byte by byte.
+//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Text is decomposed for
+//! compatibility (NFKD). Each character is mapped to upper and then to lower case, so that ß is ss
+//! and both small sigmas are one. The result is decomposed again. White space of any length, line
+//! ends included, is one space, so that a phrase is found across a line break. Keys and texts are
+//! folded by the same function; a substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 
@@ -207,37 +207,9 @@ pub fn folded(text: &str) -> Vec<u8> {
     made
 }
 
-/// Appends the text that SORT compares byte by byte, from a folded text. i;unicode-casemap (RFC
-/// 5051 §2) orders by upper case, and folded texts are lower case. The character `_` is between the
-/// two.
-pub fn order_into(folded: &[u8], into: &mut Vec<u8>) {
-    if folded.is_ascii() {
-        into.extend(folded.iter().map(u8::to_ascii_uppercase));
-        return;
-    }
-    let mut utf8 = [0; 4];
-    for c in String::from_utf8_lossy(folded).chars().flat_map(char::to_uppercase) {
-        into.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_order_is_that_of_upper_case() {
-        let ordered = |text: &str| {
-            let mut made = Vec::new();
-            order_into(&folded(text), &mut made);
-            made
-        };
-        // RFC 5051 §2: "A" (0x41) comes before "_" (0x5F), which comes before "a" (0x61).
-        assert!(ordered("Z") < ordered("_") && ordered("z") < ordered("_"));
-        assert_eq!(ordered("Ünïcode"), ordered("üNÏCODE"));
-        assert_eq!(ordered("ς"), "Σ".as_bytes());
-        assert!(ordered("e\u{301}") > ordered("ez") && ordered("é") < ordered("f"));
-    }
 
     #[test]
     fn alike_is_equal() {

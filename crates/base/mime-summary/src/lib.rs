@@ -16,13 +16,17 @@
 //! crate is no composer and no validator, and does not know IMAP's syntax.
 
 mod address;
+mod casemap;
 mod charset;
 mod content;
 mod date;
 mod envelope;
+mod envelope_text;
 mod estimate;
+mod exact;
 mod fold;
 mod header;
+mod html;
 mod in_bounds;
 mod known;
 mod media;
@@ -41,11 +45,13 @@ mod transfer;
 mod words;
 
 pub use address::{ADDRESSES_MAX, Address, address_list};
+pub use casemap::{casemap_char, casemap_into, casemapped};
 pub use charset::CharsetReader;
 pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
-pub use fold::{Folder, fold_into, folded, order_into};
+pub use envelope_text::{EnvelopeText, order_mailbox_into, order_subject_into};
+pub use fold::{Folder, fold_into, folded};
 pub use header::{
     Field, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, bounded_header_len, is_header_bounded, unfold,
 };

@@ -44,6 +44,7 @@ use std::ops::Range;
 
 use crate::address::{ADDRESSES_MAX, Address, addresses_up_to, write_addresses};
 use crate::date::sent_date;
+use crate::exact::is_kept_by_folding;
 use crate::fold::{fold_into, folded};
 use crate::header::Field;
 use crate::in_bounds::InBounds;
@@ -99,6 +100,9 @@ pub(crate) const FLAG_BARE_LF: u16 = 16;
 
 /// The numbers of the head have four bytes, not two.
 pub(crate) const FLAG_WIDE: u16 = 32;
+/// The folded subject, from, to, cc and bcc have all that an exact comparison needs. Records of
+/// earlier programs never have it.
+pub(crate) const FLAG_EXACT: u16 = 64;
 
 /// Size of an entry in the field table.
 pub(crate) const FIELD_ENTRY_LEN: usize = 4;
@@ -116,6 +120,9 @@ const KEPT_TOTAL_MAX: usize = 64 * 1024;
 /// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand
 /// addresses.
 pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
+
+/// How much of a local part SORT compares. RFC 5321 §4.5.3.1.1 allows 64 bytes.
+pub(crate) const LOCAL_PART_MAX: usize = 256;
 
 /// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
 /// all scripts in use; ligatures that are a whole sentence take 16.
@@ -203,6 +210,7 @@ impl SummaryParts<'_> {
             (blank.is_some(), FLAG_BLANK_LINE),
             (blank == Some(b"\n".as_slice()), FLAG_BARE_LF),
             (!self.structure.fields_complete(), FLAG_FIELDS_CUT),
+            (digest.search_lost == [false; 5], FLAG_EXACT),
         ];
         flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
     }
@@ -269,6 +277,8 @@ struct HeaderDigest<'m> {
     search: [Vec<u8>; 5],
     /// How many bytes of the message they come from.
     search_raw: [usize; 5],
+    /// Whether folding lost something that an exact comparison needs.
+    search_lost: [bool; 5],
     sent: Option<crate::date::SentDate>,
     message_id: Option<&'m [u8]>,
     in_reply_to: Option<&'m [u8]>,
@@ -314,6 +324,7 @@ impl<'m> HeaderDigest<'m> {
             FieldId::SUBJECT => {
                 self.search[0].clear();
                 self.search_raw[0] = 0;
+                self.search_lost[0] = false;
                 self.add_search(0, raw.len(), raw);
             }
             FieldId::FROM => self.add_people(1, raw),
@@ -342,16 +353,21 @@ impl<'m> HeaderDigest<'m> {
     fn add_search(&mut self, place: usize, field_len: usize, raw: &[u8]) {
         let Some(text) = self.search.get_mut(place) else { return };
         let Some(raw_len) = self.search_raw.get_mut(place) else { return };
+        let Some(is_lost) = self.search_lost.get_mut(place) else { return };
         *raw_len += field_len;
         let most = (*raw_len * FOLDED_SHARE + FOLDED_BASE).min(SEARCH_TEXT_MAX);
         if text.len() >= most {
+            *is_lost = true;
             return;
         }
         if !text.is_empty() {
             text.extend_from_slice(b", ");
         }
-        fold_into(&decode_words(raw), text);
+        let (decoded, start) = (decode_words(raw), text.len());
+        fold_into(&decoded, text);
+        *is_lost |= !is_kept_by_folding(&decoded, text.in_bounds(start..));
         if text.len() > most {
+            *is_lost = true;
             // Behind the last character that fits.
             let end = (0..=most).rev().find(|&end| text.get(end).is_none_or(|b| b & 0xc0 != 0x80));
             text.truncate(end.unwrap_or(0));
@@ -394,8 +410,6 @@ impl<'m> HeaderDigest<'m> {
 
 /// RFC 5256 §2.2: SORT FROM, TO and CC compare the mailbox of the first address.
 fn sort_key(addresses: &[Address<'_>]) -> Vec<u8> {
-    /// RFC 5321 §4.5.3.1.1 allows 64.
-    const LOCAL_PART_MAX: usize = 256;
     let first = addresses.first().and_then(|address| address.mailbox.as_deref()).unwrap_or_default();
     let mut key = folded(&String::from_utf8_lossy(first));
     key.truncate(LOCAL_PART_MAX);

@@ -1,18 +1,22 @@
 //! SEARCH keys and the texts in which they are looked for.
 //!
 //! A key is folded once; a stored text is folded already, so that SEARCH SUBJECT is one substring
-//! search over some fifty bytes. BODY and TEXT decode the text parts of the message piece by piece,
-//! in bounded memory, once for all keys.
+//! search over some fifty bytes. Where it finds the key, the exact text decides, if folding lost
+//! something (see `envelope_text`). BODY and TEXT decode the text parts of the message piece by
+//! piece, in bounded memory, once for all keys. HTML is read twice: as it stands, and as a reader
+//! sees it.
 
 use memchr::memmem::Finder;
 
 use crate::charset::CharsetReader;
+use crate::envelope_text::{EnvelopeText, search_part};
+use crate::exact::exact;
 use crate::fold::{Folder, fold_into, folded};
 use crate::header::HeaderFields;
+use crate::html::Rendering;
 use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
-use crate::media::{Media, media_of};
-use crate::record::SEARCH_TEXT_MAX;
+use crate::media::{Media, TextKind, media_of};
 use crate::scan::Span;
 use crate::structure::Kind;
 use crate::summary::SummaryRef;
@@ -35,13 +39,33 @@ const TAPPING: usize = 4;
 /// A string to be searched for.
 #[derive(Debug, Clone)]
 pub struct SearchKey {
+    /// Folded.
     finder: Finder<'static>,
+    /// What decides in texts that are compared exactly; none if they are compared folded, too.
+    exact: Option<Box<Exact>>,
+}
+
+/// A key as it is compared in texts of which RFC 9051 §6.4.4 wants a substring.
+#[derive(Debug, Clone)]
+struct Exact {
+    finder: Finder<'static>,
+    /// Whether the key is in a text wherever it is in the folded form of it, if that form lost
+    /// nothing.
+    is_plain: bool,
 }
 
 impl SearchKey {
     /// The key for this string; the empty string is in every text.
     pub fn new(text: &str) -> Self {
-        SearchKey { finder: Finder::new(&folded(text)).into_owned() }
+        let folded = folded(text);
+        let is_plain = text.is_ascii() && folded.len() == text.len();
+        let exact = Exact { finder: Finder::new(&exact(text)).into_owned(), is_plain };
+        SearchKey { finder: Finder::new(&folded).into_owned(), exact: Some(Box::new(exact)) }
+    }
+
+    /// A key that is compared folded in every text: for FUZZY. RFC 6203 §3.
+    pub fn approximate(text: &str) -> Self {
+        SearchKey { finder: Finder::new(&folded(text)).into_owned(), exact: None }
     }
 
     /// The folded text that is looked for.
@@ -55,10 +79,28 @@ impl SearchKey {
         self.finder.find(folded).is_some()
     }
 
+    /// Whether it is in a text of the envelope: SUBJECT, FROM, TO, CC and BCC. RFC 9051 §6.4.4.
+    #[inline]
+    pub fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> bool {
+        self.is_in(text.folded(summary))
+            && self.exact.as_ref().is_none_or(|exact| exact.is_in_envelope(text, summary))
+    }
+
     /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Of a very long
     /// field the beginning is read.
     pub fn is_in_field(&self, raw: &[u8]) -> bool {
-        self.is_in(&field_text(raw))
+        match &self.exact {
+            None => self.is_in(&field_text(raw)),
+            Some(_) => self.is_in_decoded(&decode_words(search_part(raw)), &[]),
+        }
+    }
+
+    /// Whether it is in a field that has this text, and this one folded.
+    fn is_in_decoded(&self, text: &str, folded: &[u8]) -> bool {
+        match &self.exact {
+            None => self.is_in(folded),
+            Some(key) => key.finder.find(&exact(text)).is_some(),
+        }
     }
 
     /// Whether it is in the body: the parts of type text and message, and the headers of nested
@@ -78,6 +120,17 @@ impl SearchKey {
         let mut search = TextSearch::new(&keys, summary);
         while search.step(&keys, message).is_some() {}
         search.is_found(0)
+    }
+}
+
+impl Exact {
+    /// Whether the key is in a text of the envelope whose folded form has it.
+    fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> bool {
+        if self.is_plain && summary.has_exact_texts() {
+            return true;
+        }
+        // Of a field that is too long for the summary, only the folded form is known.
+        text.exact(summary).is_none_or(|text| self.finder.find(&text).is_some())
     }
 }
 
@@ -111,11 +164,13 @@ pub struct Tapped<'t> {
     pub text: &'t [u8],
     /// Whether its text ends with it.
     pub is_last: bool,
+    /// Whether it is a text again that was given before: HTML as a reader sees it.
+    pub is_repeated: bool,
 }
 
 impl<'t> Tapped<'t> {
     const fn whole(text: &'t [u8]) -> Self {
-        Self { text, is_last: true }
+        Self { text, is_last: true, is_repeated: false }
     }
 }
 
@@ -172,6 +227,9 @@ enum At {
 
 /// A text part that is being decoded.
 struct Open {
+    row: PartRow,
+    /// For the second time that HTML is read.
+    rendering: Option<Rendering>,
     transfer: Option<TransferDecoder>,
     reader: Option<CharsetReader>,
     charset: Vec<u8>,
@@ -286,8 +344,8 @@ impl TextSearch {
             fold_into(&String::from_utf8_lossy(name), &mut text);
             text.extend_from_slice(b": ");
             let value_at = text.len();
-            let raw = field.raw_value(message);
-            fold_into(&decode_words(raw.get(..SEARCH_TEXT_MAX).unwrap_or(raw)), &mut text);
+            let decoded = decode_words(search_part(field.raw_value(message)));
+            fold_into(&decoded, &mut text);
             if let Some(tap) = &mut tap {
                 tap(Tapped::whole(&text));
             }
@@ -302,7 +360,7 @@ impl TextSearch {
                     let Some(TextKey { key, within: Within::Fields(mask) }) = keys.get(number) else {
                         return false;
                     };
-                    let is_in = mask.selects_name(name) && key.is_in(value);
+                    let is_in = mask.selects_name(name) && key.is_in_decoded(&decoded, value);
                     if let Some(found) = found.get_mut(number) {
                         *found |= is_in;
                     }
@@ -331,11 +389,16 @@ impl TextSearch {
         if row.text.is_none() && !media.top.eq_ignore_ascii_case(b"message") {
             return;
         }
+        let bytes = Vec::with_capacity(PIECE_LEN.min(row.body.len() as usize));
+        self.begin(row, media.charset().to_vec(), bytes, None);
+    }
+
+    /// Begins to decode the text of a part.
+    fn begin(&mut self, row: &PartRow, charset: Vec<u8>, bytes: Vec<u8>, rendering: Option<Rendering>) {
         // Bytes that cannot be decoded are not text.
         let Ok(transfer) = TransferDecoder::new(row.encoding) else { return };
-        let charset = media.charset().to_vec();
-        let bytes = Vec::with_capacity(PIECE_LEN.min(row.body.len() as usize));
-        let open = Open { transfer: Some(transfer), reader: None, charset, window: Window::default(), bytes };
+        let (transfer, window) = (Some(transfer), Window::default());
+        let open = Open { row: *row, rendering, transfer, reader: None, charset, window, bytes };
         self.at = At::Text(Box::new(open), row.body.start, row.body.end);
     }
 
@@ -350,25 +413,9 @@ impl TextSearch {
     ) {
         let until = end.min(from.saturating_add(PIECE_LEN as u32));
         let is_last = until >= end;
-        open.bytes.clear();
-        if let Some(transfer) = &mut open.transfer {
-            transfer.decode(Span::new(from, until).of(message), &mut open.bytes);
-        }
-        if open.reader.is_none() {
-            open.reader = Some(CharsetReader::new(&open.charset, &open.bytes));
-        }
-        if let Some(reader) = &mut open.reader {
-            reader.read(&open.bytes, &mut open.window.text);
-        }
+        open.decode(Span::new(from, until).of(message));
         if is_last {
-            open.bytes.clear();
-            if let Some(transfer) = open.transfer.take() {
-                transfer.finish(&mut open.bytes);
-            }
-            if let Some(mut reader) = open.reader.take() {
-                reader.read(&open.bytes, &mut open.window.text);
-                reader.finish(&mut open.window.text);
-            }
+            open.finish();
         }
         open.window.fold(is_last);
         for wanted in [&mut self.in_body, &mut self.in_text] {
@@ -376,12 +423,57 @@ impl TextSearch {
         }
         if let Some(tap) = &mut tap {
             let text = open.window.folded.in_bounds(open.window.kept..);
-            tap(Tapped { text, is_last });
+            tap(Tapped { text, is_last, is_repeated: open.rendering.is_some() });
         }
         open.window.keep(self.needle_max);
-        let is_wanted = tap.is_some() || !(self.in_body.is_empty() && self.in_text.is_empty());
-        if !is_last && is_wanted {
+        if tap.is_none() && self.in_body.is_empty() && self.in_text.is_empty() {
+            return;
+        }
+        if !is_last {
             self.at = At::Text(open, until, end);
+        } else if open.rendering.is_none() && open.row.text == Some(TextKind::Html) {
+            let Open { row, charset, bytes, .. } = *open;
+            self.begin(&row, charset, bytes, Some(Rendering::default()));
+        }
+    }
+}
+
+impl Open {
+    /// Appends the text of these bytes to the window.
+    fn decode(&mut self, raw: &[u8]) {
+        self.bytes.clear();
+        if let Some(transfer) = &mut self.transfer {
+            transfer.decode(raw, &mut self.bytes);
+        }
+        let mut text = String::with_capacity(self.bytes.len());
+        let Self { reader, charset, bytes, .. } = self;
+        reader.get_or_insert_with(|| CharsetReader::new(charset, bytes)).read(bytes, &mut text);
+        self.take_up(text);
+    }
+
+    /// Appends what is left after the last bytes.
+    fn finish(&mut self) {
+        self.bytes.clear();
+        if let Some(transfer) = self.transfer.take() {
+            transfer.finish(&mut self.bytes);
+        }
+        let mut text = String::new();
+        if let Some(mut reader) = self.reader.take() {
+            reader.read(&self.bytes, &mut text);
+            reader.finish(&mut text);
+        }
+        self.take_up(text);
+        if let Some(rendering) = &mut self.rendering {
+            rendering.finish(&mut self.window.text);
+        }
+    }
+
+    fn take_up(&mut self, text: String) {
+        let window = &mut self.window.text;
+        match &mut self.rendering {
+            Some(rendering) => rendering.push(&text, window),
+            None if window.is_empty() => *window = text,
+            None => window.push_str(&text),
         }
     }
 }
@@ -399,9 +491,8 @@ fn note(keys: &[TextKey], found: &mut [bool], left: &mut Vec<usize>, is_in: impl
 
 /// The value of a field, decoded and folded; the beginning of a very long one.
 fn field_text(raw: &[u8]) -> Vec<u8> {
-    let raw = raw.get(..SEARCH_TEXT_MAX).unwrap_or(raw);
     let mut text = Vec::with_capacity(raw.len());
-    fold_into(&decode_words(raw), &mut text);
+    fold_into(&decode_words(search_part(raw)), &mut text);
     text
 }
 

@@ -211,6 +211,13 @@ impl<'s> SummaryRef<'s> {
         self.section(record::BCC)
     }
 
+    /// Whether the folded texts have all that an exact comparison needs: no white space was
+    /// dropped, and no letter became another one that i;unicode-casemap (RFC 5051) distinguishes.
+    #[inline]
+    pub fn has_exact_texts(&self) -> bool {
+        self.flag(record::FLAG_EXACT)
+    }
+
     /// How many bytes the folded texts have together.
     #[inline]
     pub fn folded_len(&self) -> usize {

@@ -1,8 +1,9 @@
 //! Known answers of the values read out of a message and of the record they are kept in.
 
 use posthaste_mime_summary::{
-    Address, Disposition, Envelope, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, SearchKey, Span,
-    Structure, SummaryParts, SummaryRef, address_list, is_header_bounded,
+    Address, Disposition, Envelope, EnvelopeText, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, SearchKey,
+    Span, Structure, SummaryParts, SummaryRef, address_list, is_header_bounded, order_mailbox_into,
+    order_subject_into,
 };
 
 fn record(message: &[u8]) -> Vec<u8> {
@@ -143,6 +144,41 @@ fn search_texts_are_decoded_and_folded() {
     );
     assert!(SearchKey::new("").is_in(b""));
     assert!(!SearchKey::new("x").is_in(b""));
+}
+
+/// Records of earlier programs do not say that their folded texts lost nothing.
+#[test]
+fn header_texts_are_compared_exactly_in_every_record() {
+    let message = "Subject: stra\u{df}e\r\n  zwei  \u{fb01}n\r\nFrom: \"A  B\" <s\u{df}@x>\r\nTo: c\td@x\r\n\
+                   Cc: one, (x) two@x\r\n\r\n";
+    let plain = "Subject: Stra\u{df}e, Gr\u{fc}n\r\nTo: A B <a@x>\r\n\r\n".replace('\u{df}', "ss");
+    for (message, is_exact) in [(message, false), (plain.as_str(), true)] {
+        let new = record(message.as_bytes());
+        assert_eq!(SummaryRef::new(&new).unwrap().has_exact_texts(), is_exact);
+        let mut old = new.clone();
+        old[2] &= !64;
+        for record in [new, old] {
+            let summary = SummaryRef::new(&record).unwrap();
+            let is_in = |text, key: &str| SearchKey::new(key).is_in_envelope(text, &summary);
+            let subject = |key| is_in(EnvelopeText::Subject, key);
+            if is_exact {
+                assert!(subject("strasse, GRÜN") && !subject("straße") && !subject("strasse,  g"));
+                assert!(is_in(EnvelopeText::To, "a b <A@X>") && !is_in(EnvelopeText::To, "a  b"));
+            } else {
+                assert!(subject("STRAßE  ZWEI  ") && !subject("strasse") && !subject("zwei ﬁ"));
+                assert!(subject("ﬁN") && !subject("fin"));
+                assert!(is_in(EnvelopeText::From, "a  b <sß") && !is_in(EnvelopeText::From, "ss@x"));
+                assert!(is_in(EnvelopeText::Cc, "two@x") && !is_in(EnvelopeText::Bcc, " "));
+            }
+            assert!(SearchKey::approximate("STRASSE").is_in_envelope(EnvelopeText::Subject, &summary));
+            let (mut subject, mut mailbox) = (Vec::new(), Vec::new());
+            order_subject_into(&summary, &mut subject);
+            order_mailbox_into(EnvelopeText::From, &summary, &mut mailbox);
+            let expected = if is_exact { ("STRASSE, GRU\u{308}N", "") } else { ("STRAßE ZWEI fiN", "Sß") };
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            assert_eq!((text(subject).as_str(), text(mailbox).as_str()), expected);
+        }
+    }
 }
 
 #[test]

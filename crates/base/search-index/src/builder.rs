@@ -25,7 +25,7 @@ const SLACK_BYTES: u64 = 96;
 
 /// The bytes of a word beside its own text: its separator, the length of its list, and its shares
 /// of a block and of the rows.
-const WORD_BYTES: u64 = 7;
+const WORD_BYTES: u64 = 5;
 
 /// Words, each with a number, and which messages have them.
 #[derive(Debug, Default)]
@@ -162,8 +162,11 @@ impl Lists {
     }
 }
 
-/// Bytes of a list as varints.
+/// Bytes of a list as varints. One ordinal takes two bytes, and no length.
 fn list_bytes(list: &[u16]) -> u64 {
+    if list.len() == 1 {
+        return 1;
+    }
     let (mut bytes, mut next) = (0, 0);
     for &ordinal in list {
         bytes += if ordinal - next < 0x80 { 1 } else { 2 };

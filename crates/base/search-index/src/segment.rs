@@ -4,7 +4,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 4 |
+//! | 0–7 | `PHSEARC` and the version, 5 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
 //! | 16–19 | number of ranges of UIDs that were looked at |
@@ -21,14 +21,15 @@
 //! The ranges name the messages that need not be indexed again. Messages in the ranges that the
 //! segment does not have were expunged, or cannot be indexed.
 //!
-//! *Words*: a zero, then each word with a zero behind it, ascending. 64 words are a block. *Lists*:
-//! for each word the length of its list as a varint, and the list. A list is the ordinals of the
-//! messages that have the word, ascending. Either it is a bit map with a bit for each message, or
-//! varints: the first ordinal, then the gaps less one. The shorter form is used; the bit map where
-//! both are as long. So a list as long as a bit map is one. *Blocks*: for each one where its words
-//! (4) and its lists (4) begin. *Rows*: 2,048 bit maps with a bit for each block. A block is in the
-//! row of each hash of three neighbouring bytes of its words. So a piece of a word is looked for in
-//! few blocks.
+//! *Words*: a zero, then each word with a zero behind it, ascending. 64 words are a block.
+//! *Lists*: for each word the messages that have it. If there is one, its ordinal in two bytes; the
+//! first is the upper one, and below 16. Otherwise the length of a list plus 16 as a varint, and
+//! the list. A list is the ordinals of the messages, ascending. Either it is a bit map with a bit
+//! for each message, or varints: the first ordinal, then the gaps less one. The shorter form is
+//! used; the bit map where both are as long. So a list as long as a bit map is one. *Blocks*: for
+//! each one where its words (4) and its lists (4) begin. *Rows*: 1,024 bit maps with a bit for each
+//! block. A block is in the row of each hash of three neighbouring bytes of its words. So a piece
+//! of a word is looked for in few blocks.
 
 use memchr::memmem::Finder;
 
@@ -43,9 +44,14 @@ pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
 /// Words of a block: as many as a mask has bits.
 pub(crate) const BLOCK: usize = 64;
 
-/// Rows of a scope. A block has some 400 different triples. With half as many rows, twice as many
-/// blocks would be looked through.
-pub(crate) const ROWS: usize = 2048;
+/// Rows of a scope: two bytes for each word. A block has some 400 different triples. With twice as
+/// many rows, a piece of five letters would be looked for in a fifth of the blocks, and a segment
+/// would be larger by a tenth.
+pub(crate) const ROWS: usize = 1024;
+
+/// The first byte of a list's length is not below this: lower ones begin an ordinal, which has 12
+/// bits.
+pub(crate) const LEN_BASE: usize = MESSAGES_MAX >> 8;
 
 /// Words of one segment that hold a piece. With more, all messages are proposed: reading the lists
 /// would take longer than it saves.
@@ -270,7 +276,7 @@ impl Segment {
     }
 
     /// Gives the lists of the words of a block that the mask names.
-    fn lists_of(&self, section: &Section, block: usize, mask: u64, each: &mut dyn FnMut(&[u8])) {
+    fn lists_of(&self, section: &Section, block: usize, mask: u64, each: &mut dyn FnMut(List<'_>)) {
         let Some((_, mut lists)) = self.block(section, block).filter(|_| mask != 0) else { return };
         for word in 0..=mask.ilog2() {
             let Some((list, rest)) = first_list(lists) else { return };
@@ -282,7 +288,7 @@ impl Segment {
     }
 
     /// Each word of a scope with its list, ascending.
-    pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
+    pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], List<'_>)> + '_ {
         let section = self.section(scope);
         let words = &self.bytes[section.words_at..section.lists_at];
         let mut lists = &self.bytes[section.lists_at..section.blocks_at];
@@ -294,16 +300,29 @@ impl Segment {
     }
 }
 
+/// The messages of a word, as they are stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum List<'l> {
+    /// The ordinal of the only one.
+    One(usize),
+    /// A bit map, or varints.
+    Several(&'l [u8]),
+}
+
 /// The first list, and what stands behind it.
-fn first_list(lists: &[u8]) -> Option<(&[u8], &[u8])> {
+fn first_list(lists: &[u8]) -> Option<(List<'_>, &[u8])> {
     let (&first, rest) = lists.split_first()?;
+    let first = usize::from(first);
     let (len, rest) = match first {
-        0x80.. => rest
-            .split_first()
-            .map(|(high, rest)| (usize::from(first & 0x7F) | usize::from(*high) << 7, rest))?,
-        len => (usize::from(len), rest),
+        ..LEN_BASE => {
+            let (&low, rest) = rest.split_first()?;
+            return Some((List::One(first << 8 | usize::from(low)), rest));
+        }
+        ..0x80 => (first, rest),
+        _ => rest.split_first().map(|(high, rest)| (first & 0x7F | usize::from(*high) << 7, rest))?,
     };
-    rest.split_at_checked(len)
+    let (list, rest) = rest.split_at_checked(len.checked_sub(LEN_BASE)?)?;
+    Some((List::Several(list), rest))
 }
 
 /// The row of three neighbouring bytes.
@@ -333,10 +352,17 @@ fn set_bits(bits: &[u8], map: &mut Map) {
 }
 
 /// Adds the messages of a list.
-pub(crate) fn add_list(list: &[u8], map_len: usize, map: &mut Map) {
-    if list.len() == map_len {
-        return set_bits(list, map);
-    }
+pub(crate) fn add_list(list: List<'_>, map_len: usize, map: &mut Map) {
+    let list = match list {
+        List::One(ordinal) => {
+            if let Some(word) = map.get_mut(ordinal / 64) {
+                *word |= 1 << (ordinal % 64);
+            }
+            return;
+        }
+        List::Several(list) if list.len() == map_len => return set_bits(list, map),
+        List::Several(list) => list,
+    };
     let (mut bytes, mut next) = (list.iter(), 0);
     while let Some(&byte) = bytes.next() {
         let mut gap = usize::from(byte & 0x7F);

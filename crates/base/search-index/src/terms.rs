@@ -127,9 +127,8 @@ impl Collector {
 
     /// Adds a folded text that another one of the message repeats: its length does not count.
     pub fn add_repeated(&mut self, scope: Scope, text: &[u8]) {
-        let counted = self.text_bytes;
-        self.add(scope, text);
-        self.text_bytes = counted;
+        self.add_repeated_piece(scope, text);
+        self.end_text(scope);
     }
 
     /// Adds a piece of a folded text. Pieces end between characters.
@@ -137,6 +136,11 @@ impl Collector {
         if scope == Scope::Texts {
             self.text_bytes += text.len() as u64;
         }
+        self.add_repeated_piece(scope, text);
+    }
+
+    /// Adds a piece of a text that another one of the message repeats.
+    pub fn add_repeated_piece(&mut self, scope: Scope, text: &[u8]) {
         self.with(scope, |splitter, emit| splitter.add(text, emit));
     }
 

@@ -3,7 +3,7 @@
 use crate::front::{FRONT_SUM_AT, KEYS_LEN_AT, sum_of};
 use crate::layout::{HEAD_LEN, MAGIC, RANGES_MAX};
 use crate::query::SEPARATOR;
-use crate::segment::{BLOCK, ROWS, Segment, row_of};
+use crate::segment::{BLOCK, LEN_BASE, ROWS, Segment, row_of};
 
 /// The head of a segment, before the words.
 pub(crate) struct Head<'h> {
@@ -120,6 +120,9 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 /// Appends the list of one word, with its length before it.
 fn put_list(ordinals: &[u16], map_len: usize, lists: &mut Vec<u8>) {
+    if let [one] = ordinals {
+        return lists.extend_from_slice(&one.to_be_bytes());
+    }
     let mut gaps = Vec::with_capacity(ordinals.len().min(map_len) + 2);
     let mut next = 0;
     for &ordinal in ordinals {
@@ -142,7 +145,7 @@ fn put_list(ordinals: &[u16], map_len: usize, lists: &mut Vec<u8>) {
             gaps[usize::from(ordinal) / 8] |= 1 << (ordinal % 8);
         }
     }
-    match gaps.len() {
+    match gaps.len() + LEN_BASE {
         len @ ..0x80 => lists.push(len as u8),
         len => lists.extend_from_slice(&[0x80 | (len & 0x7F) as u8, (len >> 7) as u8]),
     }

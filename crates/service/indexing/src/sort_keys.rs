@@ -2,7 +2,9 @@
 
 use posthaste_imap_codec::response::Address;
 use posthaste_imap_codec::{EnvelopeList, first_address};
-use posthaste_mime_summary::{SummaryRef, decode_words, fold_into, order_into};
+use posthaste_mime_summary::{
+    EnvelopeText, SummaryRef, casemap_into, decode_words, order_mailbox_into, order_subject_into,
+};
 use posthaste_search_index::{SortKeys, TEXTS};
 use sha2::{Digest, Sha256};
 
@@ -40,7 +42,6 @@ impl SortField {
 #[derive(Debug, Default)]
 pub struct SortTexts {
     envelope: Vec<u8>,
-    folded: Vec<u8>,
 }
 
 impl SortTexts {
@@ -59,37 +60,36 @@ impl SortTexts {
 
     /// The same, however long the text is.
     pub fn append_whole(&mut self, key: SortField, summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
-        let Self { envelope, folded } = self;
+        let Self { envelope } = self;
         let list = match key {
-            SortField::From => return order_into(summary.sort_from(), into),
-            SortField::To => return order_into(summary.sort_to(), into),
-            SortField::Cc => return order_into(summary.sort_cc(), into),
-            SortField::Subject => return order_into(summary.base_subject(), into),
+            SortField::From => return order_mailbox_into(EnvelopeText::From, summary, into),
+            SortField::To => return order_mailbox_into(EnvelopeText::To, summary, into),
+            SortField::Cc => return order_mailbox_into(EnvelopeText::Cc, summary, into),
+            SortField::Subject => return order_subject_into(summary, into),
             SortField::DisplayFrom => EnvelopeList::From,
             SortField::DisplayTo => EnvelopeList::To,
         };
         envelope.clear();
-        folded.clear();
         summary.envelope().append_to(envelope);
         if let Some(address) = first_address(envelope, list) {
-            display(&address, folded);
+            display(&address, into);
         }
-        order_into(folded, into);
     }
 }
 
 /// RFC 5957 §3: the name, decoded; without one the address.
-fn display(address: &Address<'_>, folded: &mut Vec<u8>) {
+fn display(address: &Address<'_>, into: &mut Vec<u8>) {
+    let start = into.len();
     if let Some(name) = &address.name {
-        fold_into(&decode_words(name), folded);
+        casemap_into(&decode_words(name), into);
     }
-    if folded.is_empty()
+    if into.len() == start
         && let Some(mailbox) = &address.mailbox
     {
-        fold_into(&String::from_utf8_lossy(mailbox), folded);
+        casemap_into(&String::from_utf8_lossy(mailbox), into);
         if let Some(host) = &address.host {
-            folded.push(b'@');
-            fold_into(&String::from_utf8_lossy(host), folded);
+            into.push(b'@');
+            casemap_into(&String::from_utf8_lossy(host), into);
         }
     }
 }

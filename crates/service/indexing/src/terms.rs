@@ -36,7 +36,10 @@ impl Lent {
             keys,
             message,
             Some(&mut |piece| {
-                collector.add_piece(Scope::Texts, piece.text);
+                match piece.is_repeated {
+                    true => collector.add_repeated_piece(Scope::Texts, piece.text),
+                    false => collector.add_piece(Scope::Texts, piece.text),
+                }
                 if piece.is_last {
                     collector.end_text(Scope::Texts);
                 }

@@ -9,7 +9,7 @@ use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{AnnotationKey, EntryName, ValueScope};
 use posthaste_mail_model::NumSet;
-use posthaste_mime_summary::{folded, order_into};
+use posthaste_mime_summary::{casemap_into, casemapped};
 
 use super::reader::{AnnotationReader, ByUid, scope_of};
 use crate::contexts::kept::named;
@@ -98,7 +98,7 @@ enum SoughtValue<'k> {
 impl<'k> SoughtValue<'k> {
     fn of(octets: &'k [u8]) -> Self {
         match std::str::from_utf8(octets) {
-            Ok(text) => Self::Text(folded(text)),
+            Ok(text) => Self::Text(casemapped(text)),
             Err(_) => Self::Octets(octets),
         }
     }
@@ -107,7 +107,7 @@ impl<'k> SoughtValue<'k> {
         match self {
             Self::Text(text) if text.is_empty() => true,
             Self::Text(text) => {
-                memchr::memmem::find(&folded(&String::from_utf8_lossy(value)), text).is_some()
+                memchr::memmem::find(&casemapped(&String::from_utf8_lossy(value)), text).is_some()
             }
             Self::Octets(octets) => memchr::memmem::find(value, octets).is_some(),
         }
@@ -149,7 +149,7 @@ async fn ranked(all: &ByUid, entry: &str, scope: Scope, pace: &mut Pace) -> Rank
     for (uid, annotations) in all {
         if let Some(value) = annotations.get(scope, entry) {
             let mut text = Vec::new();
-            order_into(&folded(&String::from_utf8_lossy(value)), &mut text);
+            casemap_into(&String::from_utf8_lossy(value), &mut text);
             pace.worked(((value.len() * OCTET_STEPS) as u64).min(SLICE_STEPS)).await;
             texts.push((*uid, text));
         }

@@ -37,6 +37,28 @@ fn a_fuzzy_key_finds_words_in_any_order_and_with_other_endings() {
 }
 
 #[test]
+fn another_form_of_a_word_ranks_behind_the_word_itself() {
+    let server = Server::start();
+    for subject in ["running late", "nothing", "it runs well", "a run"] {
+        server.put("INBOX", format!("Subject: {subject}\r\n\r\nx\r\n").as_bytes());
+    }
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: a SORT RETURN (ALL RELEVANCY) (RELEVANCY) UTF-8 FUZZY SUBJECT runs
+        S: * ESEARCH (TAG "a") ALL 3,1,4 RELEVANCY (100 50 50)
+        S: a OK …
+        C: b SEARCH FUZZY SUBJECT running
+        S: * SEARCH 1 3 4
+        S: b OK …
+        C: c SEARCH SUBJECT runs
+        S: * SEARCH 3
+        S: c OK …
+        "#,
+    );
+}
+
+#[test]
 fn relevancy_shows_how_well_each_message_matches() {
     let server = server();
     let mut wire = server.select("INBOX");

@@ -50,6 +50,7 @@ mod replace;
 mod rev2;
 mod revoked;
 mod rich_items;
+mod search_exact;
 mod search_index;
 mod search_keys;
 mod search_model;

@@ -47,6 +47,11 @@ fn append(wire: &mut Wire, random: &mut Random, number: u32) -> Message {
     Message { subject, own, body }
 }
 
+/// Header keys distinguish `ß` and `ss`: RFC 5051.
+fn is_in_field(word: &str, text: &str) -> bool {
+    text.to_lowercase().contains(&word.to_lowercase())
+}
+
 /// The key's text without regard to case and white space at the ends of lines.
 fn is_in(word: &str, text: &str) -> bool {
     let fold = |text: &str| text.replace('ß', "ss").to_lowercase();
@@ -98,11 +103,11 @@ fn the_index_and_the_model_agree() {
         let word = word.trim();
         let (key, expected) = match round % 4 {
             0 => (format!("BODY \"{word}\""), numbers(&messages, |m| is_in(word, &m.body))),
-            1 => (format!("SUBJECT \"{word}\""), numbers(&messages, |m| is_in(word, &m.subject))),
-            2 => (format!("HEADER X-Own \"{word}\""), numbers(&messages, |m| is_in(word, &m.own))),
+            1 => (format!("SUBJECT \"{word}\""), numbers(&messages, |m| is_in_field(word, &m.subject))),
+            2 => (format!("HEADER X-Own \"{word}\""), numbers(&messages, |m| is_in_field(word, &m.own))),
             _ => (
                 format!("BODY \"{word}\" NOT SUBJECT \"{word}\""),
-                numbers(&messages, |m| is_in(word, &m.body) && !is_in(word, &m.subject)),
+                numbers(&messages, |m| is_in(word, &m.body) && !is_in_field(word, &m.subject)),
             ),
         };
         hits += usize::from(!expected.is_empty());

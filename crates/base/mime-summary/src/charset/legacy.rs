@@ -1,7 +1,9 @@
 //! Charsets that the tables of `encoding_rs` do not have. They are code pages of MS-DOS, UTF-7, and
-//! the forms of GB 2312, KS X 1001 and UTF-32 that mail uses.
+//! the forms of GB 2312, KS X 1001 and UTF-32 that mail uses. `single_byte` has rarer ones.
 
 use encoding_rs::{EUC_KR, GBK};
+
+use super::single_byte::single_bytes;
 
 /// The code page with this number as text; none if it is not one of these.
 pub(super) fn code_page(number: &[u8]) -> Option<fn(&[u8]) -> String> {
@@ -21,14 +23,6 @@ pub(super) fn code_page(number: &[u8]) -> Option<fn(&[u8]) -> String> {
         b"865" => |bytes| single_bytes(&CP865, bytes),
         _ => return None,
     })
-}
-
-fn single_bytes(upper: &[char; 128], bytes: &[u8]) -> String {
-    let character = |&byte: &u8| match byte.checked_sub(128) {
-        Some(place) => upper.get(usize::from(place)).copied().unwrap_or(char::REPLACEMENT_CHARACTER),
-        None => char::from(byte),
-    };
-    bytes.iter().map(character).collect()
 }
 
 /// UTF-7 (RFC 2152): `+` begins a run of UTF-16 in Base64, which ends before the first other byte.
@@ -122,6 +116,86 @@ pub(super) fn iso_2022_kr(bytes: &[u8]) -> String {
         }
     }
     EUC_KR.decode_without_bom_handling(&eight_bit).0.into_owned()
+}
+
+/// Johab (KS X 1001, annex 3): a syllable is three numbers of five bits, of its first consonant,
+/// its vowel and its last consonant. All other characters are rows of KS X 1001.
+pub(super) fn johab(bytes: &[u8]) -> String {
+    let (mut text, mut rest) = (String::with_capacity(bytes.len() * 2), bytes);
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first.is_ascii() {
+            text.push(char::from(first));
+            continue;
+        }
+        let Some((&second, after)) = rest.split_first() else {
+            text.push(char::REPLACEMENT_CHARACTER);
+            break;
+        };
+        let made = if first < 0xd8 { syllable(first, second) } else { row_of_johab(first, second) };
+        // A byte of ASCII behind one that begins nothing stands for itself.
+        if made.is_some() || !second.is_ascii() {
+            rest = after;
+        }
+        text.push(made.unwrap_or(char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
+fn syllable(first: u8, second: u8) -> Option<char> {
+    const FIRST: [char; 19] = [
+        'ㄱ', 'ㄲ', 'ㄴ', 'ㄷ', 'ㄸ', 'ㄹ', 'ㅁ', 'ㅂ', 'ㅃ', 'ㅅ', 'ㅆ', 'ㅇ', 'ㅈ', 'ㅉ', 'ㅊ', 'ㅋ', 'ㅌ',
+        'ㅍ', 'ㅎ',
+    ];
+    const LAST: [char; 27] = [
+        'ㄱ', 'ㄲ', 'ㄳ', 'ㄴ', 'ㄵ', 'ㄶ', 'ㄷ', 'ㄹ', 'ㄺ', 'ㄻ', 'ㄼ', 'ㄽ', 'ㄾ', 'ㄿ', 'ㅀ', 'ㅁ', 'ㅂ',
+        'ㅄ', 'ㅅ', 'ㅆ', 'ㅇ', 'ㅈ', 'ㅊ', 'ㅋ', 'ㅌ', 'ㅍ', 'ㅎ',
+    ];
+    let bits = u32::from(first) << 8 | u32::from(second);
+    let (begin, vowel, end) = (bits >> 10 & 31, bits >> 5 & 31, bits & 31);
+    // Each is none, or the number of a letter.
+    let begin = if begin == 1 { None } else { Some(begin.checked_sub(2).filter(|n| *n < 19)?) };
+    let vowel = match vowel {
+        2 => None,
+        3..=7 => Some(vowel - 3),
+        10..=15 => Some(vowel - 5),
+        18..=23 => Some(vowel - 7),
+        26..=29 => Some(vowel - 9),
+        _ => return None,
+    };
+    let end = match end {
+        1 => None,
+        2..=17 => Some(end - 2),
+        19..=29 => Some(end - 3),
+        _ => return None,
+    };
+    match (begin, vowel, end) {
+        (Some(begin), Some(vowel), end) => {
+            char::from_u32(0xac00 + (begin * 21 + vowel) * 28 + end.map_or(0, |end| end + 1))
+        }
+        (Some(begin), None, None) => FIRST.get(begin as usize).copied(),
+        (None, Some(vowel), None) => char::from_u32(0x314f + vowel),
+        (None, None, Some(end)) => LAST.get(end as usize).copied(),
+        (None, None, None) => Some('\u{3000}'),
+        _ => None,
+    }
+}
+
+/// A character of a row of KS X 1001. Two rows share a first byte.
+fn row_of_johab(first: u8, second: u8) -> Option<char> {
+    let row = match first {
+        0xd9..=0xde => 2 * (first - 0xd9),
+        0xe0..=0xf9 => 41 + 2 * (first - 0xe0),
+        _ => return None,
+    };
+    let cell = match second {
+        0x31..=0x7e => second - 0x31,
+        0x91..=0xfe => second - 0x43,
+        _ => return None,
+    };
+    let euc = [0xa1 + row + cell / 94, 0xa1 + cell % 94];
+    let text = EUC_KR.decode_without_bom_handling_and_without_replacement(&euc)?;
+    text.chars().next()
 }
 
 /// UTF-32 (Unicode §3.10): the byte order mark says which end comes first; without one, the most

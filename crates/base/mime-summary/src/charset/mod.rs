@@ -9,14 +9,15 @@
 use std::borrow::Cow;
 
 use encoding_rs::{
-    BIG5, CoderResult, Decoder, EUC_KR, Encoding as Charset, GBK, ISO_8859_16, MACINTOSH, SHIFT_JIS, UTF_8,
-    UTF_16BE, UTF_16LE, WINDOWS_874, WINDOWS_1252,
+    BIG5, CoderResult, Decoder, EUC_JP, EUC_KR, Encoding as Charset, GBK, ISO_2022_JP, ISO_8859_16,
+    MACINTOSH, SHIFT_JIS, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_874, WINDOWS_1252, X_MAC_CYRILLIC,
 };
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::in_bounds::InBounds;
 
 mod legacy;
+mod single_byte;
 
 /// Longest line of a text whose charset is decoded line by line, such as UTF-7. A longer line is
 /// cut, and its rest begins in the first state.
@@ -101,7 +102,24 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         (_, Some(b"936")) | (b"euc-cn" | b"euccn", _) => Named::Known(GBK),
         (_, Some(b"949")) | (b"uhc" | b"x-windows-949", _) => Named::Known(EUC_KR),
         (_, Some(b"950")) => Named::Known(BIG5),
-        (b"mac-roman" | b"macroman" | b"x-macroman", _) => Named::Known(MACINTOSH),
+        (_, Some(b"951")) | (b"big5hkscs" | b"big5-hkscs:2004", _) => Named::Known(BIG5),
+        (_, Some(b"50220" | b"50221" | b"50222")) => Named::Known(ISO_2022_JP),
+        (_, Some(b"51932")) => Named::Known(EUC_JP),
+        (_, Some(b"51936")) => Named::Known(GBK),
+        (_, Some(b"51949")) => Named::Known(EUC_KR),
+        (b"mac-roman" | b"macroman" | b"x-macroman" | b"x-mac", _) | (_, Some(b"10000")) => {
+            Named::Known(MACINTOSH)
+        }
+        (b"mac-cyrillic" | b"maccyrillic" | b"mac-ukrainian" | b"macukrainian", _) | (_, Some(b"10007")) => {
+            Named::Known(X_MAC_CYRILLIC)
+        }
+        // The sets that the later ones add are rare. RFC 1554, RFC 2237.
+        _ if label.starts_with(b"iso-2022-jp-") || label == b"iso2022-jp" || label == b"iso2022jp" => {
+            Named::Known(ISO_2022_JP)
+        }
+        (b"johab" | b"ms-johab" | b"ksc5601_1992", _) | (_, Some(b"1361")) => {
+            Named::Other(legacy::johab, Cut::Lines)
+        }
         (b"hz" | b"hz-gb-2312" | b"hz-gb2312", _) => Named::Other(legacy::hz, Cut::Lines),
         (b"iso-2022-kr" | b"csiso2022kr", _) => Named::Other(legacy::iso_2022_kr, Cut::Shifts),
         (b"utf-32" | b"utf32" | b"ucs-4" | b"iso-10646-ucs-4", _) => Named::Other(legacy::utf_32, Cut::Words),
@@ -117,9 +135,18 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         _ if label.starts_with(b"8859-") => {
             Named::Known(Charset::for_label_no_replacement(&[b"iso-", label].concat())?)
         }
-        (_, Some(number)) => Named::Other(legacy::code_page(number)?, Cut::Anywhere),
-        _ => return None,
+        _ => {
+            let code_page = number.and_then(legacy::code_page);
+            Named::Other(code_page.or_else(|| single_byte_named(label))?, Cut::Anywhere)
+        }
     })
+}
+
+/// Such a charset, however its name is written: `mac_ce`, `x-mac-ce`, `KOI8_T`.
+fn single_byte_named(label: &[u8]) -> Option<Decode> {
+    let is_of_name = |c: &char| !matches!(c, '-' | '_' | ' ');
+    let name: String = label.iter().copied().map(char::from).filter(is_of_name).collect();
+    single_byte::named(&name)
 }
 
 /// Whether text in this charset has states, so that each piece of it begins in the first one and
@@ -128,9 +155,20 @@ pub(crate) fn has_states(label: &[u8]) -> bool {
     let label = label.trim_ascii();
     let begins =
         |with: &str| label.get(..with.len()).is_some_and(|l| l.eq_ignore_ascii_case(with.as_bytes()));
-    ["iso-2022-", "csiso2022", "hz", "utf-7", "utf7", "csutf7", "unicode-1-1-utf-7", "unicode-2-0-utf-7"]
-        .iter()
-        .any(|with| begins(with))
+    [
+        "iso-2022-",
+        "iso2022",
+        "csiso2022",
+        "cp5022",
+        "hz",
+        "utf-7",
+        "utf7",
+        "csutf7",
+        "unicode-1-1-utf-7",
+        "unicode-2-0-utf-7",
+    ]
+    .iter()
+    .any(|with| begins(with))
         || (["utf-16", "utf-32", "utf16", "utf32", "ucs-"].iter().any(|with| begins(with)))
 }
 
@@ -321,6 +359,30 @@ mod tests {
             ("unicode-1-1-utf-7", b"+ZeVnLIqe\r\n+ZeU", "日本語\r\n日"),
             ("utf16le", b"a\0", "a"),
             ("iso8859-16", b"\xa4", "€"),
+            ("iso-2022-jp-2", b"\x1b$B$\x22\x1b(B", "あ"),
+            ("iso-2022-jp-1", b"\x1b$BF|\x1b(B", "日"),
+            ("cp50221", b"\x1b$BF|\x1b(Ba", "日a"),
+            ("johab", b"\xd0\x65\x8b\x69 \xe0\x31\x88\x41a\xff", "한글 伽ㄱa\u{fffd}"),
+            ("koi8-t", b"\x80\xc1", "қа"),
+            ("macintosh", b"\x8a", "ä"),
+            ("x-mac-cyrillic", b"\x80", "А"),
+            ("x-mac-ce", b"\x8b", "č"),
+            ("mac_greek", b"\xe1", "α"),
+            ("x-mac-turkish", b"\xdf", "ş"),
+            ("mac-iceland", b"\xdd", "ð"),
+            ("x-mac-croatian", b"\xb9", "š"),
+            ("big5-hkscs", b"\x87\x40", "䏰"),
+            ("Big5-HKSCS:2004", b"\xa4\xa4", "中"),
+            ("cp720", b"\xa5", "ح"),
+            ("IBM864", b"\xc7", "\u{fe8d}"),
+            ("cp869", b"\xa2", "ό"),
+            ("cp1006", b"\xa1", "۰"),
+            ("cp1125", b"\xf5", "є"),
+            ("cp737", b"\x98", "α"),
+            ("cp775", b"\xd0", "ą"),
+            ("hp-roman8", b"\xcc", "ä"),
+            ("kz-1048", b"\x9d", "қ"),
+            ("pt154", b"\x8d", "Қ"),
             ("nonsense", "ä".as_bytes(), "ä"),
         ] {
             assert_eq!(decode_bytes(label.as_bytes(), bytes), text, "{label}");

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use posthaste_mime_summary::InBounds;
-use unicode_normalization::char::decompose_compatible;
+use posthaste_mime_summary::{InBounds, casemap_char};
 
 /// A comparator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl Comparator {
             Comparator::UnicodeCasemap if !text.is_ascii() => {
                 let mut folded = String::with_capacity(text.len());
                 for c in text.chars() {
-                    decompose_compatible(title(c), |part| folded.push(part));
+                    casemap_char(c, |part| folded.push(part));
                 }
                 Cow::Owned(folded)
             }
@@ -131,29 +130,11 @@ fn titlecased(text: &str) -> Folded<'static> {
     let mut folded = String::with_capacity(text.len());
     let mut sources = Vec::with_capacity(text.len() + 1);
     for (at, c) in text.char_indices() {
-        decompose_compatible(title(c), |part| folded.push(part));
+        casemap_char(c, |part| folded.push(part));
         sources.resize(folded.len(), at as u32);
     }
     sources.push(text.len() as u32);
     Folded { text: Cow::Owned(folded), sources: Some(sources) }
-}
-
-/// Simple mapping to title case. The digraphs whose title case is not their upper case decompose
-/// to two letters, of which the second is small.
-fn title(c: char) -> char {
-    match c {
-        '\u{1c4}'..='\u{1c6}' => '\u{1c5}',
-        '\u{1c7}'..='\u{1c9}' => '\u{1c8}',
-        '\u{1ca}'..='\u{1cc}' => '\u{1cb}',
-        '\u{1f1}'..='\u{1f3}' => '\u{1f2}',
-        _ => {
-            let mut upper = c.to_uppercase();
-            match (upper.next(), upper.next()) {
-                (Some(single), None) => single,
-                _ => c,
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -172,6 +153,7 @@ mod tests {
             (UnicodeCasemap, "ﬁ", "FI", false),
             (UnicodeCasemap, "abc", "ABC", true),
             (UnicodeCasemap, "ἀ", "Ἀ", true),
+            (UnicodeCasemap, "ᾳ", "ᾼ", true),
             (AsciiNumeric, "010x", "10", true),
             (AsciiNumeric, "", "abc", true),
             (AsciiNumeric, "0", "abc", false),

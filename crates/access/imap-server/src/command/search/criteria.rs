@@ -15,7 +15,7 @@ use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{SeqSet, SequenceSet, UidSet};
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
-use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
+use posthaste_mime_summary::{EnvelopeText, FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
 use posthaste_store::Row;
 
 use super::fuzzy;
@@ -107,8 +107,7 @@ impl Question {
     /// Steps of an evaluation with this summary.
     #[inline]
     pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
-        // A substring search passes over four bytes in a step; a field is decoded first.
-        let folded = if self.on_folded == 0 { 0 } else { self.on_folded * summary.folded_len() as u64 / 4 };
+        let folded = if self.on_folded == 0 { 0 } else { self.on_folded * folded_steps(summary) };
         let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
         let structure = self.on_structure * summary.body_structure().len() as u64;
         self.row_steps() + folded + fields + structure
@@ -144,9 +143,18 @@ impl Question {
             on_structure: 0,
             saved: None,
             recent: None,
+            is_approximate: false,
         };
         compiler.run(key)
     }
+}
+
+/// Steps of a search in the folded texts. It passes over four bytes in a step. Where the key is
+/// found, fields may have to be decoded. That counts if they are long.
+#[inline]
+fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
+    let len = summary.folded_len() as u64;
+    if len > 4096 && !summary.has_exact_texts() { len * 8 } else { len / 4 }
 }
 
 /// The inputs and results of compiling.
@@ -163,6 +171,8 @@ struct Compiler<'s> {
     saved: Option<Arc<NumSet>>,
     /// The same for RECENT.
     recent: Option<Arc<NumSet>>,
+    /// Whether the key is under FUZZY.
+    is_approximate: bool,
 }
 
 /// A compiled key.
@@ -237,12 +247,8 @@ impl Compiler<'_> {
             SearchKey::All | SearchKey::SaveDateSupported => C::All,
             SearchKey::And(keys) => C::And(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?),
             SearchKey::Or(a, b) => C::Or(Box::new(self.key(a)?), Box::new(self.key(b)?)),
-            SearchKey::Not(key) => C::Not(Box::new(self.key(key)?)),
-            SearchKey::Fuzzy(key) => {
-                let key = self.key(&fuzzy::relaxed(key, fuzzy::Level::Stems))?;
-                fuzzy::check(self.keys)?;
-                key
-            }
+            SearchKey::Not(key) => C::Not(Box::new(self.negated(key)?)),
+            SearchKey::Fuzzy(key) => self.fuzzy(key)?,
             // A keyword that was never used in this mailbox is set on no message.
             SearchKey::Has(flag) => match keywords.set_of(flag) {
                 Some(with) => C::Flags { with, without: FlagSet::EMPTY },
@@ -285,19 +291,19 @@ impl Compiler<'_> {
             SearchKey::To(text) if text.is_empty() => self.has_field("To")?,
             SearchKey::Cc(text) if text.is_empty() => self.has_field("Cc")?,
             SearchKey::Bcc(text) if text.is_empty() => self.has_field("Bcc")?,
-            SearchKey::Subject(text) => C::Subject(self.folded(text)),
-            SearchKey::From(text) => C::From(self.folded(text)),
-            SearchKey::To(text) => C::To(self.folded(text)),
-            SearchKey::Cc(text) => C::Cc(self.folded(text)),
-            SearchKey::Bcc(text) => C::Bcc(self.folded(text)),
+            SearchKey::Subject(text) => C::Subject(self.on_folded(text)),
+            SearchKey::From(text) => C::From(self.on_folded(text)),
+            SearchKey::To(text) => C::To(self.on_folded(text)),
+            SearchKey::Cc(text) => C::Cc(self.on_folded(text)),
+            SearchKey::Bcc(text) => C::Bcc(self.on_folded(text)),
             SearchKey::Header(name, text) => {
                 self.on_fields += 1;
-                let (mask, key) = (FieldMask::only([name]), Text::new(text));
+                let (mask, key) = (FieldMask::only([name]), self.text(text));
                 let number = self.opened(key.clone(), Within::Fields(mask.clone()));
                 C::Header { mask, text: key, any: text.is_empty(), number }
             }
-            SearchKey::Body(text) => C::Opened(self.opened(Text::new(text), Within::Body)),
-            SearchKey::Text(text) => C::Opened(self.opened(Text::new(text), Within::Text)),
+            SearchKey::Body(text) => C::Opened(self.opened(self.text(text), Within::Body)),
+            SearchKey::Text(text) => C::Opened(self.opened(self.text(text), Within::Text)),
             SearchKey::Before(day) => C::Arrived { from: i64::MIN, to: day.unix_days() * DAY_S },
             SearchKey::On(day) => {
                 C::Arrived { from: day.unix_days() * DAY_S, to: (day.unix_days() + 1) * DAY_S }
@@ -338,9 +344,29 @@ impl Compiler<'_> {
         })
     }
 
-    fn folded(&mut self, text: &str) -> Text {
+    /// RFC 6203 §3: under NOT nothing is approximate.
+    fn negated(&mut self, key: &SearchKey) -> Result<Criterion, Failure> {
+        let was = std::mem::take(&mut self.is_approximate);
+        let key = self.key(key);
+        self.is_approximate = was;
+        key
+    }
+
+    fn fuzzy(&mut self, key: &SearchKey) -> Result<Criterion, Failure> {
+        let was = std::mem::replace(&mut self.is_approximate, true);
+        let key = self.key(&fuzzy::relaxed(key, fuzzy::Level::Stems))?;
+        self.is_approximate = was;
+        fuzzy::check(self.keys)?;
+        Ok(key)
+    }
+
+    fn on_folded(&mut self, text: &str) -> Text {
         self.on_folded += 1;
-        Text::new(text)
+        self.text(text)
+    }
+
+    fn text(&self, text: &str) -> Text {
+        if self.is_approximate { Text::approximate(text) } else { Text::new(text) }
     }
 
     fn opened(&mut self, key: Text, within: Within) -> usize {
@@ -487,11 +513,11 @@ impl Criterion {
                 let day = s.summary.sent().map_or(arrived, |sent| i64::from(sent.local_day));
                 (*from..*to).contains(&day)
             }),
-            Self::Subject(text) => stored(&|s| text.is_in(s.summary.subject_folded())),
-            Self::From(text) => stored(&|s| text.is_in(s.summary.from_folded())),
-            Self::To(text) => stored(&|s| text.is_in(s.summary.to_folded())),
-            Self::Cc(text) => stored(&|s| text.is_in(s.summary.cc_folded())),
-            Self::Bcc(text) => stored(&|s| text.is_in(s.summary.bcc_folded())),
+            Self::Subject(text) => stored(&|s| text.is_in_envelope(EnvelopeText::Subject, &s.summary)),
+            Self::From(text) => stored(&|s| text.is_in_envelope(EnvelopeText::From, &s.summary)),
+            Self::To(text) => stored(&|s| text.is_in_envelope(EnvelopeText::To, &s.summary)),
+            Self::Cc(text) => stored(&|s| text.is_in_envelope(EnvelopeText::Cc, &s.summary)),
+            Self::Bcc(text) => stored(&|s| text.is_in_envelope(EnvelopeText::Bcc, &s.summary)),
             Self::Parts(condition) => stored(&|s| condition.holds(s.summary.body_structure())),
             Self::Header { mask, text, any, number } => header(message, mask, text, *any, *number),
             Self::Opened(number) => opened(message, *number),

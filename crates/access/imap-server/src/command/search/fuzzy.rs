@@ -11,9 +11,11 @@
 //!
 //! Each level includes the one before it. The ending of a word of five letters is its last letter.
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
-//! `invoices` finds `invoice` and `invoicing`. It knows no language and corrects no typing
-//! mistakes. Each level is an ordinary search, which the index makes fast. Flags, dates and the
-//! like are never fuzzy (RFC 6203 §3). Nor are keys under NOT.
+//! `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an English word
+//! are longer than that in short words: `runs` finds `running`. It corrects no typing mistakes.
+//! The level `stems` also compares header texts folded: it finds `straße` by `strasse`. Each level
+//! is an ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
+//! (RFC 6203 §3). Nor are keys under NOT.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
@@ -106,6 +108,36 @@ fn by_words(text: &str, level: Level, key: impl Fn(String) -> SearchKey) -> Sear
 
 /// A word without its ending.
 fn stem(word: &str) -> &str {
+    let (by_length, english) = (without_last_letters(word), without_english_ending(word));
+    if english.len() < by_length.len() { english } else { by_length }
+}
+
+/// A word without the ending `ing`, `ed` or `s`. What is left has three letters and a vowel. A
+/// consonant that was doubled before the ending stands once: `running`.
+fn without_english_ending(word: &str) -> &str {
+    const LEFT_MIN: usize = 3;
+    if !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return word;
+    }
+    let ends_with = |ending: &&str| {
+        word.len().checked_sub(ending.len()).is_some_and(|at| word[at..].eq_ignore_ascii_case(ending))
+    };
+    let Some(ending) = ["ing", "ed", "s"].into_iter().find(ends_with) else { return word };
+    let left = &word[..word.len() - ending.len()];
+    let bytes = left.as_bytes();
+    let has_vowel = bytes.iter().any(|byte| b"aeiouy".contains(&byte.to_ascii_lowercase()));
+    match bytes {
+        _ if left.len() < LEFT_MIN || !has_vowel => word,
+        [.., b's' | b'S'] if ending == "s" => word,
+        [.., a, b] if ending != "s" && a == b && left.len() > LEFT_MIN && !b"aeioulsz".contains(b) => {
+            &left[..left.len() - 1]
+        }
+        _ => left,
+    }
+}
+
+/// A word without as many letters as endings of words of its length have.
+fn without_last_letters(word: &str) -> &str {
     let letters = word.chars().count();
     let ending = match letters {
         0..5 => 0,
@@ -126,6 +158,19 @@ mod tests {
         for (word, rest) in
             [("", ""), ("tree", "tree"), ("trees", "tree"), ("invoices", "invoi"), ("größer", "größ")]
         {
+            assert_eq!(stem(word), rest);
+        }
+        for (word, rest) in [
+            ("runs", "run"),
+            ("Running", "Run"),
+            ("stopped", "stop"),
+            ("calls", "call"),
+            ("calling", "call"),
+            ("PASS", "PASS"),
+            ("sing", "sing"),
+            ("spring", "spri"),
+            ("its", "its"),
+        ] {
             assert_eq!(stem(word), rest);
         }
     }

@@ -1,0 +1,60 @@
+//! Texts in the form in which SUBJECT, FROM, TO, CC, BCC and HEADER compare them.
+//!
+//! RFC 9051 §6.4.4 lets a server be flexible in BODY and TEXT alone. The other keys look for a
+//! substring, compared by i;unicode-casemap. A tab or a line end counts as a blank, because
+//! programs fold lines with tabs. Two blanks are not one.
+
+use crate::casemap::casemapped;
+
+/// Folded bytes of a text beyond ASCII that are compared with the text. It is the length of a field
+/// that summaries keep: of longer ones the folded form decides.
+const COMPARED_MAX: usize = 16 * 1024;
+
+/// The form of `text`.
+pub(crate) fn exact(text: &str) -> Vec<u8> {
+    let mut made = casemapped(text);
+    made.iter_mut().filter(|byte| matches!(byte, b'\t' | b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+    made
+}
+
+/// The form of a folded text.
+pub(crate) fn exact_of_folded(folded: &[u8]) -> Vec<u8> {
+    exact(&String::from_utf8_lossy(folded))
+}
+
+/// Whether the folded form of a text has all that an exact comparison needs.
+pub(crate) fn is_kept_by_folding(text: &str, folded: &[u8]) -> bool {
+    match text.is_ascii() {
+        // Folding only drops white space.
+        true => text.len() == folded.len(),
+        false => folded.len() <= COMPARED_MAX && exact(text) == exact_of_folded(folded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::fold_into;
+
+    #[test]
+    fn a_folded_text_is_exact_unless_something_was_lost() {
+        for (text, is_exact) in [
+            ("", true),
+            ("Hello World", true),
+            ("Hello\tWorld", true),
+            ("Grüße", false),
+            ("Grün, Ünder", true),
+            ("οδος", true),
+            ("ΟΔΟΣ", true),
+            ("日本 한국", true),
+            ("a  b", false),
+            ("ä  b", false),
+            (" a", false),
+            ("ﬁne", false),
+        ] {
+            let mut folded = Vec::new();
+            fold_into(text, &mut folded);
+            assert_eq!(is_kept_by_folding(text, &folded), is_exact, "{text}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! HTML as the text that a reader sees, more or less: without tags, with its entities decoded.
+//!
+//! The tag of an element within a word is nothing, any other tag is a blank. Comments, and elements
+//! that show nothing, are left out. The text comes in pieces of any length. What a piece cuts is kept,
+//! which is a name at most. So the work is linear and the memory bounded, whatever the text is.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::html::add_html_token;
+use memchr::memmem;
+
+use crate::in_bounds::InBounds;
+
+/// Longest entity, in bytes: `&CounterClockwiseContourIntegral;`.
+const ENTITY_LEN_MAX: usize = 33;
+
+/// Bytes that say which tag it is: `</blockquote>` has the longest name of those that matter.
+const TAG_LOOK_MAX: usize = 16;
+
+/// Elements within a word: their tags are no blanks.
+const WITHIN_WORDS: [&str; 28] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font", "i", "ins",
+    "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "u", "wbr",
+];
+
+/// Elements whose content is no text.
+const HIDDEN: [&str; 3] = ["style", "script", "title"];
+
+/// Turns HTML into text, piece by piece.
+#[derive(Debug, Default)]
+pub(crate) struct Rendering {
+    within: Inside,
+    /// The beginning of something whose end was not there yet.
+    kept: String,
+}
+
+/// The place in the HTML.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    #[default]
+    Text,
+    Comment,
+    /// A tag. The content of the element that it begins, if that shows nothing.
+    Tag(Option<&'static str>),
+    /// The content of an element that shows nothing.
+    Hidden(&'static str),
+}
+
+/// Whether more of the text follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Next,
+    Last,
+}
+
+impl Rendering {
+    /// Appends the text of the next piece.
+    pub(crate) fn push(&mut self, html: &str, into: &mut String) {
+        self.run(html, Piece::Next, into);
+    }
+
+    /// Appends what is left after the last piece.
+    pub(crate) fn finish(&mut self, into: &mut String) {
+        self.run("", Piece::Last, into);
+    }
+
+    fn run(&mut self, html: &str, piece: Piece, into: &mut String) {
+        let kept = std::mem::take(&mut self.kept);
+        let all: Cow<'_, str> = if kept.is_empty() { html.into() } else { (kept + html).into() };
+        let mut rest: &str = &all;
+        while !rest.is_empty() {
+            let left = match self.within {
+                Inside::Text => self.text(rest, piece, into),
+                Inside::Tag(hidden) => self.tag(rest, hidden),
+                Inside::Comment => self.comment(rest),
+                Inside::Hidden(name) => self.hidden(rest, name, piece),
+            };
+            match left {
+                Some(left) => rest = left,
+                None if piece == Piece::Next => return rest.clone_into(&mut self.kept),
+                None => return,
+            }
+        }
+    }
+
+    /// Text up to the next tag or entity, and that. None if this is all of it, and cut.
+    fn text<'t>(&mut self, rest: &'t str, piece: Piece, into: &mut String) -> Option<&'t str> {
+        let at = memchr::memchr2(b'<', b'&', rest.as_bytes()).unwrap_or(rest.len());
+        if at > 0 {
+            push_seen(rest.in_bounds(..at), into);
+            return Some(rest.in_bounds(at..));
+        }
+        let bytes = rest.as_bytes();
+        let is_cut = |needed: usize| piece == Piece::Next && bytes.len() < needed;
+        match bytes {
+            [b'&', name @ ..] => {
+                let name = name.in_bounds(..name.len().min(ENTITY_LEN_MAX - 1));
+                match name.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#') {
+                    None if is_cut(ENTITY_LEN_MAX) => return None,
+                    Some(len) if name.get(len) == Some(&b';') => {
+                        let (entity, after) = rest.split_at_checked(len + 2).unwrap_or((rest, ""));
+                        add_entity(entity, into);
+                        return Some(after);
+                    }
+                    _ => {}
+                }
+                into.push('&');
+                Some(rest.in_bounds(1..))
+            }
+            _ if is_cut(TAG_LOOK_MAX) && !bytes.contains(&b'>') => None,
+            [_, b'!', b'-', b'-', ..] => {
+                self.within = Inside::Comment;
+                Some(rest.in_bounds(4..))
+            }
+            [_, b'a'..=b'z' | b'A'..=b'Z' | b'/' | b'!' | b'?', ..] => {
+                let inner = rest.in_bounds(1..);
+                let is_end = inner.starts_with('/');
+                let name = inner.trim_start_matches('/');
+                let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+                let named = |known: &&str| name.eq_ignore_ascii_case(known);
+                // Words of neighbouring elements do not run together.
+                if !WITHIN_WORDS.iter().any(|known| named(known)) {
+                    into.push(' ');
+                }
+                self.within = Inside::Tag(HIDDEN.into_iter().find(named).filter(|_| !is_end));
+                Some(inner)
+            }
+            // A character of the text: `a < b`.
+            _ => {
+                into.push('<');
+                Some(rest.in_bounds(1..))
+            }
+        }
+    }
+
+    fn tag<'t>(&mut self, rest: &'t str, hidden: Option<&'static str>) -> Option<&'t str> {
+        let Some(end) = memchr::memchr(b'>', rest.as_bytes()) else { return Some("") };
+        self.within = hidden.map_or(Inside::Text, Inside::Hidden);
+        Some(rest.in_bounds(end + 1..))
+    }
+
+    fn comment<'t>(&mut self, rest: &'t str) -> Option<&'t str> {
+        if let Some(end) = memmem::find(rest.as_bytes(), b"-->") {
+            self.within = Inside::Text;
+            return Some(rest.in_bounds(end + 3..));
+        }
+        // The beginning of an end may be cut.
+        match rest.len() - rest.trim_end_matches('-').len() {
+            0 => Some(""),
+            dashes if dashes == rest.len() && dashes <= 2 => None,
+            dashes => Some(rest.in_bounds(rest.len() - dashes.min(2)..)),
+        }
+    }
+
+    fn hidden<'t>(&mut self, rest: &'t str, name: &'static str, piece: Piece) -> Option<&'t str> {
+        let Some(at) = memchr::memchr(b'<', rest.as_bytes()) else { return Some("") };
+        if at > 0 {
+            return Some(rest.in_bounds(at..));
+        }
+        if piece == Piece::Next && rest.len() < 2 + name.len() {
+            return None;
+        }
+        let closing = rest.strip_prefix("</").and_then(|inner| inner.get(..name.len()));
+        if closing.is_some_and(|closing| closing.eq_ignore_ascii_case(name)) {
+            self.within = Inside::Tag(None);
+        }
+        Some(rest.in_bounds(1..))
+    }
+}
+
+/// Appends text without the characters that no reader sees within words.
+fn push_seen(text: &str, into: &mut String) {
+    match text.is_ascii() {
+        true => into.push_str(text),
+        false => into.extend(text.chars().filter(|c| !is_unseen(*c))),
+    }
+}
+
+/// A soft hyphen, or a filler without width.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
+}
+
+/// Appends the character of an entity, by its name in HTML or its number. What is none stays.
+fn add_entity(entity: &str, into: &mut String) {
+    let start = into.len();
+    add_html_token(into, entity.as_bytes(), false);
+    if into.get(start..).is_some_and(|made| made.chars().all(is_unseen)) {
+        into.truncate(start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [(&str, &str); 16] = [
+        ("f&uuml;r", "für"),
+        ("H<b>e</b>llo", "Hello"),
+        ("<p>one</p><p>two</p>", " one  two "),
+        ("one<br>two<br/>three", "one two three"),
+        ("a &#228;&#xE4; &amp;amp;", "a ää &amp;"),
+        ("a & b &nonsense; &", "a & b &nonsense; &"),
+        ("a < b > c", "a < b > c"),
+        ("x<!-- a > b -- c --->y", "xy"),
+        ("<style>p > q { } </style>z", " z"),
+        ("<SCRIPT>if (a</b) '</x' </SCRIPT >z", " z"),
+        ("<titled>t", " t"),
+        ("Do&shy;nau\u{ad}dampf", "Donaudampf"),
+        ("a<", "a<"),
+        ("a<b", "a"),
+        ("<span class=\"x\">日本</span>語&#8212;", "日本語—"),
+        ("", ""),
+    ];
+
+    fn in_pieces(html: &str, len: usize) -> String {
+        let (mut rendering, mut text) = (Rendering::default(), String::new());
+        let chars: Vec<char> = html.chars().collect();
+        for piece in chars.chunks(len) {
+            rendering.push(&piece.iter().collect::<String>(), &mut text);
+            assert!(rendering.kept.len() < ENTITY_LEN_MAX, "{}", rendering.kept);
+        }
+        rendering.finish(&mut text);
+        text
+    }
+
+    #[test]
+    fn readers_see_no_markup() {
+        for (html, text) in KNOWN {
+            assert_eq!(in_pieces(html, 1000), text, "{html}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_length_are_one_text() {
+        let all = KNOWN[..12].iter().map(|(html, _)| *html).collect::<Vec<_>>().concat();
+        let whole = in_pieces(&all, usize::MAX);
+        for len in 1..60 {
+            assert_eq!(in_pieces(&all, len), whole, "{len}");
+        }
+    }
+
+    /// A text of beginnings only, which are never ended.
+    #[test]
+    fn what_never_ends_is_read_in_linear_time() {
+        for part in ["<", "&", "<!-", "<!--", "</", "<style><", "&#", "-", "<style></style"] {
+            let html = part.repeat(400_000 / part.len());
+            let text = in_pieces(&html, 32 * 1024);
+            assert!(text.len() <= html.len(), "{part}");
+        }
+    }
+}
