@@ -1,8 +1,9 @@
 //! HTML as the text that a reader sees, more or less: without tags, with its entities decoded.
 //!
 //! The tag of an element within a word is nothing, any other tag is a blank. Comments, and elements
-//! that show nothing, are left out. The text comes in pieces of any length. What a piece cuts is kept,
-//! which is a name at most. So the work is linear and the memory bounded, whatever the text is.
+//! that show nothing, are left out. The text comes in pieces of any length. What a piece cuts is
+//! kept, which is a name at most. So the work is linear and the memory bounded, whatever the text
+//! is.
 
 use std::borrow::Cow;
 

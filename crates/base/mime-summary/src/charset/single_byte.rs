@@ -1,5 +1,5 @@
-//! Charsets of one byte for each character that neither `encoding_rs` nor [`super::legacy`] has: code
-//! pages of MS-DOS and others, and those of Mac OS.
+//! Charsets of one byte for each character that neither `encoding_rs` nor [`super::legacy`] has:
+//! code pages of MS-DOS and others, and those of Mac OS.
 //!
 //! The tables are those of Python's codecs. A test compares them.
 
