@@ -205,7 +205,7 @@ async fn estimate(
     Ok(total)
 }
 
-/// The seconds that a conversion takes at least: its work, or that many changed messages at the rate.
+/// The seconds that a conversion takes at least: its work, or that many messages at the rate.
 fn seconds(work: f64, changed: f64, rate: Option<u32>) -> f64 {
     let paused = rate.map_or(0.0, |rate| changed / f64::from(rate));
     work.max(paused).ceil()
@@ -249,8 +249,8 @@ async fn one(
     }
 }
 
-/// Whether a message was converted, or its items made. `--rate` counts these, and not those that are
-/// only examined.
+/// Whether a message was converted, or its items made. `--rate` counts these, and not those that
+/// are only examined.
 fn has_worked(before: &ConvertReport, now: &ConvertReport) -> bool {
     let works = |report: &ConvertReport| report.converted + report.renumbered + report.items;
     works(now) > works(before)

@@ -77,8 +77,8 @@ fn proposed_start(message: &Message) -> Option<OffsetDateTime> {
     message.named(named::PROPOSED_START_WHOLE).and_then(dates::of_value)
 }
 
-/// The time that a counter-proposal proposes for a meeting of this time. Without an end, the meeting
-/// stays as long as it was.
+/// The time that a counter-proposal proposes for a meeting of this time. Without an end, the
+/// meeting stays as long as it was.
 fn proposed(
     message: &Message,
     (start, end): (OffsetDateTime, Option<OffsetDateTime>),

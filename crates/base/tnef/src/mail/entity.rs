@@ -19,8 +19,8 @@ pub(super) enum Entity<'m> {
     Bytes { media: String, fields: Vec<(&'static str, String)>, bytes: Cow<'m, [u8]> },
     /// Several entities: a subtype of multipart.
     Multi(&'static str, Vec<Entity<'m>>),
-    /// A message with its own header: the fields of the part, the lines of the message's header, its
-    /// content.
+    /// A message with its own header: the fields of the part, the lines of the message's header,
+    /// its content.
     Message { fields: Vec<(&'static str, String)>, header: String, content: Box<Entity<'m>> },
     /// A part of the original message, with its header.
     Verbatim(&'m [u8]),
