@@ -138,8 +138,9 @@ fn lock(data: &Path) -> Result<File> {
     }
 }
 
-/// About how long a commit takes here. A message's commit syncs its body and the index, so it counts
-/// as two syncs of a file. A disk that cannot be written to is reported by the conversion itself.
+/// About how long a commit takes here. A message's commit syncs its body and the index, so it
+/// counts as two syncs of a file. A disk that cannot be written to is reported by the conversion
+/// itself.
 fn commit_time(data: &Path) -> Duration {
     const SYNCS: u32 = 6;
     let path = data.join("convert.probe");
