@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(seconds(2.5, 1_000.0, None), 3.0);
         assert_eq!(seconds(2.5, 1_001.0, Some(50)), 21.0);
         assert_eq!(seconds(30.0, 1_000.0, Some(50)), 30.0);
-        // Where nothing is to be done, nothing waits.
+        // Where nothing changes, nothing waits.
         assert_eq!(seconds(0.5, 0.0, Some(50)), 1.0);
     }
 
