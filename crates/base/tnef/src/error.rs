@@ -70,6 +70,12 @@ pub enum Damage {
     /// It has no frame, or one that does not fit the rest of it.
     #[error("it has no frame that matches the rest of the message")]
     Frame,
+    /// It is a report, a task and the like, and has neither text nor files.
+    #[error("its class is {class:?}, and it has nothing that mail can show")]
+    Empty {
+        /// The message class.
+        class: String,
+    },
     /// The transfer encoding of the part that holds it is unknown.
     #[error("the part has an unknown transfer encoding")]
     TransferEncoding,

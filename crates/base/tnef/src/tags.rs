@@ -44,6 +44,7 @@ pub mod property {
     pub const END_DATE: u16 = 0x0061;
     pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
+    pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
     pub const RECIPIENT_TYPE: u16 = 0x0C15;
     pub const SENDER_NAME: u16 = 0x0C1A;
     pub const SENDER_ADDRESS_TYPE: u16 = 0x0C1E;
@@ -53,6 +54,7 @@ pub mod property {
     pub const MESSAGE_DELIVERY_TIME: u16 = 0x0E06;
     pub const NORMALIZED_SUBJECT: u16 = 0x0E1D;
     pub const BODY: u16 = 0x1000;
+    pub const REPORT_TEXT: u16 = 0x1001;
     pub const RTF_COMPRESSED: u16 = 0x1009;
     pub const HTML: u16 = 0x1013;
     pub const INTERNET_MESSAGE_ID: u16 = 0x1035;
@@ -67,8 +69,11 @@ pub mod property {
     pub const ATTACH_FILENAME: u16 = 0x3704;
     pub const ATTACH_METHOD: u16 = 0x3705;
     pub const ATTACH_LONG_FILENAME: u16 = 0x3707;
+    pub const ATTACH_PATHNAME: u16 = 0x3708;
+    pub const ATTACH_LONG_PATHNAME: u16 = 0x370D;
     pub const ATTACH_MIME_TAG: u16 = 0x370E;
     pub const ATTACH_CONTENT_ID: u16 = 0x3712;
+    pub const ATTACH_CONTENT_LOCATION: u16 = 0x3713;
     pub const SMTP_ADDRESS: u16 = 0x39FE;
     pub const GIVEN_NAME: u16 = 0x3A06;
     pub const BUSINESS_TELEPHONE_NUMBER: u16 = 0x3A08;
@@ -136,6 +141,9 @@ pub mod named {
     pub const RECURRING: (Guid, u32) = (SET_APPOINTMENT, 0x8223);
     pub const EXCEPTION_REPLACE_TIME: (Guid, u32) = (SET_APPOINTMENT, 0x8228);
     pub const TIME_ZONE_STRUCT: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
+    pub const PROPOSED_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8250);
+    pub const PROPOSED_END_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8251);
+    pub const COUNTER_PROPOSAL: (Guid, u32) = (SET_APPOINTMENT, 0x8257);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);

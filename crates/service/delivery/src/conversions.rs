@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::Precompute;
-use posthaste_mime_summary::{SummaryRef, summary_memory_max};
+use posthaste_mime_summary::{HeaderFields, Span, SummaryRef, bounded_header_len, summary_memory_max};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
@@ -18,7 +18,7 @@ use crate::memory::{SUMMARY_WITHIN, one_share};
 
 /// The number of what [`convert`] gives for a message. It is in each body that was not converted at
 /// delivery. A program that gives other bytes has another number.
-pub(crate) const CONVERSION: u32 = 2;
+pub(crate) const CONVERSION: u32 = 3;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -140,15 +140,30 @@ fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, String> {
     match convert(&sent) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),
         Ok(Outcome::Converted(mime)) => {
-            let len = mime.len();
+            let (len, message_id) = (mime.len(), message_id(&sent));
             tracing::warn!(
+                message_id,
                 "rich mail is shown as sent: as MIME it has {len} bytes, and its limit is {len_max}"
             );
         }
         Ok(Outcome::Sealed | Outcome::Ordinary) => {}
-        Err(why) => tracing::warn!(%why, "rich mail is shown as sent: it is damaged"),
+        Err(why) => {
+            let message_id = message_id(&sent);
+            tracing::warn!(message_id, %why, "rich mail is shown as sent: it is damaged");
+        }
     }
     Ok(sent)
+}
+
+/// The Message-ID of a message, for the log. Messages of several accounts may share a body, so no
+/// account is known where a body is read.
+pub(crate) fn message_id(message: &[u8]) -> String {
+    const LEN_MAX: usize = 250;
+    let len = bounded_header_len(message).and_then(|len| u32::try_from(len).ok()).unwrap_or_default();
+    let mut fields = HeaderFields::new(message, Span::new(0, len));
+    let value = fields.find(|field| field.is(message, "message-id")).map(|field| field.value(message));
+    let value = String::from_utf8_lossy(value.as_deref().unwrap_or_default()).into_owned();
+    value.trim().chars().filter(|c| !c.is_control()).take(LEN_MAX).collect()
 }
 
 /// The body of a message with the rich one that it was made of.

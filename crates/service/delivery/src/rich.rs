@@ -34,7 +34,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
 use tokio::task::JoinHandle;
 
-use crate::conversions::{enriched, header_of, marked, unconverted, with_original};
+use crate::conversions::{enriched, header_of, marked, message_id, unconverted, with_original};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
@@ -356,9 +356,10 @@ pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Opt
             Some(Rich { mime, header, marked })
         }
         Ok(Outcome::Converted(mime)) => {
-            let len = mime.len();
+            let (len, message_id) = (mime.len(), message_id(bytes));
             tracing::warn!(
                 account,
+                message_id,
                 "rich mail is stored as sent: as MIME it has {len} bytes, and `limits.message_size` is {len_max}"
             );
             None
@@ -369,7 +370,8 @@ pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Opt
         }
         Ok(Outcome::Ordinary) => None,
         Err(why) => {
-            tracing::warn!(account, %why, "rich mail is stored as sent: it is damaged");
+            let message_id = message_id(bytes);
+            tracing::warn!(account, message_id, %why, "rich mail is stored as sent: it is damaged");
             None
         }
     }

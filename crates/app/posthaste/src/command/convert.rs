@@ -1,6 +1,7 @@
 //! `posthaste convert`: converts stored mail to another format, while the server runs.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +46,8 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
         loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
     };
-    let total = estimate(&opened, &places, options, command.rate).await?;
+    let commit = commit_time(&config.data);
+    let total = estimate(&opened, &places, options, (commit, command.rate)).await?;
     let bar = bar(total);
     let pause = command.rate.map(|rate| Duration::from_secs(1) / rate);
     let (sum, ended) = all(&opened, &places, options, (&bar, pause)).await;
@@ -136,13 +138,33 @@ fn lock(data: &Path) -> Result<File> {
     }
 }
 
+/// About how long a commit takes here. A message's commit syncs its body and the index, so it
+/// counts as two syncs of a file. A disk that cannot be written to is reported by the conversion
+/// itself.
+fn commit_time(data: &Path) -> Duration {
+    const SYNCS: u32 = 6;
+    let path = data.join("convert.probe");
+    let probe = || {
+        let mut file = File::create(&path)?;
+        let began = Instant::now();
+        for _ in 0..SYNCS {
+            file.write_all(&[0; 4096])?;
+            file.sync_data()?;
+        }
+        Ok::<_, std::io::Error>(began.elapsed() * 2 / SYNCS)
+    };
+    let time = probe().unwrap_or_default();
+    let _ = std::fs::remove_file(&path);
+    time
+}
+
 /// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
 /// of messages.
 async fn estimate(
     opened: &Opened,
     places: &[MailboxToConvert],
     options: ConvertOptions,
-    rate: Option<u32>,
+    (commit, rate): (Duration, Option<u32>),
 ) -> Result<u64> {
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;
@@ -159,13 +181,17 @@ async fn estimate(
     }
     let share = total as f64 / sample.examined.max(1) as f64;
     let of_all = |count: u64| (count as f64 * share).round();
-    let seconds = seconds(began.elapsed().as_secs_f64() * share, total, rate);
+    let changed = of_all((sample.converted + sample.renumbered).max(sample.items));
+    let work = began.elapsed().as_secs_f64() * share + changed * commit.as_secs_f64();
+    let seconds = seconds(work, changed, rate);
     let bytes = |bytes: u64| ByteSize::b((bytes as f64 * share) as u64).display().iec().to_string();
     let mut about = Vec::new();
     if options.to.is_some() {
         let (before, after) = (bytes(sample.bytes_before), bytes(sample.bytes_after));
         let converted = of_all(sample.converted + sample.renumbered);
-        about.push(format!("about {converted} to convert, {before} stored now and {after} then"));
+        about.push(format!(
+            "about {converted} to convert, {before} stored now and {after} then (both until maintenance)"
+        ));
     }
     if options.items == Items::Make {
         let items = bytes(sample.items_bytes);
@@ -180,9 +206,9 @@ async fn estimate(
     Ok(total)
 }
 
-/// The seconds that the messages take at least, if their work takes so many.
-fn seconds(work: f64, messages: u64, rate: Option<u32>) -> f64 {
-    let paused = rate.map_or(0.0, |rate| messages as f64 / f64::from(rate));
+/// The seconds that a conversion takes at least: its work, or that many messages at the rate.
+fn seconds(work: f64, changed: f64, rate: Option<u32>) -> f64 {
+    let paused = rate.map_or(0.0, |rate| changed / f64::from(rate));
     work.max(paused).ceil()
 }
 
@@ -213,16 +239,22 @@ async fn one(
     let before = *sum;
     loop {
         let step = converter.advance().await;
-        let examined = sum.examined;
-        *sum = before.plus(*converter.report());
-        bar.inc(sum.examined - examined);
+        let last = std::mem::replace(sum, before.plus(*converter.report()));
+        bar.inc(sum.examined - last.examined);
         if !step? {
             return Ok(());
         }
-        if let Some(pause) = pause {
+        if let Some(pause) = pause.filter(|_| has_worked(&last, sum)) {
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Whether a message was converted, or its items made. `--rate` counts these, and not those that
+/// are only examined.
+fn has_worked(before: &ConvertReport, now: &ConvertReport) -> bool {
+    let works = |report: &ConvertReport| report.converted + report.renumbered + report.items;
+    works(now) > works(before)
 }
 
 fn print(sum: &ConvertReport, options: ConvertOptions) {
@@ -269,12 +301,29 @@ fn bar(messages: u64) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use posthaste_delivery::ConvertReport;
+
+    use super::{has_worked, seconds};
 
     #[test]
     fn the_estimate_knows_the_rate() {
-        assert_eq!(seconds(2.5, 1_000, None), 3.0);
-        assert_eq!(seconds(2.5, 1_001, Some(50)), 21.0);
-        assert_eq!(seconds(30.0, 1_000, Some(50)), 30.0);
+        assert_eq!(seconds(2.5, 1_000.0, None), 3.0);
+        assert_eq!(seconds(2.5, 1_001.0, Some(50)), 21.0);
+        assert_eq!(seconds(30.0, 1_000.0, Some(50)), 30.0);
+        // Where nothing changes, nothing waits.
+        assert_eq!(seconds(0.5, 0.0, Some(50)), 1.0);
+    }
+
+    #[test]
+    fn the_rate_counts_work_alone() {
+        let examined = ConvertReport { examined: 1, ..ConvertReport::default() };
+        assert!(!has_worked(&ConvertReport::default(), &examined));
+        for report in [
+            ConvertReport { converted: 1, ..examined },
+            ConvertReport { renumbered: 1, ..examined },
+            ConvertReport { items: 1, ..examined },
+        ] {
+            assert!(has_worked(&examined, &report));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use posthaste_mime_summary::{CharsetReader, InBounds};
 
+use super::html::text_of;
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::tags::{attribute, property};
@@ -37,9 +38,12 @@ pub(super) struct Bodies {
 
 impl Bodies {
     /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
-    /// Text is taken from its own property, or from RTF.
+    /// Text is taken from its own property, or from RTF, or is made from HTML. A report has a text
+    /// of its own: MS-OXOMSG §2.2.2.
     pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
+        let has_words = |text: &String| !text.trim().is_empty();
         let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
+        let text = text.filter(has_words);
         let mut bodies = Self { text, html: html(message) };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;
@@ -54,8 +58,17 @@ impl Bodies {
             bodies.html = document.html;
             bodies.text.get_or_insert(document.text);
         }
-        let has_words = |text: &String| !text.trim().is_empty();
-        Ok(Self { text: bodies.text.filter(has_words), html: bodies.html.filter(has_words) })
+        let html = bodies.html.filter(has_words);
+        let mut text = bodies.text.filter(has_words);
+        if text.is_none() {
+            let made = match &html {
+                Some(html) => Some(text_of(html)),
+                None => message.text(property::REPORT_TEXT),
+            };
+            budget.take(len(&made))?;
+            text = made.filter(has_words);
+        }
+        Ok(Self { text, html })
     }
 }
 

@@ -20,13 +20,27 @@ pub(super) enum Method {
     Cancel,
     /// An answer, with the participation that it says.
     Reply(&'static str),
+    /// An answer that proposes another time, with the participation that it says.
+    Counter(&'static str),
     /// An appointment that someone sends on. It requests no answer.
     Publish,
 }
 
 impl Method {
-    /// By the class of a message (MS-OXCICAL §2.1.3.1.1.1); none if it is no meeting.
-    pub fn of(class: &str) -> Option<Self> {
+    /// The method of a message; none if it is no meeting. An answer that proposes another time is a
+    /// counter-proposal: RFC 5546 §3.2.7.
+    pub fn of(message: &Message) -> Option<Self> {
+        let is_counter = message.named(named::COUNTER_PROPOSAL).and_then(Value::number) == Some(1);
+        match Self::of_class(&message.class())? {
+            Method::Reply(participation) if is_counter && proposed_start(message).is_some() => {
+                Some(Method::Counter(participation))
+            }
+            method => Some(method),
+        }
+    }
+
+    /// By the class of a message: MS-OXCICAL §2.1.3.1.1.1.
+    fn of_class(class: &str) -> Option<Self> {
         const PREFIX: &str = "IPM.Schedule.Meeting.";
         if class.eq_ignore_ascii_case("IPM.Appointment") {
             return Some(Method::Publish);
@@ -50,6 +64,7 @@ impl Method {
             Method::Request => "REQUEST",
             Method::Cancel => "CANCEL",
             Method::Reply(_) => "REPLY",
+            Method::Counter(_) => "COUNTER",
             Method::Publish => "PUBLISH",
         }
     }
@@ -57,6 +72,22 @@ impl Method {
 
 /// PidLidRecurrencePattern.
 const RECURRENCE_PATTERN: (Guid, u32) = (SET_APPOINTMENT, 0x8232);
+
+fn proposed_start(message: &Message) -> Option<OffsetDateTime> {
+    message.named(named::PROPOSED_START_WHOLE).and_then(dates::of_value)
+}
+
+/// The time that a counter-proposal proposes for a meeting of this time. Without an end, the
+/// meeting stays as long as it was.
+fn proposed(
+    message: &Message,
+    (start, end): (OffsetDateTime, Option<OffsetDateTime>),
+) -> (OffsetDateTime, Option<OffsetDateTime>) {
+    let Some(new) = proposed_start(message) else { return (start, end) };
+    let new_end = message.named(named::PROPOSED_END_WHOLE).and_then(dates::of_value);
+    let as_long = || new.checked_add(end? - start);
+    (new, new_end.or_else(as_long).filter(|end| *end >= new))
+}
 
 /// A meeting as iCalendar. None if it has no start: such an event would be refused.
 pub(super) fn calendar(
@@ -81,14 +112,21 @@ pub(super) fn calendar(
     out.line("PRODID:-//Posthaste//Rich mail//EN");
     out.line("VERSION:2.0");
     out.line(&format!("METHOD:{}", method.name()));
-    let series = Recurrence::of(message);
+    let series = match method {
+        // It proposes one time, and no rule.
+        Method::Counter(_) => None,
+        _ => Recurrence::of(message),
+    };
     series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
     out.line("BEGIN:VEVENT");
     out.line(&format!("UID:{}", escape(&uid(message, start))));
     out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message).unwrap_or(start))));
     match &series {
         Some(series) => series.lines.iter().for_each(|line| out.line(line)),
-        None => times(&mut out, message, start, end),
+        None if matches!(method, Method::Counter(_)) => {
+            times(&mut out, message, proposed(message, (start, end)))
+        }
+        None => times(&mut out, message, (start, end)),
     }
     if let Some(at) = time(named::EXCEPTION_REPLACE_TIME).filter(|_| is_exception(message)) {
         out.line(&format!("RECURRENCE-ID:{}", dates::in_calendar(at)));
@@ -109,7 +147,7 @@ pub(super) fn calendar(
     Some(out.0)
 }
 
-fn times(out: &mut Lines, message: &Message, start: OffsetDateTime, end: Option<OffsetDateTime>) {
+fn times(out: &mut Lines, message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) {
     let is_whole_days = message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1);
     let print = |name: &str, at: OffsetDateTime| match is_whole_days {
         true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
@@ -176,7 +214,7 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
     match method {
         Method::Request => out.line("STATUS:CONFIRMED"),
         Method::Cancel => out.line("STATUS:CANCELLED"),
-        Method::Reply(_) | Method::Publish => {}
+        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
     }
     let is_free = message.named(named::BUSY_STATUS).and_then(Value::number) == Some(0);
     out.line(if is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
@@ -197,7 +235,7 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
 /// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
 /// attendees.
 fn participants(out: &mut Lines, method: Method, people: &People) {
-    if let Method::Reply(participation) = method {
+    if let Method::Reply(participation) | Method::Counter(participation) = method {
         let organizer =
             people.recipients.iter().find(|(role, _)| *role == Role::To).map(|(_, person)| person);
         out.person("ORGANIZER", "", organizer);

@@ -3,7 +3,8 @@
 //! | place of the TNEF part | result |
 //! | --- | --- |
 //! | it is the message | the header stays, without Content-*; the content is new |
-//! | in a multipart/mixed, behind a text | the text gets HTML and a meeting beside it; the attachments stand in the part's place |
+//! | in a multipart/mixed, behind the same text | the text gets HTML and a meeting beside it; the attachments stand in the part's place |
+//! | in a multipart/mixed, behind another text | both texts stay; text and attachments stand in the part's place |
 //! | in a multipart/mixed, without a text | text and attachments stand in the part's place |
 //! | in another multipart | one multipart/mixed stands in the part's place |
 //!
@@ -13,15 +14,17 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use posthaste_mime_summary::{
-    Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind,
-    decode_transfer,
+    Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer,
 };
 use sha2::{Digest, Sha256};
 
+use super::beside::{Essence, Outer, is_attachment};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
+use super::headers::header_fields;
+use super::html;
 use super::people::People;
-use super::whole::{Whole, header_fields};
+use super::whole::Whole;
 use crate::decode::{decode, has_signature};
 use crate::error::Damage;
 
@@ -195,6 +198,9 @@ impl<'m> Conversion<'m> {
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
         let whole = Whole::of(&rich, &people, &mut self.budget)?;
+        if whole.is_empty() && !is_note(&rich.class()) && !self.has_others(part) {
+            return Err(Damage::Empty { class: rich.class() });
+        }
         let has_version = field("mime-version").is_some();
         match part.parent().and_then(|parent| self.structure.part(parent)) {
             Some(parent) if parent.kind == Kind::Multipart => {
@@ -276,8 +282,7 @@ impl<'m> Conversion<'m> {
         if !is_mixed {
             parts = Entity::group("mixed", parts).into_iter().collect();
         }
-        let has_others = part.parent().is_some_and(|at| self.structure.children(at).nth(1).is_some());
-        if parts.is_empty() && has_others {
+        if parts.is_empty() && self.has_others(part) {
             // Nothing is left of it: the part ends where the next delimiter begins.
             let end = range.end + line_end_len(self.message, range.end);
             self.edits.push((delimiter.start..end, Vec::new()));
@@ -297,33 +302,63 @@ impl<'m> Conversion<'m> {
         self.edits.push((range, std::mem::take(&mut self.printer.out)));
     }
 
-    /// A text that stands before the TNEF part is the same text in another form, and gets the other
-    /// forms beside it. One that is blank gives way to the rich one's.
+    /// Whether other parts stand beside a part.
+    fn has_others(&self, part: &Part) -> bool {
+        let parent = part
+            .parent()
+            .filter(|at| self.structure.part(*at).is_some_and(|parent| parent.kind == Kind::Multipart));
+        parent.is_some_and(|at| self.structure.children(at).nth(1).is_some())
+    }
+
+    /// A text before the TNEF part may be the same text in another form: then it gets the other
+    /// forms beside it. One that is blank gives way. Any other is a text of its own, and both stay.
     fn beside_text(&mut self, part: &Part, whole: &mut Whole<'_>) {
         let Some(parent) = part.parent() else { return };
-        let before = self.structure.children(parent).take_while(|(_, child)| child.body != part.body);
-        let texts: Vec<&Part> = before.map(|(_, child)| child).filter(|child| self.is_text(child)).collect();
-        let Some(text) = texts.first().filter(|text| !self.used.contains(&text.body.range().start)) else {
-            return;
-        };
-        self.used.push(text.body.range().start);
-        let is_html = text.media(self.message).text_kind() != Some(TextKind::Plain);
-        if is_html || text.kind == Kind::Multipart {
-            // It has its forms. Only a meeting is new.
-            (whole.text, whole.html) = (None, None);
+        let structure = self.structure;
+        let before = structure.children(parent).take_while(|(_, child)| child.body != part.body);
+        let is_unused = |child: &Part| !self.used.contains(&child.body.range().start);
+        let before = before.filter(|(_, child)| self.is_text(child) && is_unused(child));
+        let before: Vec<_> = before.collect();
+        let own = whole.text.as_deref().and_then(Essence::of);
+        let shown = whole.html.as_ref().filter(|_| !before.is_empty());
+        let shown = shown.and_then(|html| Essence::of(&html::text_of(html)));
+        for (place, (index, text)) in before.into_iter().enumerate() {
+            let outer = Outer::of(self.message, structure, index);
+            let is_plain = text.kind == Kind::Leaf && text.media(self.message).is("text", "plain");
+            let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
+            let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));
+            let has_no_words = whole.text.is_none() && whole.html.is_none();
+            if is_plain && place == 0 && outer.is_blank() {
+                let forms = [whole.take_text(), whole.take_html(), whole.meeting.take()];
+                self.replace_text(text, forms);
+            } else if is_plain && (has_text || has_no_words) {
+                whole.text = None;
+                let verbatim = self.message.in_bounds(text.header.range().start..text.body.range().end);
+                self.replace_text(
+                    text,
+                    [Some(Entity::Verbatim(verbatim)), whole.take_html(), whole.meeting.take()],
+                );
+            } else if has_text || has_html || own.as_ref().is_some_and(|own| outer.has_html(own)) {
+                // It has its forms. Only what it lacks is new.
+                whole.text = None;
+                if has_html {
+                    whole.drop_html();
+                }
+            } else {
+                continue;
+            }
+            self.used.push(text.body.range().start);
             return;
         }
-        let range = text.header.range().start..text.body.range().end;
-        let verbatim = self.message.in_bounds(range.clone());
-        let is_blank = decode_transfer(text.encoding, text.body.of(self.message))
-            .is_ok_and(|text| text.trim_ascii().is_empty());
-        let own = whole.text.take();
-        let first = if is_blank { own } else { Some(Entity::Verbatim(verbatim)) };
-        let forms = [first, whole.html.take(), whole.meeting.take()];
+    }
+
+    /// Puts the forms of a text in its place.
+    fn replace_text(&mut self, text: &Part, forms: [Option<Entity<'_>>; 3]) {
         match Entity::group("alternative", forms.into_iter().flatten().collect()) {
             None | Some(Entity::Verbatim(_)) => {}
             Some(entity) => {
                 self.printer.entity(&entity);
+                let range = text.header.range().start..text.body.range().end;
                 self.edits.push((range, std::mem::take(&mut self.printer.out)));
             }
         }
@@ -332,8 +367,7 @@ impl<'m> Conversion<'m> {
     /// Whether a part is a text that is shown, or several forms of one.
     fn is_text(&self, part: &Part) -> bool {
         let media = part.media(self.message);
-        let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(self.message)));
-        if disposition.is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment")) {
+        if is_attachment(part, self.message) {
             return false;
         }
         match part.kind {
@@ -361,8 +395,18 @@ impl<'m> Conversion<'m> {
             at = range.end;
         }
         out.extend_from_slice(self.message.in_bounds(at..));
+        // Where the new content is the end, its last line ends as lines do. LMTP, SMTP and POP3
+        // would add the line end otherwise.
+        if at == self.message.len() && !out.ends_with(b"\n") {
+            out.extend_from_slice(b"\r\n");
+        }
         Outcome::Converted(out)
     }
+}
+
+/// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.
+fn is_note(class: &str) -> bool {
+    class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
 }
 
 /// Bytes of a header, which end with a line end afterwards.

@@ -180,15 +180,15 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
     assert_eq!(
         hashes,
         [
-            ("note", "3b73123cce0c9a99"),
-            ("bare note", "cef70171a329e560"),
-            ("html", "4db0be26c1218012"),
-            ("rtf", "53e1b6f0f59d2891"),
-            ("text", "6df031af97122409"),
-            ("request", "8d48c7d1c0f096b8"),
-            ("answer", "f97904cbc97576f9"),
-            ("cancellation", "00eacef48cff1589"),
-            ("contact", "f559bbe2322d546d"),
+            ("note", "7a8c4add8a7d5778"),
+            ("bare note", "fd203fc84f70f762"),
+            ("html", "ae0bce0d23695421"),
+            ("rtf", "18e63371d4d01832"),
+            ("text", "412e9867711d0e9a"),
+            ("request", "a4d3e19b9275d9e0"),
+            ("answer", "5f3a1169139ac96a"),
+            ("cancellation", "07b77d106225d3ef"),
+            ("contact", "f8752e925e06b65a"),
         ]
     );
 }
@@ -204,13 +204,14 @@ fn a_blank_text_gives_way() {
 
 #[test]
 fn other_parts_stay_as_they_are() {
-    let mail = String::from_utf8(samples::mail(&samples::with_html("x", "<p>a</p>"))).expect("ASCII");
+    let rich = samples::with_html("x", "<p>Gr\u{fc}\u{df}e, <i>bold</i></p>");
+    let mail = String::from_utf8(samples::mail(&rich)).expect("ASCII");
     let footer = "--b\r\nContent-Type: text/plain\r\n\r\n-- \r\nlist\r\n--b--\r\nepilogue";
     let mime = converted(mail.replace("--b--\r\n", footer).as_bytes());
     assert_eq!(tree(&mime)[4..], [" text/plain"]);
     assert!(mime.ends_with(footer.as_bytes()));
     // HTML that the sender wrote is not doubled.
-    let html = mail.replace("text/plain; charset=iso-8859-1", "text/html; charset=utf-8");
+    let html = mail.replace("text/plain; charset", "text/html; charset");
     let mime = converted(html.as_bytes());
     assert_eq!(tree(&mime), ["multipart/mixed", " text/html"]);
     // In a multipart of another kind, one part stays one part.
@@ -290,9 +291,9 @@ fn a_meeting_is_a_calendar() {
     let mime = converted(&samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request")));
     assert_eq!(
         tree(&mime)[1..],
-        [" multipart/alternative", "  text/plain", "  text/html", "  text/calendar"]
+        [" text/plain", " multipart/alternative", "  text/plain", "  text/html", "  text/calendar"]
     );
-    assert!(field(&mime, 4, "content-type").contains("method=REQUEST"));
+    assert!(field(&mime, 5, "content-type").contains("method=REQUEST"));
     let uid = "040000008200E00074C5B7101A82E0080000000007070707070707070707070707070707040000000\
 1020304";
     let expected = format!(
@@ -305,7 +306,7 @@ PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:ben@y.example\r\nBEGIN:VALARM\r\nACTION:D
 TRIGGER:-PT15M\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
     );
     assert_eq!(calendar(&mime), expected);
-    assert!(text_of(&mime, 4).lines().all(|line| line.len() <= 75));
+    assert!(text_of(&mime, 5).lines().all(|line| line.len() <= 75));
 }
 
 #[test]
@@ -396,3 +397,6 @@ fn line_ends_without_cr() {
     let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII").replace("\r\n", "\n");
     assert_eq!(tree(&converted(mail.as_bytes())).len(), 11);
 }
+
+#[path = "kept_tests.rs"]
+mod kept;

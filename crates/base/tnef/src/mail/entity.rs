@@ -19,12 +19,9 @@ pub(super) enum Entity<'m> {
     Bytes { media: String, fields: Vec<(&'static str, String)>, bytes: Cow<'m, [u8]> },
     /// Several entities: a subtype of multipart.
     Multi(&'static str, Vec<Entity<'m>>),
-    /// A message with its own header: the fields of the part, those of the message, its content.
-    Message {
-        fields: Vec<(&'static str, String)>,
-        header: Vec<(&'static str, String)>,
-        content: Box<Entity<'m>>,
-    },
+    /// A message with its own header: the fields of the part, the lines of the message's header,
+    /// its content.
+    Message { fields: Vec<(&'static str, String)>, header: String, content: Box<Entity<'m>> },
     /// A part of the original message, with its header.
     Verbatim(&'m [u8]),
 }
@@ -36,6 +33,22 @@ impl<'m> Entity<'m> {
             0 | 1 => parts.pop(),
             _ => Some(Entity::Multi(subtype, parts)),
         }
+    }
+}
+
+impl Entity<'_> {
+    /// A file or an image as an attachment, whatever it was: RFC 2183 §2.2.
+    #[must_use]
+    pub fn attached(mut self) -> Self {
+        if let Entity::Bytes { fields, .. } = &mut self {
+            let dispositions = fields.iter_mut().filter(|(name, _)| *name == "Content-Disposition");
+            for (_, value) in dispositions {
+                if let Some(rest) = value.strip_prefix("inline") {
+                    *value = format!("attachment{rest}");
+                }
+            }
+        }
+        self
     }
 }
 
@@ -98,7 +111,7 @@ impl Printer {
                 self.field("Content-Type", "message/rfc822");
                 self.fields(fields);
                 self.line("");
-                self.fields(header);
+                self.out.extend_from_slice(header.as_bytes());
                 self.field("MIME-Version", "1.0");
                 self.entity(content);
             }
@@ -108,7 +121,8 @@ impl Printer {
     fn multipart(&mut self, subtype: &str, parts: &[Entity<'_>]) {
         self.boundaries += 1;
         // RFC 2045 §6.7: `=_` occurs in no quoted-printable text, and in no base64.
-        let boundary = format!("=_{}_{}", self.seed, self.boundaries);
+        // RFC 2046 §5.1.1: none is the beginning of another, so all have the same length.
+        let boundary = format!("=_{}_{:06}", self.seed, self.boundaries);
         self.field("Content-Type", &format!("multipart/{subtype};\r\n boundary=\"{boundary}\""));
         self.line("");
         for part in parts {

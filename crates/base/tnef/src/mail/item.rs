@@ -14,6 +14,8 @@ use crate::tags::{attribute, property};
 pub(super) enum Inner<'m> {
     Bytes(&'m [u8]),
     Message(&'m Message),
+    /// The data is elsewhere, under this path: MS-OXCMSG §2.2.2.9.
+    Elsewhere(String),
 }
 
 /// The code pages of a message's 8-bit text: found once, not for each attachment.
@@ -41,12 +43,14 @@ pub(super) struct Item<'m> {
     media: String,
     /// Content-ID without its brackets.
     pub id: Option<String>,
+    /// Content-Location: how HTML names it, if not by its id.
+    pub location: Option<String>,
     fields: String,
     pub inner: Inner<'m>,
 }
 
 impl<'m> Item<'m> {
-    /// An attachment of a message with these code pages. None if it has no data.
+    /// An attachment of a message with these code pages. None if it has neither data nor a path.
     pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
         let code_page = code_pages.text;
         let property = |id| find(&attachment.properties, id);
@@ -57,10 +61,14 @@ impl<'m> Item<'m> {
                 Content::Bytes(bytes) => (Inner::Bytes(bytes.as_slice()), crate::has_signature(bytes)),
             },
             Some(Value::Binary(bytes)) => (Inner::Bytes(bytes.as_slice()), false),
-            _ => {
-                let data = find_attribute(&attachment.attributes, attribute::ATTACH_DATA)?;
-                (Inner::Bytes(data), false)
-            }
+            _ => match find_attribute(&attachment.attributes, attribute::ATTACH_DATA) {
+                Some(data) => (Inner::Bytes(data), false),
+                None => {
+                    let path =
+                        text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
+                    (Inner::Elsewhere(path.filter(|path| !path.trim().is_empty())?), false)
+                }
+            },
         };
         let name = text(property::ATTACH_LONG_FILENAME)
             .or_else(|| text(property::ATTACH_FILENAME))
@@ -71,6 +79,7 @@ impl<'m> Item<'m> {
         let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty());
         let name = if is_tnef { Some("winmail.dat".to_owned()) } else { name };
         let id = text(property::ATTACH_CONTENT_ID).and_then(|id| content_id(&id));
+        let location = text(property::ATTACH_CONTENT_LOCATION).and_then(|location| content_id(&location));
         let media = text(property::ATTACH_MIME_TAG).and_then(|tag| media_type(&tag));
         let media = match (is_tnef, media, &name) {
             (true, ..) => "application/ms-tnef".to_owned(),
@@ -90,7 +99,7 @@ impl<'m> Item<'m> {
                 fields.push_str(&header::parameter(field, &dates::in_mail(at)));
             }
         }
-        Some(Self { name, media, id, fields, inner })
+        Some(Self { name, media, id, location, fields, inner })
     }
 
     /// As an entity. `number` stands in the name of a file that has none.
@@ -103,8 +112,20 @@ impl<'m> Item<'m> {
         if let Some(id) = &self.id {
             fields.push(("Content-ID", format!("<{id}>")));
         }
+        if let Some(location) = &self.location {
+            fields.push(("Content-Location", location.clone()));
+        }
         let media = format!("{}{}", self.media, header::parameter("name", &name));
         Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) }
+    }
+
+    /// A text in place of a file that is elsewhere: it names the file and its path.
+    pub fn reference(&self, path: &str) -> Entity<'m> {
+        let name = self.name.as_deref().unwrap_or("The file");
+        let path = header::clean(path);
+        let text = format!("{name} is not part of this message. It is at\r\n{path}\r\n");
+        let fields = vec![("Content-Disposition", "inline".to_owned())];
+        Entity::Text { media: "text/plain".to_owned(), fields, text }
     }
 
     /// The fields of the part that has an embedded message.

@@ -7,6 +7,7 @@
 //!
 //! [`convert`] changes the rich parts of a message and leaves every other byte as it was.
 
+mod beside;
 mod body;
 mod calendar;
 mod card;
@@ -15,6 +16,8 @@ mod dates;
 mod entity;
 mod frame;
 mod header;
+mod headers;
+mod html;
 mod item;
 mod people;
 mod recurrence;

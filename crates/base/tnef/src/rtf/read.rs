@@ -216,6 +216,13 @@ impl Machine {
     fn close(&mut self) -> Result<(), Damage> {
         let Some(outer) = self.groups.pop() else { return Ok(()) };
         let inner = std::mem::replace(&mut self.group, outer);
+        if inner.destination == Destination::FontTable && outer.destination != inner.destination {
+            // RTF 1.9.1, `\deff`: text has the default font until another is chosen. Its charset 0
+            // is the document's own code page.
+            if let Some(code_page) = self.fonts.get(&self.font_default).filter(|page| **page != 1252) {
+                self.group.code_page = *code_page;
+            }
+        }
         if inner.destination == Destination::FieldInstruction && outer.destination != inner.destination {
             let instruction = std::mem::take(&mut self.instruction);
             if let (Some(url), Out::Simple(simple)) = (link_of(&instruction), &mut self.out) {

@@ -171,3 +171,12 @@ proptest! {
         let _ = read(format!("{{\\rtf1\\fromhtml1 {rtf}").as_bytes(), 10_000);
     }
 }
+
+/// RTF 1.9.1, `\deff`: the default font has its character set before any font is chosen.
+#[test]
+fn the_default_font_has_a_code_page() {
+    for (font, text) in [("\\fcharset204", "\u{41f}\u{440}"), ("\\fcharset0", "\u{cf}\u{f0}")] {
+        let rtf = format!("{{\\rtf1\\ansi\\ansicpg1252\\deff0{{\\fonttbl{{\\f0{font} Arial;}}}}\\'cf\\'f0}}");
+        assert_eq!(read(rtf.as_bytes(), 1000).expect("RTF").text.trim_end(), text);
+    }
+}

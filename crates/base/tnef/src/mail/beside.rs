@@ -1,0 +1,175 @@
+//! The text that stands before a TNEF part, compared with the text in it.
+//!
+//! Exchange sends the plain form of a message as `text/plain`, and the whole of it as TNEF beside
+//! it. Then both are one text. Any other text is a message of its own: a comment of someone who
+//! forwards the file, or the words of a gateway. Then both are kept.
+
+use posthaste_mime_summary::{
+    CharsetReader, Disposition, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
+};
+
+use super::html;
+
+/// Bytes of a text that is compared. A longer one is kept beside the other: nothing is lost. The
+/// copies of a comparison take some ten times as much.
+const LEN_MAX: usize = 1 << 20;
+/// Bytes of an address in brackets. Longer ones are text.
+const ADDRESS_MAX: usize = 4096;
+
+/// A text that stands before a TNEF part.
+pub(super) struct Outer {
+    plain: Option<String>,
+    /// The text that its HTML shows.
+    html: Option<String>,
+}
+
+impl Outer {
+    /// The forms of a text: of one part, or of a multipart.
+    pub fn of(message: &[u8], structure: &Structure, index: PartIndex) -> Self {
+        let mut outer = Self { plain: None, html: None };
+        let mut left = vec![index];
+        while let Some(at) = left.pop() {
+            let Some(part) = structure.part(at) else { continue };
+            if part.kind == Kind::Multipart {
+                left.extend(structure.children(at).map(|(child, _)| child));
+            }
+            if part.kind != Kind::Leaf || is_attachment(part, message) {
+                continue;
+            }
+            let media = part.media(message);
+            let is_plain = media.text_kind() == Some(TextKind::Plain) && media.is("text", "plain");
+            if is_plain && outer.plain.is_none() {
+                outer.plain = decoded(part, &media, message);
+            } else if media.is("text", "html") && outer.html.is_none() {
+                outer.html = decoded(part, &media, message).map(|html| html::text_of(&html));
+            }
+        }
+        outer
+    }
+
+    /// Whether it is text without any words.
+    pub fn is_blank(&self) -> bool {
+        self.html.is_none() && self.plain.as_ref().is_some_and(|text| text.trim().is_empty())
+    }
+
+    /// Whether its plain form has this text.
+    pub fn has_text(&self, text: &Essence) -> bool {
+        self.plain.as_ref().is_some_and(|plain| text.is_that_of(plain))
+    }
+
+    /// Whether its HTML shows this text.
+    pub fn has_html(&self, text: &Essence) -> bool {
+        self.html.as_ref().is_some_and(|html| text.is_that_of(html))
+    }
+}
+
+pub(super) fn is_attachment(part: &Part, message: &[u8]) -> bool {
+    let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
+    disposition.is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment"))
+}
+
+/// The text of a part; none if it is too long to be compared.
+fn decoded(part: &Part, media: &Media<'_>, message: &[u8]) -> Option<String> {
+    let body = part.body.of(message);
+    if body.len() > LEN_MAX {
+        return None;
+    }
+    let bytes = decode_transfer(part.encoding, body).ok()?;
+    let charset = media.params.decoded("charset").unwrap_or_default();
+    let mut reader = CharsetReader::new(charset.as_bytes(), &bytes);
+    let mut text = String::new();
+    reader.read(&bytes, &mut text);
+    reader.finish(&mut text);
+    Some(text)
+}
+
+/// What of a text is the same in all its forms. Spaces, line ends, bullets, quotation marks and the
+/// addresses of links differ.
+pub(super) struct Essence {
+    letters: String,
+    /// The text without spaces, where it has no letters.
+    signs: String,
+}
+
+impl Essence {
+    /// None if the text is too long to be compared.
+    pub fn of(text: &str) -> Option<Self> {
+        if text.len() > LEN_MAX * 4 {
+            return None;
+        }
+        let letters = letters(text);
+        let signs = if letters.is_empty() { signs(text) } else { String::new() };
+        Some(Self { letters, signs })
+    }
+
+    fn is_that_of(&self, text: &str) -> bool {
+        letters(text) == self.letters && (!self.letters.is_empty() || signs(text) == self.signs)
+    }
+}
+
+fn signs(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// The letters and digits of a text, without the addresses that programs add to links and images.
+fn letters(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let after = match character {
+            '<' => behind_address(rest, '>', &["<http:", "<https:", "<mailto:", "<ftp:", "<tel:", "<cid:"]),
+            '[' => behind_address(rest, ']', &["[cid:", "[http:", "[https:"]),
+            'H' => behind_address(rest, '"', &["HYPERLINK \""]),
+            _ => None,
+        };
+        if let Some(after) = after {
+            rest = after;
+            continue;
+        }
+        if character.is_alphanumeric() {
+            out.push(character);
+        }
+        rest = rest.in_bounds(character.len_utf8()..);
+    }
+    out
+}
+
+/// What stands behind an address that begins with one of these.
+fn behind_address<'t>(text: &'t str, end: char, begins: &[&str]) -> Option<&'t str> {
+    let begin = begins.iter().find(|begin| text.starts_with(**begin))?;
+    let rest = text.in_bounds(begin.len()..);
+    let near = rest.in_bounds(..rest.floor_char_boundary(ADDRESS_MAX));
+    near.find(end).map(|at| rest.in_bounds(at + end.len_utf8()..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_same(one: &str, other: &str) -> bool {
+        Essence::of(one).is_some_and(|essence| essence.is_that_of(other))
+    }
+
+    #[test]
+    fn forms_of_one_text_are_the_same() {
+        for (one, other) in [
+            ("Hello\r\n\r\n  Ana,\r\n", "Hello Ana"),
+            ("* one\r\n* two", "\u{b7}\tone\r\n\u{b7}\ttwo"),
+            ("see the page <https://x.example/a?b> now", "see the page now"),
+            ("see HYPERLINK \"https://x.example\"the page", "see the page"),
+            ("[cid:logo@x] Regards", "Regards"),
+            (":-)", " :-) "),
+        ] {
+            assert!(is_same(one, other), "{one:?} {other:?}");
+        }
+        for (one, other) in [
+            ("[External mail: be careful]", "The text"),
+            ("FYI\r\n\r\nHello", "Hello"),
+            ("Hello", "Hello\r\n\r\nAna"),
+            (":-)", ":-("),
+            ("a <b> c", "a c"),
+        ] {
+            assert!(!is_same(one, other), "{one:?} {other:?}");
+        }
+    }
+}
