@@ -54,7 +54,7 @@ fn message(n: u32) -> String {
         n * 13 % 60,
         unique >> 9 & 0xFF_FFFF,
         ann % 20,
-        words(10, 34),
+        words(10, 40),
     )
 }
 
