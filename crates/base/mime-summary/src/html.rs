@@ -120,7 +120,7 @@ impl Rendering {
                 let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
                 let named = |known: &&str| name.eq_ignore_ascii_case(known);
                 // Words of neighbouring elements do not run together.
-                if !WITHIN_WORDS.iter().any(|known| named(known)) {
+                if !WITHIN_WORDS.iter().any(named) {
                     into.push(' ');
                 }
                 self.within = Inside::Tag(HIDDEN.into_iter().find(named).filter(|_| !is_end));

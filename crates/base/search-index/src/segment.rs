@@ -45,8 +45,8 @@ pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
 pub(crate) const BLOCK: usize = 64;
 
 /// Rows of a scope: two bytes for each word. A block has some 400 different triples. With twice as
-/// many rows, a piece of five letters would be looked for in a fifth of the blocks, and a segment
-/// would be larger by a tenth.
+/// many rows, a piece of five letters would be looked for in a fifth of the blocks. A segment would
+/// be larger by a tenth.
 pub(crate) const ROWS: usize = 1024;
 
 /// The first byte of a list's length is not below this: lower ones begin an ordinal, which has 12

@@ -133,7 +133,7 @@ pub(super) fn johab(bytes: &[u8]) -> String {
             break;
         };
         let made = if first < 0xd8 { syllable(first, second) } else { row_of_johab(first, second) };
-        // A byte of ASCII behind one that begins nothing stands for itself.
+        // A byte of ASCII behind one that begins nothing is a character of its own.
         if made.is_some() || !second.is_ascii() {
             rest = after;
         }
