@@ -199,7 +199,8 @@ impl ImapService {
         }
     }
 
-    /// Runs the script of a mailbox for messages that a command has added or changed there.
+    /// Runs the script of a mailbox for messages that a command has added or changed there: up to
+    /// a thousand runs, so wait for it only while the client is there.
     pub(crate) async fn happened(&self, event: Event<'_>) {
         if let Some(scripts) = &self.scripts {
             // In a box: few mailboxes have a script, and all sessions would hold its state.

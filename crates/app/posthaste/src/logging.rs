@@ -1,7 +1,7 @@
 //! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can
 //! be changed later.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write};
 
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -30,13 +30,49 @@ pub fn start(log: &Log) -> Result<Level> {
         LogFormat::Text => {
             // Colours are for a terminal; a log file is read by other programs.
             let colours = std::io::stderr().is_terminal();
-            registry.with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).init();
+            let lines = move || Lines { to: std::io::stderr(), colours };
+            registry.with(fmt::layer().with_ansi(colours).with_writer(lines)).init();
         }
         LogFormat::Json => {
             registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
         }
     }
     Ok(Level(handle))
+}
+
+/// Writes each event as one line. Fields that are printed for people may have what a stranger
+/// wrote. A control character in them might begin a line that looks like another event.
+struct Lines<W> {
+    to: W,
+    colours: bool,
+}
+
+impl<W: Write> Write for Lines<W> {
+    /// The layer writes each event by one call.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let (text, end) = match event.strip_suffix(b"\n") {
+            Some(text) => (text, "\n"),
+            None => (event, ""),
+        };
+        let text = String::from_utf8_lossy(text);
+        let is_plain = |c: char| !c.is_control() || (self.colours && c == '\x1b');
+        match text.chars().all(is_plain) {
+            true => self.to.write_all(event)?,
+            false => {
+                let mut line = String::with_capacity(event.len() + 16);
+                for c in text.chars() {
+                    if is_plain(c) { line.push(c) } else { line.extend(c.escape_default()) }
+                }
+                line.push_str(end);
+                self.to.write_all(line.as_bytes())?;
+            }
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
 }
 
 fn filter(log: &Log) -> Result<Targets> {
@@ -53,7 +89,6 @@ fn filter(log: &Log) -> Result<Targets> {
 /// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
 /// nobody reads any more: mail is served all the same.
 pub fn say(text: &str) -> bool {
-    use std::io::Write as _;
     let mut output = std::io::stdout().lock();
     let said = writeln!(output, "{text}").and_then(|()| output.flush());
     if let Err(error) = &said {
@@ -67,6 +102,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let shown = |event: &str, colours| {
+            let mut lines = Lines { to: Vec::new(), colours };
+            lines.write_all(event.as_bytes()).unwrap();
+            String::from_utf8(lines.to).unwrap()
+        };
+        assert_eq!(shown("a ü=\"b\"\n", false), "a ü=\"b\"\n");
+        assert_eq!(shown("a\r\nb\tc\x1b[1m\u{85}\n", false), "a\\r\\nb\\tc\\u{1b}[1m\\u{85}\n");
+        assert_eq!(shown("\x1b[1ma\nb\n", true), "\x1b[1ma\\nb\n");
+    }
 
     #[test]
     fn rustls_is_quiet_unless_asked_for() {

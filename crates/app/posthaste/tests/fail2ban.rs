@@ -96,6 +96,14 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         reader.line().unwrap();
     }
 
+    // A script says what its owner wants, on as many lines.
+    let script = format!(
+        "require \"ihave\";\nerror text:\nx\n2026-11-26T22:30:00.000000Z  INFO posthaste::login: {FORGED}\"x\"\n.\n;\n"
+    );
+    assert!(server.command(&["sieve", "put", USER, "forged", "-"], &script).status.success());
+    assert!(server.command(&["sieve", "activate", USER, "forged"], "").status.success());
+    server.hand_in("lmtp", "bo@example.net", &[USER], b"Subject: x\r\n\r\nx\r\n");
+
     let said = run_python(MATCH, &[FILTER, log.to_str().unwrap()]);
     let found: Vec<&str> = said.lines().filter(|line| !line.starts_with("- ")).collect();
     assert_eq!(found.len(), 6, "{said}");
@@ -106,7 +114,13 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     let banned = fail2ban(&log);
     assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 6]), "fail2ban itself found others");
     // The forged name is in the log, in quotes, and so is the name that the client gave itself.
-    assert_eq!(said.matches("9.9.9.9").count(), 2, "{said}");
+    // What the script says is on one line.
+    assert_eq!(said.matches("9.9.9.9").count(), 3, "{said}");
+    assert_eq!(of("x\\n2026-11-26"), 0, "{said}");
+    assert!(
+        said.lines().any(|line| line.starts_with("- ") && line.contains(r"x\n2026-11-26T22:30:00")),
+        "{said}"
+    );
     let success = said.lines().find(|line| line.contains("posthaste::login: logged in")).unwrap();
     assert!(
         success.contains("address=127.0.0.1 protocol=imap session=")

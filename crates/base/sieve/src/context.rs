@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::date::Moment;
 use crate::script::Script;
@@ -79,6 +80,11 @@ pub trait Context {
     /// none means the server's own default.
     fn was_answered(&self, _key: &str, _sender: &str, _seconds: Option<u64>) -> bool {
         false
+    }
+
+    /// Set as soon as nobody waits for the run: it ends with an error then.
+    fn stop(&self) -> Option<&AtomicBool> {
+        None
     }
 
     /// A script that can be included, compiled (RFC 6609 §3.1); none if there is no such script,

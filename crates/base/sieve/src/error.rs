@@ -67,6 +67,53 @@ impl fmt::Display for RunError {
         if !self.script.is_empty() {
             write!(f, "script {}, ", self.script)?;
         }
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.place, log_line(&self.message))
+    }
+}
+
+/// Bytes of a message in a log: an administrator reads it, and a script may write it (RFC 5463
+/// §5).
+const LOG_LINE_BYTES_MAX: usize = 512;
+
+/// A text that a script may have written, as a log can take it: on one line and not too long.
+/// Otherwise it might look like another line of the log.
+pub fn log_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        let at = line.len();
+        match c {
+            // The line and paragraph separators end lines for some readers.
+            '\u{2028}' | '\u{2029}' => line.extend(c.escape_default()),
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+        if line.len() > LOG_LINE_BYTES_MAX - '…'.len_utf8() {
+            line.truncate(at);
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_not_long() {
+        let error = |message: &str| {
+            RunError {
+                script: String::new(),
+                place: Position { line: 1, column: 2 },
+                message: message.to_owned(),
+            }
+            .to_string()
+        };
+        assert_eq!(error("a ü\r\nb\u{2028}\x1b[1m"), r"line 1, column 2: a ü\r\nb\u{2028}\u{1b}[1m");
+        for long in ["x".repeat(10_000), "\n".repeat(10_000), "ü".repeat(10_000)] {
+            let line = log_line(&long);
+            assert!(line.len() <= 512 && line.len() > 500 && line.ends_with('…'), "{line}");
+        }
     }
 }

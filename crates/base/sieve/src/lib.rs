@@ -28,6 +28,7 @@ mod lexer;
 mod limits;
 mod matching;
 mod message;
+mod meter;
 mod notify;
 mod parser;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -41,7 +42,7 @@ mod words;
 pub use context::{Context, Location, duplicate_value};
 pub use date::Moment;
 pub use effect::{Effect, Notification, Outcome, Target, VacationReply, Version};
-pub use error::{CompileError, CompileErrors, Position, RunError};
+pub use error::{CompileError, CompileErrors, Position, RunError, log_line};
 pub use extension::{Extension, ExtensionSet};
 pub use limits::Limits;
 pub use notify::Mailto;

@@ -35,8 +35,36 @@ fn a_run_keeps_within_its_memory() {
         ("signs of three bytes", text("", b"\x80")),
         ("base64", text("Content-Transfer-Encoding: base64\r\n", b"/Pz8")),
         ("parts", parts.into_bytes()),
+        ("fractions of Latin", text("", b"\xbd")),
+        ("ligatures", text("", "\u{fdfa}".as_bytes())),
+        ("ligatures in UTF-8", {
+            let mut message = b"Content-Type: text/plain; charset=utf-8\r\n\r\n".to_vec();
+            message.extend("\u{fdfa}".as_bytes().iter().cycle().take(LEN));
+            message
+        }),
+        ("a long field", format!("A: {}\r\n\r\nx\r\n", "b".repeat(80_000)).into_bytes()),
+        ("a short field", b"A: x\r\n\r\nx\r\n".to_vec()),
+        ("a field that nearly matches", format!("A: x{}\r\n\r\nx\r\n", "abdc".repeat(2_000)).into_bytes()),
+        ("a field that matches", format!("A: xa{}abababx\r\n\r\nx\r\n", "abdc".repeat(38)).into_bytes()),
     ];
+    let distinct: String = (0x800..0xd800_u32).take(50_000).filter_map(char::from_u32).collect();
+    let wildcards =
+        format!("if header :comparator \"i;octet\" :matches \"a\" \"*?{distinct}*\" {{ discard; }}");
+    let regex = format!(
+        "require [\"regex\", \"variables\"]; if header :comparator \"i;octet\" :regex \"a\" \"x[a-c][a-d]{{150}}{}[x-z]\" {{ discard; }}",
+        "([ab]?)".repeat(100)
+    );
+    // A script reads the key of this one when it runs.
+    let read = format!(
+        "require [\"regex\", \"variables\"]; set \"x\" \"{}\"; if header :regex \"a\" \"${{x}}\" {{ discard; }}",
+        "([a-c]x?)*".repeat(50)
+    );
     let scripts = [
+        wildcards.as_str(),
+        &regex,
+        &read,
+        "require [\"body\", \"comparator-i;unicode-casemap\"]; if body :text :comparator \"i;unicode-casemap\" :matches \"*x*\" { discard; }",
+        "require [\"body\", \"regex\"]; if body :text :regex \"x[yz]{100}\" { discard; }",
         "require \"body\"; if body :content \"message/rfc822\" :contains \"x\" { discard; }",
         "require \"body\"; if body :text :contains \"x\" { discard; }",
         "require \"mime\"; if header :mime :anychild :contains \"a\" \"x\" { discard; }",

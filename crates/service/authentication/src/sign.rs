@@ -164,11 +164,38 @@ fn domain_of(address: &str) -> Option<String> {
 /// None of a field that holds no address.
 pub fn authors(message: &[u8]) -> Vec<Vec<String>> {
     let authors = canonical::fields(message).filter(|field| field.is("From"));
-    let addresses = authors.map(|from| {
-        let field = [b"From:", from.value, b"\r\n\r\n"].concat();
-        AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec())
-    });
-    addresses.collect()
+    authors.map(|from| addresses(from.value)).collect()
+}
+
+/// The addresses in the value of a field.
+fn addresses(value: &[u8]) -> Vec<String> {
+    let field = [b"From:", value, b"\r\n\r\n"].concat();
+    AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec())
+}
+
+/// The fields that say who wrote or sent a message (RFC 5322 §3.6.2, §3.6.6).
+const SENDING: [&str; 4] = ["From", "Sender", "Resent-From", "Resent-Sender"];
+
+/// A field of a message that says who wrote or sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedSender {
+    /// Its name and its addresses; none if it holds no address.
+    Field(&'static str, Vec<String>),
+    /// It has such a name for a reader who skips what he cannot show, such as a vertical tab. For
+    /// others it is no field (RFC 5322 §2.2).
+    Imitated(&'static str),
+}
+
+/// The fields that say who wrote or sent a message, from the top.
+pub fn named_senders(message: &[u8]) -> impl Iterator<Item = NamedSender> {
+    canonical::fields(message).filter_map(|field| {
+        if let Some(name) = SENDING.into_iter().find(|name| field.is(name)) {
+            return Some(NamedSender::Field(name, addresses(field.value)));
+        }
+        let shown: Vec<u8> = field.name.iter().copied().filter(u8::is_ascii_graphic).collect();
+        let name = SENDING.into_iter().find(|name| shown.eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(NamedSender::Imitated(name))
+    })
 }
 
 /// The domain of the author, if there is one `From` and all its addresses have the same (RFC 7489
@@ -275,6 +302,29 @@ mod tests {
         engine.directory_commit(change).await.unwrap();
         let own = Origin::User { sender: "ana@example.org" };
         assert!(signer.sign(Bytes::from(MESSAGE), own).await.is_err());
+    }
+
+    #[test]
+    fn who_is_named_as_a_sender() {
+        let found: Vec<NamedSender> = named_senders(
+            b"From : a@b\r\nsender: c@d\r\nFrom\x0b: e@f\r\n\xef\xbb\xbfFrom: g@h\r\nRe sent-From: i@j\r\n\
+              Resent-From: k@l, m@n\r\nFrom x@y Mon Jan 1 00:00:00\r\nX-From: o@p\r\nResent-Sender:\r\n\r\nFrom: q@r\r\n",
+        )
+        .collect();
+        let field =
+            |name, all: &[&str]| NamedSender::Field(name, all.iter().map(|one| (*one).to_owned()).collect());
+        assert_eq!(
+            found,
+            [
+                field("From", &["a@b"]),
+                field("Sender", &["c@d"]),
+                NamedSender::Imitated("From"),
+                NamedSender::Imitated("From"),
+                NamedSender::Imitated("Resent-From"),
+                field("Resent-From", &["k@l", "m@n"]),
+                field("Resent-Sender", &[]),
+            ]
+        );
     }
 
     #[test]

@@ -70,7 +70,7 @@ struct EventMessage {
 
 impl Filter {
     /// Runs the script of a mailbox, if it has one, for each message of an event. A failure is
-    /// logged and changes nothing: the command was done.
+    /// logged and changes nothing: the command was done. Dropping this ends the run that goes on.
     pub fn on_event<'a>(&'a self, event: Event<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if event.uids.is_empty() {
@@ -94,8 +94,14 @@ impl Filter {
         // As it is now: its scripts may have changed since the login.
         let Some(account) = directory.account(&event.owner.name).await? else { return Ok(()) };
         let address = Address::parse(&account.name).map_err(|error| NotRun::Script(error.to_string()))?;
-        let scripts = self.events.of(directory, &account, name).await;
-        let scripts = scripts.map_err(|error| NotRun::Script(error.to_string()))?;
+        let scripts = match self.events.known(&account, name) {
+            Some(scripts) => scripts,
+            None => {
+                let permit = self.account_permit(account.id, 0).await.ok_or_else(too_many)?;
+                let scripts = self.events.of(directory, &account, name, &permit).await;
+                scripts.map_err(|error| NotRun::Script(error.to_string()))?
+            }
+        };
         let script = scripts.active.clone();
         let script = script.map_err(|error| NotRun::Script(format!("script {name:?}: {error}")))?;
         let mailbox = self.delivery.store().open(event.mailbox).await?;
@@ -144,9 +150,7 @@ impl Filter {
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
-        let Some(permit) = self.run_permit(recipient, text.len()).await else {
-            return Err(NotRun::Script("too many Sieve scripts run".into()));
-        };
+        let permit = self.run_permit(recipient, text.len()).await.ok_or_else(too_many)?;
         let outcome = run_script((Arc::clone(script), world), text.clone(), permit).await;
         let mut outcome = outcome.map_err(NotRun::Script)?;
         // Nobody waits for an answer.
@@ -173,6 +177,10 @@ impl Filter {
         }
         Ok(())
     }
+}
+
+fn too_many() -> NotRun {
+    NotRun::Script("too many Sieve scripts run".into())
 }
 
 /// A run for one message.

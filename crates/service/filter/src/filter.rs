@@ -1,8 +1,8 @@
 //! One message for some recipients: finds their scripts, runs them, and files the message.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt as _};
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
+use posthaste_mail_model::AccountId;
 use posthaste_net::Accounts;
 use posthaste_queue::{LeaseEnd, Relay, ScriptsRun, Success, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
@@ -453,7 +454,12 @@ impl Filter {
 
     /// A permit to run a script over so many bytes; none if that takes too long.
     pub(crate) async fn run_permit(&self, recipient: &Recipient, len: usize) -> Option<Arc<RunPermit>> {
-        self.runs.permit(self.delivery.summaries(), recipient.account.id, len).await
+        self.account_permit(recipient.account.id, len).await
+    }
+
+    /// The same for a script of this account, which may have to be compiled.
+    pub(crate) async fn account_permit(&self, account: AccountId, len: usize) -> Option<Arc<RunPermit>> {
+        self.runs.permit(self.delivery.summaries(), account, len).await
     }
 
     /// Runs the script of a recipient between those of the administrator, or these alone; why not,
@@ -466,7 +472,9 @@ impl Filter {
         (mail, permit): (Mail<'_>, &Arc<RunPermit>),
     ) -> Result<Outcome, NoOutcome> {
         let scripts = match active {
-            Some(active) => self.cache.of(self.delivery.directory(), &recipient.account, active).await?,
+            Some(active) => {
+                self.cache.of(self.delivery.directory(), &recipient.account, active, permit).await?
+            }
             None => Arc::new(Scripts::none()),
         };
         let script = match (&self.site, active) {
@@ -507,6 +515,8 @@ impl Filter {
             annotations: Mutex::default(),
             engine: Arc::clone(self.delivery.store().engine()),
             runtime: Handle::current(),
+            known: OnceLock::new(),
+            stop: Arc::default(),
         }
     }
 

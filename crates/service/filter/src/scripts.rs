@@ -6,7 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use posthaste_directory::{Account, Directory, SCRIPT_BYTES_MAX, ScriptError};
 use posthaste_mail_model::AccountId;
-use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script};
+use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script, log_line};
+use tokio::runtime::Handle;
+
+use crate::run::RunPermit;
 
 /// Octets of source and of regular expressions whose compiled forms are kept. A compiled script
 /// takes some times its source: twice as much would be a share of the server's memory that its plan
@@ -17,6 +20,9 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 const ACCOUNT_BYTES_MAX: usize = 32 << 20;
 /// The bytes that an account counts beside its source.
 const ENTRY_BYTES: usize = 1024;
+
+/// Bytes of scripts that are dropped where they are: some tens of microseconds.
+const DROPPED_HERE_MAX: usize = 8 * 1024;
 
 /// The extensions that scripts may use here, and their limits.
 fn capabilities() -> Capabilities {
@@ -56,6 +62,20 @@ impl Scripts {
     }
 }
 
+impl Drop for Scripts {
+    /// A large script is a hundred thousand pieces of memory. Whoever drops it may hold a lock or
+    /// poll a session, so a thread that computes releases them.
+    fn drop(&mut self) {
+        if self.bytes > DROPPED_HERE_MAX
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let active = std::mem::replace(&mut self.active, Err(String::new()));
+            let others = std::mem::take(&mut self.others);
+            runtime.spawn_blocking(move || drop((active, others)));
+        }
+    }
+}
+
 /// The accounts' scripts.
 #[derive(Default)]
 pub(crate) struct Cache {
@@ -69,28 +89,38 @@ struct Contents {
 }
 
 impl Cache {
-    /// The scripts of an account, whose active one has this name. They are read and compiled if
-    /// they changed since, in whichever process.
+    /// The scripts of an account, whose active one has this name, if they are as they were when
+    /// they were compiled.
+    pub(crate) fn known(&self, account: &Account, active: &str) -> Option<Arc<Scripts>> {
+        let kept = self.contents.lock();
+        let scripts = kept.accounts.get(&account.id)?;
+        let is_same = scripts.changes == account.scripts.changes && scripts.name == active;
+        is_same.then(|| Arc::clone(scripts))
+    }
+
+    /// The same; they are read and compiled if they changed since, in whichever process. The permit
+    /// is the account's only one, so nobody else compiles them meanwhile.
     pub(crate) async fn of(
-        &self,
+        self: &Arc<Self>,
         directory: &Directory,
         account: &Account,
         active: &str,
+        permit: &Arc<RunPermit>,
     ) -> Result<Arc<Scripts>, ScriptError> {
-        let changes = account.scripts.changes;
-        if let Some(scripts) = self.contents.lock().accounts.get(&account.id)
-            && scripts.changes == changes
-            && scripts.name == active
-        {
-            return Ok(Arc::clone(scripts));
+        if let Some(scripts) = self.known(account, active) {
+            return Ok(scripts);
         }
         let all = directory.scripts(account.id).await?;
-        let active = active.to_owned();
-        let work = tokio::task::spawn_blocking(move || compile_all(all, &active, changes));
-        let scripts = work.await.map_err(|_| ScriptError::NoScript("that compiles".into()))?;
-        let scripts = Arc::new(scripts);
-        self.keep(account.id, Arc::clone(&scripts));
-        Ok(scripts)
+        let (id, changes, active) = (account.id, account.scripts.changes, active.to_owned());
+        let (cache, permit) = (Arc::clone(self), Arc::clone(permit));
+        let work = tokio::task::spawn_blocking(move || {
+            // The thread holds the permit, not the task that waits for it.
+            let _permit = permit;
+            let scripts = Arc::new(compile_all(all, &active, changes));
+            cache.keep(id, Arc::clone(&scripts));
+            scripts
+        });
+        work.await.map_err(|_| ScriptError::NoScript("that compiles".into()))
     }
 
     fn keep(&self, account: AccountId, scripts: Arc<Scripts>) {
@@ -110,7 +140,7 @@ impl Cache {
 }
 
 fn compile_all(all: Vec<posthaste_directory::Script>, active: &str, changes: u64) -> Scripts {
-    let compiled = |text: &str| compile(text).map(Arc::new).map_err(|errors| errors.to_string());
+    let compiled = |text: &str| compile(text).map(Arc::new).map_err(|errors| log_line(&errors.to_string()));
     let text = all.iter().find(|script| script.name == active).map(|script| script.text.as_str());
     let mut bytes = ENTRY_BYTES + text.map_or(0, str::len);
     let script = text.map_or_else(|| Err("it is not there".to_owned()), compiled);

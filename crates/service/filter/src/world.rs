@@ -1,8 +1,9 @@
 //! The context of a run: the envelope, the clock, the mailboxes, the remembered records.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use chrono::{Local, Offset as _, TimeZone as _};
 use parking_lot::Mutex;
@@ -38,6 +39,16 @@ pub(crate) struct World {
     pub(crate) annotations: Mutex<BTreeMap<Annotated, Annotations>>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
+    /// What the run has asked of all mailboxes.
+    pub(crate) known: OnceLock<Known>,
+    /// Set when nobody waits for the run any more.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// What is known of all mailboxes: made once for a run, however often it asks.
+pub(crate) struct Known {
+    ids: HashSet<String>,
+    uses: Vec<SpecialUse>,
 }
 
 /// The command on messages (RFC 6785 §4).
@@ -117,6 +128,13 @@ pub fn zone_minutes(unix_s: i64) -> i32 {
 }
 
 impl World {
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known {
+            ids: self.list.entries.iter().map(|entry| entry.id.to_string()).collect(),
+            uses: self.list.entries.iter().filter_map(|entry| entry.special_use).collect(),
+        })
+    }
+
     /// One annotation. All of a mailbox are read once.
     fn annotation(&self, of: Annotated, name: &str) -> Option<String> {
         let known = self.annotations.lock().get(&of).map(|all| all.get(name).cloned());
@@ -167,14 +185,14 @@ impl Context for World {
     }
 
     fn mailbox_id_exists(&self, id: &str) -> bool {
-        self.list.entries.iter().any(|entry| entry.id.to_string() == id)
+        self.known().ids.contains(id)
     }
 
     fn special_use_exists(&self, mailbox: Option<&str>, flag: &str) -> bool {
         let Some(wanted) = special_use(flag) else { return false };
         match mailbox {
             Some(name) => find(&self.list, name).is_some_and(|entry| entry.special_use == Some(wanted)),
-            None => self.list.entries.iter().any(|entry| entry.special_use == Some(wanted)),
+            None => self.known().uses.contains(&wanted),
         }
     }
 
@@ -221,6 +239,10 @@ impl Context for World {
 
     fn was_answered(&self, key: &str, sender: &str, seconds: Option<u64>) -> bool {
         self.remembers(Key::Answered { key, sender }, Some(seconds.unwrap_or(memory::ANSWERED_S)))
+    }
+
+    fn stop(&self) -> Option<&AtomicBool> {
+        Some(&self.stop)
     }
 
     fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, String> {

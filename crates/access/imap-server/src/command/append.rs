@@ -74,9 +74,9 @@ pub(super) async fn run(
         let own = OwnArrivals { mailbox, modseq: appended.modseq, count };
         notify.note_own(own, (selected == Some(mailbox)).then_some(&uids));
     }
-    let (user, mailbox) = (session.login()?, entry.id);
+    let (user, mailbox) = (&session.login()?.clone(), entry.id);
     let event = Event { owner: &account, user, mailbox, cause: Cause::Append, uids: &uids, flags: &[] };
-    session.service.happened(event).await;
+    Box::pin(session.wire.while_there(session.service.happened(event))).await?;
     let reply = done_without(appended.left_out.len());
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }

@@ -51,7 +51,7 @@ pub(super) async fn copy(
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
     note_own(ctx, &target, &copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await;
+    happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
@@ -88,7 +88,7 @@ pub(super) async fn move_(
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
     note_own(ctx, &target, &moved.copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await;
+    happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
@@ -137,13 +137,14 @@ pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied)
 
 /// Runs the script of the mailbox that received messages (RFC 6785).
 pub(super) async fn happened(
-    ctx: &Ctx<'_>,
+    ctx: &mut Ctx<'_>,
     target: &Destination,
     owner: &Account,
     (cause, uids): (Cause, &NumSet),
-) {
+) -> Result<(), Failure> {
     let event = Event { owner, user: ctx.login, mailbox: target.id(), cause, uids, flags: &[] };
-    ctx.service.happened(event).await;
+    Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
+    Ok(())
 }
 
 /// The quota that messages take.

@@ -75,7 +75,7 @@ pub(super) async fn run(
     carry::warn(written, ctx.wire);
     forget(&ctx, &replaced.expunged.uids).await;
     note_own(&mut ctx, &target, &replaced.copied);
-    happened(&ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await;
+    happened(&mut ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await?;
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));

@@ -51,7 +51,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         uids: &stored.changed,
         flags: &command.flags,
     };
-    ctx.service.happened(event).await;
+    Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
     let (numbers, expunged) = match command.set.numbering() {
         // Other sessions expunged these messages, and this session has not reported that yet. The
         // client means messages that no longer exist.

@@ -1,7 +1,7 @@
 //! The author of a submitted message is its account.
 
 use bytes::Bytes;
-use posthaste_authentication::authors;
+use posthaste_authentication::{NamedSender, named_senders};
 use posthaste_directory::{ResolveError, Target};
 
 use super::Driver;
@@ -9,34 +9,40 @@ use crate::reply::Reply;
 use crate::session::replies;
 use crate::{Role, SenderRule};
 
-/// Addresses of one message's `From` fields. Each costs a look-up in the directory.
+/// Addresses of one message's fields that name a sender. Each costs a look-up in the directory.
 const AUTHORS_MAX: usize = 16;
 
 impl Driver {
-    /// Whether each author is the account itself (RFC 6409 §6.1). The server signs what leaves, so
-    /// that another user's address in `From` would be vouched for. A message without `From` passes:
-    /// nothing signs it.
+    /// Whether each author and sender is the account itself (RFC 6409 §6.1). The server signs what
+    /// leaves, so that another user's address in `From` would be vouched for. A reader may be shown
+    /// the sender, or who sent it again, in place of the author. A message without these fields
+    /// passes: nothing signs it.
     pub(super) async fn authored(&self, id: &str, message: &Bytes) -> Result<(), Reply> {
         let service = &self.service;
         if service.role != Role::Submission || service.options.sender != SenderRule::Own {
             return Ok(());
         }
         let own = self.session.account().map(|account| account.id);
-        let fields = authors(message);
-        let count: usize = fields.iter().map(Vec::len).sum();
-        let refused = |author: Option<&str>| {
+        let refused = |field: &str, author: Option<&str>| {
             let account = self.session.account().map(|account| account.name.as_str());
-            tracing::info!(id, account, author, "refused: the author is not the account");
-            Err(replies::not_your_author(author))
+            tracing::info!(id, account, field, author, "refused: the author is not the account");
+            Err(replies::not_your_author(field, author))
         };
-        if count > AUTHORS_MAX || fields.iter().any(Vec::is_empty) {
-            return refused(None);
-        }
-        for author in fields.iter().flatten() {
-            match self.resolve(author).await {
-                Ok(Target::Account(owner)) if Some(owner.account.id) == own => {}
-                Err(ResolveError::Directory(_)) => return Err(replies::directory_away()),
-                Ok(_) | Err(_) => return refused(Some(author)),
+        let mut left = AUTHORS_MAX;
+        for named in named_senders(message) {
+            let (field, authors) = match named {
+                NamedSender::Field(field, authors) if !authors.is_empty() && authors.len() <= left => {
+                    (field, authors)
+                }
+                NamedSender::Field(field, _) | NamedSender::Imitated(field) => return refused(field, None),
+            };
+            left -= authors.len();
+            for author in &authors {
+                match self.resolve(author).await {
+                    Ok(Target::Account(owner)) if Some(owner.account.id) == own => {}
+                    Err(ResolveError::Directory(_)) => return Err(replies::directory_away()),
+                    Ok(_) | Err(_) => return refused(field, Some(author)),
+                }
             }
         }
         Ok(())

@@ -209,12 +209,13 @@ pub(super) fn not_your_address() -> Reply {
     reply(553, (5, 7, 1), "This is not an address of yours")
 }
 /// RFC 6409 §6.1 names 550 for a message that the rules of a site do not let its sender submit.
-pub(crate) fn not_your_author(author: Option<&str>) -> Reply {
+pub(crate) fn not_your_author(field: &str, author: Option<&str>) -> Reply {
     let Some(author) = author else {
-        return reply(550, (5, 7, 1), "Each From field needs an address of yours, and no more than 16");
+        let text = format!("Each {field} field needs an address of yours, and no more than 16");
+        return reply(550, (5, 7, 1), text);
     };
     let plain: String = author.chars().filter(char::is_ascii_graphic).take(255).collect();
-    reply(550, (5, 7, 1), format!("The From field names {plain}, which is not an address of yours"))
+    reply(550, (5, 7, 1), format!("The {field} field names {plain}, which is not an address of yours"))
 }
 pub(crate) fn directory_away() -> Reply {
     reply(451, (4, 3, 0), "The directory is unavailable; try again later")

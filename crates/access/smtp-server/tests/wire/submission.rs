@@ -92,6 +92,19 @@ async fn every_author_of_a_message_is_its_sender() {
         ("From:\n =?utf-8?q?Ana?= <ben@example.org>", ben),
         ("From: Ana <chef@elsewhere.example>", "550 5.7.1 The From field names chef@elsewhere.example, …"),
         ("From: nobody in particular:;", none),
+        ("Sender: ben@example.org", "550 5.7.1 The Sender field names ben@example.org, …"),
+        (
+            "From: ana@example.org\nSender: ben@example.org",
+            "550 5.7.1 The Sender field names ben@example.org, …",
+        ),
+        ("Resent-From: ben@example.org", "550 5.7.1 The Resent-From field names ben@example.org, …"),
+        ("Resent-Sender: ben@example.org", "550 5.7.1 The Resent-Sender field names ben@example.org, …"),
+        ("From\u{b}: ben@example.org", none),
+        ("From: ana@example.org\n\u{feff}From: ben@example.org", none),
+        (
+            "From: ana@example.org\nSender: ana@example.org\nResent-From: Ana <ana@example.org>",
+            "250 2.0.0 Delivered, id …",
+        ),
         (many.as_str(), none),
         // The next hop takes a CR for the end of a line.
         ("From: ana@example.org\nX-A: b\rFrom: ben@example.org", "550 5.6.0 …"),
@@ -101,7 +114,7 @@ async fn every_author_of_a_message_is_its_sender() {
     ] {
         client.play(&submission(head, answer)).await;
     }
-    assert_eq!(server.inbox("ben@example.org").await.len(), 2);
+    assert_eq!(server.inbox("ben@example.org").await.len(), 3);
 }
 
 #[tokio::test]

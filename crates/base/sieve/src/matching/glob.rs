@@ -10,6 +10,16 @@
 
 use std::ops::Range;
 
+use crate::meter::{Meter, Spent};
+
+/// Characters of a segment with `?`. Its bits take a megabyte then, a quarter of what a run has
+/// beside its message.
+pub(crate) const SEGMENT_MAX: usize = 64 * 1024;
+/// Wildcards whose text is kept. RFC 5229 §3.2 requires nine.
+const CAPTURES_MAX: usize = 255;
+/// Parts of a step that it takes to sort one unit among the others.
+const MASK_WORK: u64 = 16;
+
 /// A compiled pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
@@ -70,30 +80,93 @@ impl Glob {
         Glob { segments }
     }
 
-    /// Whether all of `text` matches; if so, `captures` has what each wildcard took, in order.
-    /// `steps` counts the characters that were compared.
-    pub(crate) fn matches(&self, text: &str, captures: &mut Vec<Range<usize>>, steps: &mut u64) -> bool {
+    /// Whether a segment with `?` is longer than [`SEGMENT_MAX`].
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.segments.iter().any(|segment| segment.literal.is_none() && segment.units.len() > SEGMENT_MAX)
+    }
+
+    /// Whether all of `text` matches; if so, `captures` has what the wildcards took, in order: the
+    /// first [`CAPTURES_MAX`] of them.
+    pub(crate) fn matches(
+        &self,
+        text: &str,
+        captures: &mut Vec<Range<usize>>,
+        meter: &Meter<'_>,
+    ) -> Result<bool, Spent> {
         captures.clear();
-        let Some((last, before)) = self.segments.split_last() else { return text.is_empty() };
+        let Some((last, before)) = self.segments.split_last() else { return Ok(text.is_empty()) };
+        // The caller has counted the text, of which no character is compared twice.
+        meter.work(self.segments.len() as u64)?;
         let Some((first, middle)) = before.split_first() else {
-            return last.at_start(text, 0, captures, steps) == Some(text.len());
+            return Ok(last.at_start(text, 0, captures) == Some(text.len()));
         };
-        let Some(mut at) = first.at_start(text, 0, captures, steps) else { return false };
+        let Some(mut at) = first.at_start(text, 0, captures) else { return Ok(false) };
         for segment in middle {
-            let Some(found) = segment.find(text, at, steps) else { return false };
-            captures.push(at..found);
-            match segment.at_start(text, found, captures, steps) {
+            let Some(found) = segment.find(text, at, meter)? else { return Ok(false) };
+            push(captures, at..found);
+            match segment.at_start(text, found, captures) {
                 Some(end) => at = end,
-                None => return false,
+                None => return Ok(false),
             }
         }
         // The last segment ends where the text ends: its beginning is counted back from there.
-        let Some(start) = last.start_before_end(text) else { return false };
-        if start < at {
-            return false;
+        let Some(start) = last.start_before_end(text).filter(|start| *start >= at) else { return Ok(false) };
+        push(captures, at..start);
+        Ok(last.at_start(text, start, captures) == Some(text.len()))
+    }
+}
+
+fn push(captures: &mut Vec<Range<usize>>, range: Range<usize>) {
+    if captures.len() < CAPTURES_MAX {
+        captures.push(range);
+    }
+}
+
+/// For each character of a segment, the bits of the units that are that character. Takes 16 bytes
+/// for each unit, however many characters there are.
+struct Masks {
+    /// By character, then by word.
+    own: Vec<Mask>,
+    /// The bits of the units that are any character, in words.
+    any: Vec<u64>,
+}
+
+struct Mask {
+    c: char,
+    word: u32,
+    bits: u64,
+}
+
+impl Masks {
+    fn new(units: &[Unit]) -> Self {
+        let mut any = vec![0_u64; units.len().div_ceil(64)];
+        let mut own = Vec::with_capacity(units.len());
+        for (index, unit) in units.iter().enumerate() {
+            let (word, bits) = (index / 64, 1_u64 << (index % 64));
+            match unit {
+                Unit::Any => {
+                    if let Some(word) = any.get_mut(word) {
+                        *word |= bits;
+                    }
+                }
+                Unit::Char(c) => own.push(Mask { c: *c, word: word as u32, bits }),
+            }
         }
-        captures.push(at..start);
-        last.at_start(text, start, captures, steps) == Some(text.len())
+        own.sort_unstable_by_key(|mask| (mask.c, mask.word));
+        own.dedup_by(|later, earlier| {
+            let is_same = (later.c, later.word) == (earlier.c, earlier.word);
+            if is_same {
+                earlier.bits |= later.bits;
+            }
+            is_same
+        });
+        Masks { own, any }
+    }
+
+    fn of(&self, c: char) -> &[Mask] {
+        let start = self.own.partition_point(|mask| mask.c < c);
+        let rest = self.own.get(start..).unwrap_or_default();
+        rest.get(..rest.partition_point(|mask| mask.c == c)).unwrap_or_default()
     }
 }
 
@@ -110,27 +183,19 @@ impl Segment {
     }
 
     /// Where the segment ends if it stands at this place.
-    fn at_start(
-        &self,
-        text: &str,
-        at: usize,
-        captures: &mut Vec<Range<usize>>,
-        steps: &mut u64,
-    ) -> Option<usize> {
+    fn at_start(&self, text: &str, at: usize, captures: &mut Vec<Range<usize>>) -> Option<usize> {
         if let Some(literal) = &self.literal {
-            *steps += literal.len() as u64;
             return text.get(at..)?.starts_with(literal.as_str()).then(|| at + literal.len());
         }
         let mut end = at;
         let mut chars = text.get(at..)?.chars();
         for unit in &self.units {
-            *steps += 1;
             let c = chars.next()?;
             if !unit.takes(c) {
                 return None;
             }
             if *unit == Unit::Any {
-                captures.push(end..end + c.len_utf8());
+                push(captures, end..end + c.len_utf8());
             }
             end += c.len_utf8();
         }
@@ -138,67 +203,53 @@ impl Segment {
     }
 
     /// The earliest place from `at` on where the segment stands.
-    fn find(&self, text: &str, at: usize, steps: &mut u64) -> Option<usize> {
-        let rest = text.get(at..)?;
-        match &self.literal {
-            Some(literal) => {
-                *steps += rest.len() as u64;
-                let found = memchr::memmem::find(rest.as_bytes(), literal.as_bytes())?;
-                // What is found early costs only what was passed over.
-                *steps -= (rest.len() - found - literal.len()) as u64;
-                Some(at + found)
-            }
-            None => self.find_units(rest, steps).map(|found| at + found),
+    fn find(&self, text: &str, at: usize, meter: &Meter<'_>) -> Result<Option<usize>, Spent> {
+        let Some(rest) = text.get(at..) else { return Ok(None) };
+        let Some(literal) = &self.literal else {
+            return Ok(self.find_units(rest, meter)?.map(|found| at + found));
+        };
+        if rest.len() < literal.len() {
+            return Ok(None);
         }
+        let found = memchr::memmem::find(rest.as_bytes(), literal.as_bytes());
+        // The text before it was passed over, and the literal was prepared.
+        meter.work((found.unwrap_or(rest.len()) + literal.len()) as u64)?;
+        Ok(found.map(|found| at + found))
     }
 
     /// Looks for the segment with a bit for each of its units. Bit `i` is set while the last
     /// `i + 1` characters match the first `i + 1` units.
-    fn find_units(&self, text: &str, steps: &mut u64) -> Option<usize> {
-        let words = self.units.len().div_ceil(64);
-        let mut state = vec![0_u64; words];
-        let last = self.units.len().checked_sub(1)?;
-        let mut masks: Vec<(char, Vec<u64>)> = Vec::new();
-        let mut any = vec![0_u64; words];
-        for (index, unit) in self.units.iter().enumerate() {
-            let bit = 1_u64 << (index % 64);
-            match unit {
-                Unit::Any => {
-                    if let Some(word) = any.get_mut(index / 64) {
-                        *word |= bit;
-                    }
-                }
-                Unit::Char(c) => {
-                    let place = match masks.binary_search_by_key(c, |mask| mask.0) {
-                        Ok(place) => place,
-                        Err(place) => {
-                            masks.insert(place, (*c, vec![0; words]));
-                            place
-                        }
-                    };
-                    if let Some(word) = masks.get_mut(place).and_then(|mask| mask.1.get_mut(index / 64)) {
-                        *word |= bit;
-                    }
-                }
-            }
+    fn find_units(&self, text: &str, meter: &Meter<'_>) -> Result<Option<usize>, Spent> {
+        let Some(last) = self.units.len().checked_sub(1) else { return Ok(None) };
+        // Each unit takes a byte at least.
+        if text.len() <= last {
+            return Ok(None);
         }
+        meter.work(self.units.len() as u64 * MASK_WORK)?;
+        let masks = Masks::new(&self.units);
+        let mut state = vec![0_u64; masks.any.len()];
         for (at, c) in text.char_indices() {
-            *steps += words as u64;
-            let own = masks.binary_search_by_key(&c, |mask| mask.0).ok().and_then(|place| masks.get(place));
+            let mut own = masks.of(c);
+            meter.work((state.len() + own.len()) as u64)?;
             let mut carry = 1;
-            for (index, word) in state.iter_mut().enumerate() {
-                let wanted = any.get(index).copied().unwrap_or(0)
-                    | own.and_then(|mask| mask.1.get(index)).copied().unwrap_or(0);
+            for (index, (word, any)) in state.iter_mut().zip(&masks.any).enumerate() {
+                let mut wanted = *any;
+                if let Some((first, rest)) = own.split_first()
+                    && first.word as usize == index
+                {
+                    wanted |= first.bits;
+                    own = rest;
+                }
                 let next = *word >> 63;
                 *word = (*word << 1 | carry) & wanted;
                 carry = next;
             }
             if state.get(last / 64).is_some_and(|word| word & 1 << (last % 64) != 0) {
                 let end = at + c.len_utf8();
-                return self.start_before_end(text.get(..end)?);
+                return Ok(text.get(..end).and_then(|text| self.start_before_end(text)));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Where the segment begins if it ends with the text.
@@ -219,7 +270,8 @@ mod tests {
     fn captured(pattern: &str, text: &str) -> Option<Vec<String>> {
         let mut captures = Vec::new();
         Glob::new(pattern, str::to_string)
-            .matches(text, &mut captures, &mut 0)
+            .matches(text, &mut captures, &Meter::new(u64::MAX, None))
+            .unwrap()
             .then(|| captures.into_iter().map(|range| text[range].to_string()).collect())
     }
 
@@ -288,15 +340,16 @@ mod tests {
         let literal = format!("*{}b", "a*".repeat(30));
         let any = format!("*{}b*c", "a?".repeat(30));
         let long = format!("*{}b*", "a?".repeat(300));
-        for (pattern, words) in [(literal.as_str(), 1), (any.as_str(), 1), (long.as_str(), 10)] {
+        // A look at each byte, or for each character two at each word of bits.
+        for (pattern, parts) in [(literal.as_str(), 1), (any.as_str(), 2), (long.as_str(), 20)] {
             let glob = Glob::new(pattern, str::to_string);
             let counted = |len: usize| {
-                let mut steps = 0;
-                assert!(!glob.matches(&"a".repeat(len), &mut Vec::new(), &mut steps));
-                steps
+                let meter = Meter::new(u64::MAX, None);
+                assert_eq!(glob.matches(&"a".repeat(len), &mut Vec::new(), &meter), Ok(false));
+                meter.steps()
             };
             for len in [10_000, 100_000] {
-                let most = words * len as u64 + 1000;
+                let most = parts * len as u64 / 64 + 200;
                 assert!(counted(len) <= most, "{pattern}: {} steps for {len}", counted(len));
             }
         }

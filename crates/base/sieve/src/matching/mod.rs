@@ -5,6 +5,7 @@ mod glob;
 mod longest;
 mod pattern;
 mod posix;
+mod regular;
 
 pub(crate) use comparator::Comparator;
 pub(crate) use pattern::{Captures, MatchKind, Pattern, Relation};

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::matching::comparator::Comparator;
-use crate::matching::glob::Glob;
-use crate::matching::longest::{IgnoresCase, Longest, NEST_MAX};
-use crate::matching::posix::translated;
+use crate::matching::glob::{Glob, SEGMENT_MAX};
+use crate::matching::longest::IgnoresCase;
+use crate::matching::regular::Regular;
+use crate::meter::{Meter, Spent};
 
 /// RFC 5231 §4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +56,6 @@ pub(crate) enum MatchKind {
     Count(Relation),
 }
 
-/// Bytes that an expression takes while its longest match is looked for. It is made for that and
-/// dropped: a script keeps no more than its limit.
-const LONGEST_BYTES_MAX: usize = 256 * 1024;
-
 /// Why a key is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatternError(pub(crate) String);
@@ -71,7 +68,7 @@ pub(crate) enum Pattern {
     /// The key, folded.
     Contains(Box<str>),
     Matches(Glob),
-    Regex(Box<regex::Regex>),
+    Regex(Box<Regular>),
     /// The key as it stands, for `:value` and `:count`.
     Relation(Relation, Box<str>),
 }
@@ -86,105 +83,73 @@ impl Pattern {
         key: &str,
         regex_bytes_max: usize,
     ) -> Result<Self, PatternError> {
-        let folded = || comparator.fold_text(key).into_owned().into_boxed_str();
+        let folded = || comparator.fold(key).into_owned().into_boxed_str();
         Ok(match kind {
             MatchKind::Is => Pattern::Is(folded()),
             MatchKind::Contains => Pattern::Contains(folded()),
             MatchKind::Matches => {
-                Pattern::Matches(Glob::new(key, |text| comparator.fold_text(text).into_owned()))
+                let glob = Glob::new(key, |text| comparator.fold(text).into_owned());
+                if glob.is_too_long() {
+                    return Err(PatternError(format!(
+                        "a pattern with \"?\" has more than {SEGMENT_MAX} characters between two \"*\": cut it"
+                    )));
+                }
+                Pattern::Matches(glob)
             }
-            MatchKind::Regex => regex::RegexBuilder::new(&translated(key))
-                .case_insensitive(comparator.ignores_case())
-                .unicode(true)
-                // POSIX: a dot is any character, a line end too.
-                .dot_matches_new_line(true)
-                .size_limit(regex_bytes_max)
-                .dfa_size_limit(regex_bytes_max)
-                .nest_limit(NEST_MAX)
-                .build()
-                .map(|regex| Pattern::Regex(Box::new(regex)))
-                .map_err(|error| PatternError(said(&error)))?,
+            MatchKind::Regex => {
+                let regular = Regular::new(key, IgnoresCase(comparator.ignores_case()), regex_bytes_max);
+                Pattern::Regex(Box::new(regular.map_err(PatternError)?))
+            }
             MatchKind::Value(relation) | MatchKind::Count(relation) => {
                 Pattern::Relation(relation, key.into())
             }
         })
     }
 
-    /// Whether the value matches. `captures` is filled for wildcards and groups; `steps` counts
-    /// bytes looked at.
+    /// Whether the value matches. `captures` is filled for wildcards.
     pub(crate) fn matches(
         &self,
         comparator: Comparator,
         value: &str,
         captures: &mut Captures,
-        steps: &mut u64,
-    ) -> bool {
+        meter: &Meter<'_>,
+    ) -> Result<bool, Spent> {
         captures.clear();
-        *steps += value.len() as u64;
-        match self {
-            Pattern::Is(key) => *comparator.fold_text(value) == **key,
+        meter.step(1)?;
+        Ok(match self {
+            Pattern::Is(key) => *comparator.fold_counted(value, meter)? == **key,
             Pattern::Contains(key) => {
-                memchr::memmem::find(comparator.fold_text(value).as_bytes(), key.as_bytes()).is_some()
+                let folded = comparator.fold_counted(value, meter)?;
+                key.len() <= folded.len() && memchr::memmem::find(folded.as_bytes(), key.as_bytes()).is_some()
             }
             Pattern::Matches(glob) => {
-                let folded = comparator.fold(value);
-                if !glob.matches(&folded.text, captures, steps) {
-                    return false;
+                let folded = comparator.fold_counted(value, meter)?;
+                if !glob.matches(&folded, captures, meter)? {
+                    return Ok(false);
                 }
-                for range in captures.iter_mut() {
-                    *range = folded.source(range.start)..folded.source(range.end);
-                }
+                comparator.unfold(value, captures);
                 captures.insert(0, 0..value.len());
                 true
             }
-            Pattern::Regex(regex) => match regex.captures(value) {
-                None => false,
-                Some(found) => {
-                    captures.extend(found.iter().map(|group| group.map_or(0..0, |group| group.range())));
-                    true
-                }
-            },
-            Pattern::Relation(relation, key) => relation.holds(comparator.compare(value, key)),
-        }
+            Pattern::Regex(regular) => regular.is_match(value, meter)?,
+            Pattern::Relation(relation, key) => {
+                meter.work(key.len() as u64)?;
+                comparator.fold_counted(value, meter)?;
+                relation.holds(comparator.compare(value, key))
+            }
+        })
     }
 
-    /// Makes the match of a regular expression the longest one, as POSIX has it. `matches` finds
-    /// the first, which stays if the expression or the text is too large for that.
-    pub(crate) fn lengthen(
-        &self,
-        comparator: Comparator,
-        value: &str,
-        captures: &mut Captures,
-        steps: &mut u64,
-    ) {
-        let (Pattern::Regex(regex), Some(whole)) = (self, captures.first()) else { return };
-        let ignores_case = IgnoresCase(comparator.ignores_case());
-        let longest = Longest::new(regex.as_str(), ignores_case, LONGEST_BYTES_MAX);
-        if let Some(found) = longest.and_then(|longest| longest.find(value, whole.start, steps))
-            && found.len() <= captures.len()
-        {
-            captures.iter_mut().zip(found).for_each(|(range, longest)| *range = longest);
+    /// Fills the groups of a regular expression that matches.
+    pub(crate) fn fill(&self, value: &str, captures: &mut Captures, meter: &Meter<'_>) -> Result<(), Spent> {
+        if let Pattern::Regex(regular) = self {
+            *captures = regular.captures(value, meter)?;
         }
+        Ok(())
     }
 
     /// Whether a match fills match variables (RFC 5229 §3.2).
     pub(crate) const fn has_captures(&self) -> bool {
         matches!(self, Pattern::Matches(_) | Pattern::Regex(_))
-    }
-}
-
-/// The crate's error in one line.
-fn said(error: &regex::Error) -> String {
-    match error {
-        regex::Error::CompiledTooBig(max) => {
-            format!(
-                "the regular expression is too large: it may take {max} bytes, make its repetitions smaller"
-            )
-        }
-        other => {
-            let text = other.to_string();
-            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            format!("this is not a regular expression: {reason}")
-        }
     }
 }

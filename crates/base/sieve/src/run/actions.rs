@@ -142,7 +142,7 @@ pub(crate) fn delete_header(machine: &mut Machine<'_>, delete: &DeleteHeader) ->
             Some(keys) => {
                 let mut trial = Trial::new(machine, delete.matcher, keys)?;
                 let found = trial.value(machine, value)?;
-                trial.finish(found)
+                trial.finish(machine, found)?
             }
         };
         if is_meant {

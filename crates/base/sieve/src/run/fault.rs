@@ -1,5 +1,7 @@
 //! Why a run ends before its script does.
 
+use crate::meter::Spent;
+
 /// Why a run ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault(pub(crate) String);
@@ -7,5 +9,11 @@ pub(crate) struct Fault(pub(crate) String);
 impl Fault {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Fault(message.into())
+    }
+}
+
+impl From<Spent> for Fault {
+    fn from(spent: Spent) -> Self {
+        Fault(spent.to_string())
     }
 }

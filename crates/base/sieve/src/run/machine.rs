@@ -1,7 +1,6 @@
 //! The state of a run: the message, variables, flags, and what to do at the end.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use posthaste_mime_summary::PartIndex;
@@ -9,9 +8,13 @@ use posthaste_mime_summary::PartIndex;
 use crate::context::Context;
 use crate::limits::Limits;
 use crate::message::Message;
+use crate::meter::Meter;
 use crate::run::fault::Fault;
 use crate::run::results::Results;
 use crate::text::{Piece, Text, Variable};
+
+/// Steps of a question to the world around a message for which it may read from a disk.
+pub(crate) const READ_STEPS: u64 = 64;
 
 /// The state of a run.
 pub(crate) struct Machine<'r> {
@@ -30,7 +33,7 @@ pub(crate) struct Machine<'r> {
     /// The part that the innermost loop stands at.
     pub(crate) part: Option<PartIndex>,
     pub(crate) results: Results,
-    steps: Cell<u64>,
+    pub(crate) meter: Meter<'r>,
 }
 
 impl<'r> Machine<'r> {
@@ -46,32 +49,18 @@ impl<'r> Machine<'r> {
             flags: context.flags().to_vec(),
             part: None,
             results: Results::new(limits),
-            steps: Cell::new(0),
+            meter: Meter::new(limits.steps_max, context.stop()),
         }
-    }
-
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps.get()
     }
 
     /// Counts steps; a fault when there are too many.
     pub(crate) fn step(&self, count: u64) -> Result<(), Fault> {
-        let steps = self.steps.get().saturating_add(count);
-        self.steps.set(steps);
-        if steps > self.limits.steps_max {
-            return Err(Fault(format!(
-                "the script takes more than {} steps: make it do less",
-                self.limits.steps_max
-            )));
-        }
-        Ok(())
+        Ok(self.meter.step(count)?)
     }
 
     /// Counts a look at this many bytes.
     pub(crate) fn step_bytes(&self, bytes: u64) -> Result<(), Fault> {
-        /// The bytes that a comparison passes in the time of one step.
-        const BYTES_PER_STEP: u64 = 64;
-        self.step(1 + bytes / BYTES_PER_STEP)
+        Ok(self.meter.step_bytes(bytes)?)
     }
 
     /// A string with its variables filled in.

@@ -52,7 +52,7 @@ impl Script {
         let mut machine = Machine::new(context, &self.limits, message);
         let mut open = Open { stack: Vec::new(), seen: Vec::new() };
         let ended = run_script(&mut machine, self, &mut open);
-        let steps = machine.steps();
+        let steps = machine.meter.steps();
         let notes = std::mem::take(&mut machine.results.notes);
         match ended {
             Ok(_) => {

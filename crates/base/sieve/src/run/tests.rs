@@ -2,11 +2,14 @@
 
 use crate::compiled::{Compare, Duplicate, DuplicateSource, Mime, Subject, Test};
 use crate::run::fault::Fault;
-use crate::run::machine::Machine;
+use crate::run::machine::{Machine, READ_STEPS};
 use crate::run::mime::parts_from;
 use crate::run::trial::Trial;
 use crate::run::values::values;
 use crate::text::Text;
+
+/// Steps of a question to the world around a message that it answers from memory.
+const QUESTION_STEPS: u64 = 4;
 
 /// Evaluates a test. Lists of tests stop at the first one that decides (RFC 5228 §5.2, §5.3).
 pub(crate) fn test(machine: &mut Machine<'_>, source: &Test) -> Result<bool, Fault> {
@@ -41,21 +44,25 @@ pub(crate) fn test(machine: &mut Machine<'_>, source: &Test) -> Result<bool, Fau
         }
         Test::Duplicate(duplicate) => is_duplicate(machine, duplicate),
         Test::ValidNotifyMethod(uris) => all(machine, uris, |_, uri| Ok(crate::notify::mailto(uri).is_ok())),
-        Test::MailboxExists(names) => {
-            all(machine, names, |machine, name| Ok(machine.context.mailbox_exists(name)))
-        }
-        Test::MailboxIdExists(ids) => {
-            all(machine, ids, |machine, id| Ok(machine.context.mailbox_id_exists(id)))
-        }
+        Test::MailboxExists(names) => all(machine, names, |machine, name| {
+            machine.step(QUESTION_STEPS)?;
+            Ok(machine.context.mailbox_exists(name))
+        }),
+        Test::MailboxIdExists(ids) => all(machine, ids, |machine, id| {
+            machine.step(QUESTION_STEPS)?;
+            Ok(machine.context.mailbox_id_exists(id))
+        }),
         Test::SpecialUseExists { mailbox, flags } => {
             let mailbox = machine.optional(mailbox.as_ref())?;
             all(machine, flags, |machine, flag| {
+                machine.step(QUESTION_STEPS)?;
                 Ok(machine.context.special_use_exists(mailbox.as_deref(), flag))
             })
         }
         Test::MetadataExists { mailbox, annotations } => {
             let mailbox = machine.optional(mailbox.as_ref())?;
             all(machine, annotations, |machine, name| {
+                machine.step(READ_STEPS)?;
                 Ok(machine.context.metadata(mailbox.as_deref(), name).is_some())
             })
         }
@@ -81,6 +88,9 @@ fn all<'r>(
 fn compare(machine: &mut Machine<'_>, compared: &Compare) -> Result<bool, Fault> {
     let asked = &*machine;
     let mut trial = Trial::new(asked, compared.matcher, &compared.keys)?;
+    if matches!(compared.what, Subject::Body(_)) {
+        trial = trial.without_variables();
+    }
     let found = values(asked, &compared.what, &mut |value| {
         // RFC 5229 §5: `:count` of strings counts those that are not empty.
         if value.is_empty() && matches!(compared.what, Subject::String(_)) && trial.counts() {
@@ -88,11 +98,8 @@ fn compare(machine: &mut Machine<'_>, compared: &Compare) -> Result<bool, Fault>
         }
         trial.value(asked, value)
     })?;
-    let result = trial.finish(found);
-    // RFC 5173 §6: `body` sets no match variables.
-    if !matches!(compared.what, Subject::Body(_))
-        && let Some(matched) = trial.matched()
-    {
+    let result = trial.finish(asked, found)?;
+    if let Some(matched) = trial.matched() {
         machine.matched = matched;
     }
     Ok(result)
@@ -144,6 +151,7 @@ fn is_duplicate(machine: &mut Machine<'_>, duplicate: &Duplicate) -> Result<bool
         return Ok(false);
     }
     let seconds = duplicate.seconds.map(|seconds| seconds.min(machine.limits.duplicate_seconds_max));
+    machine.step(READ_STEPS)?;
     let is_known = machine.context.is_duplicate(&key);
     // RFC 7352 §3.3: with `:last`, each duplicate begins the time again.
     if !is_known || duplicate.last {

@@ -7,8 +7,8 @@ use crate::matching::{Captures, MatchKind, Pattern};
 use crate::run::fault::Fault;
 use crate::run::machine::Machine;
 
-/// The bytes that a comparison passes in the time of one step of the longest match, by far less.
-const BYTES_PER_STEP: u64 = 8;
+/// Bytes that the match variables take together. A header has less.
+const MATCHED_BYTES_MAX: usize = 1 << 20;
 
 /// The keys of a test, ready, and the result.
 pub(crate) struct Trial<'t> {
@@ -16,6 +16,8 @@ pub(crate) struct Trial<'t> {
     patterns: Vec<Cow<'t, Pattern>>,
     count: u64,
     captures: Captures,
+    /// Whether a match fills match variables.
+    fills: bool,
     /// The texts that the match took, if match variables are wanted.
     matched: Option<Vec<String>>,
 }
@@ -40,7 +42,12 @@ impl<'t> Trial<'t> {
                 }
             });
         }
-        Ok(Trial { matcher, patterns, count: 0, captures: Captures::new(), matched: None })
+        Ok(Trial { matcher, patterns, count: 0, captures: Captures::new(), fills: true, matched: None })
+    }
+
+    /// RFC 5173 §6: `body` fills no match variables.
+    pub(crate) fn without_variables(self) -> Self {
+        Trial { fills: false, ..self }
     }
 
     /// Whether values are counted, not compared.
@@ -51,21 +58,16 @@ impl<'t> Trial<'t> {
     /// Tries one value; whether a key matches. With `:count`, values are only counted.
     pub(crate) fn value(&mut self, machine: &Machine<'_>, value: &str) -> Result<bool, Fault> {
         self.count += 1;
-        if self.counts() {
+        if self.counts() || self.patterns.is_empty() {
+            // The value was made all the same.
+            machine.step_bytes(value.len() as u64)?;
             return Ok(false);
         }
         for pattern in &self.patterns {
-            let mut bytes = 0;
-            let found = pattern.matches(self.matcher.comparator, value, &mut self.captures, &mut bytes);
-            machine.step_bytes(bytes)?;
-            if found {
-                if pattern.has_captures() && machine.has_variables {
-                    let mut steps = 0;
-                    pattern.lengthen(self.matcher.comparator, value, &mut self.captures, &mut steps);
-                    machine.step_bytes(steps * BYTES_PER_STEP)?;
-                    let text =
-                        |range: &std::ops::Range<usize>| value.get(range.clone()).unwrap_or_default().into();
-                    self.matched = Some(self.captures.iter().map(text).collect());
+            if pattern.matches(self.matcher.comparator, value, &mut self.captures, &machine.meter)? {
+                if self.fills && pattern.has_captures() && machine.has_variables {
+                    pattern.fill(value, &mut self.captures, &machine.meter)?;
+                    self.matched = Some(texts(value, &self.captures)?);
                 }
                 return Ok(true);
             }
@@ -74,16 +76,20 @@ impl<'t> Trial<'t> {
     }
 
     /// The result, after all values or the first one that matched.
-    pub(crate) fn finish(&self, has_matched: bool) -> bool {
+    pub(crate) fn finish(&self, machine: &Machine<'_>, has_matched: bool) -> Result<bool, Fault> {
         match self.matcher.kind {
             // RFC 5231 §4.2: the number of values as a string.
             MatchKind::Count(_) => {
                 let count = self.count.to_string();
-                self.patterns.iter().any(|pattern| {
-                    pattern.matches(self.matcher.comparator, &count, &mut Captures::new(), &mut 0)
-                })
+                let (comparator, mut captures) = (self.matcher.comparator, Captures::new());
+                for pattern in &self.patterns {
+                    if pattern.matches(comparator, &count, &mut captures, &machine.meter)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
-            _ => has_matched,
+            _ => Ok(has_matched),
         }
     }
 
@@ -92,4 +98,15 @@ impl<'t> Trial<'t> {
     pub(crate) fn matched(self) -> Option<Vec<String>> {
         self.matched
     }
+}
+
+/// What a match took, as texts.
+fn texts(value: &str, captures: &Captures) -> Result<Vec<String>, Fault> {
+    let bytes: usize = captures.iter().map(ExactSizeIterator::len).sum();
+    if bytes > MATCHED_BYTES_MAX {
+        return Err(Fault(format!(
+            "the texts of a match are longer than {MATCHED_BYTES_MAX} bytes together"
+        )));
+    }
+    Ok(captures.iter().map(|range| value.get(range.clone()).unwrap_or_default().into()).collect())
 }

@@ -1,8 +1,9 @@
 //! RFC 5228 §2.10.5, §2.10.6, §10: a run ends, and the message is kept.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use posthaste_sieve::{Capabilities, Limits, Outcome, Script};
+use posthaste_sieve::{Capabilities, Context, Limits, Moment, Outcome, Script};
 
 use crate::world::{MESSAGE, World, words};
 
@@ -102,4 +103,104 @@ fn walks_over_large_messages_are_counted() {
     let lists = format!("if header [{}\"x\"] [] {{}}", "\"x-a\",".repeat(10_000));
     let outcome = run(Limits::default(), &lists, &message);
     assert!(outcome.error.is_some_and(|error| error.message.contains("steps")));
+}
+
+/// A run that does too much ends while a pattern is looked for, not after: the steps it reports are
+/// those that it took.
+#[test]
+fn a_pattern_is_left_when_the_steps_are_spent() {
+    let mut seed = 1_u32;
+    let letters = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + (seed >> 30) as u8)
+    });
+    let body = format!("Subject: x\r\n\r\n{}", letters.take(1_000_000).collect::<String>());
+    let wildcards = format!("require \"body\"; if body :raw :matches \"*{}z*\" {{}}", "?".repeat(60_000));
+    let regex = "require [\"body\", \"regex\"]; if body :raw :regex \"[ab][a-d]{1500}[x-z]\" {}";
+    for script in [wildcards.as_str(), regex] {
+        let outcome = run(Limits::default(), script, &body);
+        assert_eq!(words(&outcome), ["implicit keep"]);
+        assert!(outcome.error.is_some_and(|error| error.message.contains("more than 1000000 steps")));
+        assert!(outcome.steps < 1_010_000, "{}", outcome.steps);
+    }
+}
+
+/// What mail and scripts usually are, ten times as large.
+#[test]
+fn ordinary_scripts_have_steps_to_spare() {
+    let mut message =
+        String::from("Subject: [list] a bill of 12.50 EUR\r\nList-Id: <dev.lists.example.org>\r\n");
+    for n in 0..30 {
+        let _ = write!(
+            message,
+            "Received: from a{n}.example.org by b.example.org; Mon, 1 Jan 2024 00:00:00 +0000\r\n"
+        );
+    }
+    message.push_str("\r\n");
+    message.push_str(&"Some words of a long newsletter, with prices and addresses.\r\n".repeat(17_000));
+    let mut script = String::from("require [\"regex\", \"variables\", \"body\", \"fileinto\"];");
+    for n in 0..30 {
+        let _ = write!(
+            script,
+            "if header :regex [\"subject\", \"received\"] \"(bill|invoice{n}) of ([0-9]+)[.,][0-9]{{2}} (EUR|USD)\" {{ set \"a\" \"${{2}}\"; }}"
+        );
+    }
+    for n in 0..100 {
+        let _ = write!(
+            script,
+            "if header :matches [\"subject\", \"list-id\"] \"*<*{n}?.*.example.org>*\" {{ fileinto \"A\"; }}"
+        );
+    }
+    script.push_str("if body :text :regex \"(cheap|free) (pills|money)[!?]+\" { discard; }");
+    script.push_str("if body :text :matches \"*unsubscribe here: ?*\" { discard; }");
+    let outcome = run(Limits::default(), &script, &message);
+    assert_eq!(outcome.error, None);
+    assert!(outcome.steps < 200_000, "{}", outcome.steps);
+}
+
+/// A world that counts how often it is asked for a mailbox.
+struct Asked(AtomicU64, AtomicBool);
+
+impl Context for Asked {
+    fn envelope_from(&self) -> &str {
+        ""
+    }
+    fn envelope_to(&self) -> &str {
+        ""
+    }
+    fn now(&self) -> Moment {
+        Moment { unix_s: 0, zone_minutes: 0 }
+    }
+    fn mailbox_id_exists(&self, _id: &str) -> bool {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 100 {
+            self.1.store(true, Ordering::Relaxed);
+        }
+        false
+    }
+    fn stop(&self) -> Option<&AtomicBool> {
+        Some(&self.1)
+    }
+}
+
+#[test]
+fn a_run_ends_when_it_is_stopped() {
+    let asked = Asked(AtomicU64::new(0), AtomicBool::new(false));
+    let tests = vec!["mailboxidexists \"x\""; 1_000].join(",");
+    let script = format!("require \"mailboxid\"; if anyof ({tests}) {{ discard; }}");
+    let script = Script::compile(&script, &Capabilities::default()).unwrap();
+    let outcome = script.run(MESSAGE.as_bytes(), &asked);
+    assert_eq!(words(&outcome), ["implicit keep"]);
+    assert_eq!(outcome.error.unwrap().message, "the run was stopped");
+    assert_eq!(asked.0.load(Ordering::Relaxed), 101);
+}
+
+#[test]
+fn a_pattern_with_question_marks_is_bounded() {
+    let pattern = |count| format!("if header :matches \"subject\" \"*{}a*\" {{}}", "?".repeat(count));
+    assert!(Script::compile(&pattern(60_000), &Capabilities::default()).is_ok());
+    let said = Script::compile(&pattern(70_000), &Capabilities::default()).unwrap_err().to_string();
+    assert!(said.contains("more than 65536 characters between two"), "{said}");
+    // Without them it is found at once, and may be as long as a script.
+    let literal = format!("if header :matches \"subject\" \"*{}*\" {{}}", "a".repeat(70_000));
+    assert!(Script::compile(&literal, &Capabilities::default()).is_ok());
 }

@@ -18,6 +18,7 @@ use crate::{
 
 mod copies;
 mod groups;
+mod questions;
 mod sent_on;
 
 const ANA: &str = "ana@example.org";

@@ -1,0 +1,36 @@
+//! What a run asks of the mailboxes.
+
+use posthaste_sieve::Context as _;
+
+use super::*;
+use crate::chain::Chain;
+use crate::mail::{Came, Mail};
+use crate::scripts::Scripts;
+
+#[tokio::test]
+async fn ids_are_made_once_for_a_run() {
+    let world = World::new().await;
+    let delivery = world.filter.delivery();
+    let recipient = delivery.resolve(ANA).await.unwrap();
+    let list = delivery.mailboxes(recipient.account.id).await.unwrap();
+    let inbox = list.find(&MailboxName::inbox()).unwrap().id.to_string();
+    let message = delivery.incoming(Bytes::from_static(MESSAGE), Vec::new(), None).await.unwrap();
+    let bytes = Bytes::from_static(MESSAGE);
+    let mail = Mail {
+        message: &message,
+        served: &bytes,
+        sent: &bytes,
+        from: "bo@b.test",
+        came: Came::Delivered,
+        chain: Chain::of(TlsWish::Policy, RequiredExtensions::default()),
+        asked: &[],
+        client: RemoteClient::default(),
+    };
+    let run = world.filter.world(&recipient, Arc::new(Scripts::none()), &list, mail);
+    assert!(run.known.get().is_none(), "most scripts ask for no id");
+    assert!(run.mailbox_id_exists(&inbox) && !run.mailbox_id_exists("x"));
+    let made: *const _ = run.known.get().unwrap();
+    assert!(!run.mailbox_id_exists(""));
+    assert!(!run.special_use_exists(None, "\\Flagged"));
+    assert!(std::ptr::eq(made, run.known.get().unwrap()));
+}
