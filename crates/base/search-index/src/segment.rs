@@ -318,7 +318,7 @@ fn first_list(lists: &[u8]) -> Option<(List<'_>, &[u8])> {
             let (&low, rest) = rest.split_first()?;
             return Some((List::One(first << 8 | usize::from(low)), rest));
         }
-        ..0x80 => (first, rest),
+        LEN_BASE..0x80 => (first, rest),
         _ => rest.split_first().map(|(high, rest)| (first & 0x7F | usize::from(*high) << 7, rest))?,
     };
     let (list, rest) = rest.split_at_checked(len.checked_sub(LEN_BASE)?)?;
