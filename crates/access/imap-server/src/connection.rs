@@ -188,7 +188,7 @@ pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<N
                 && let Some(selected) = &mut session.selected
             {
                 // RFC 5182 §2.1
-                selected.saved_search = posthaste_mail_model::NumSet::new();
+                selected.saved_search = std::sync::Arc::default();
             }
             let (tag, reply) = of_parse_error(error);
             bad(session, tag, reply);

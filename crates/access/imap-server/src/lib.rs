@@ -18,6 +18,7 @@ mod ack_tests;
 mod annotate;
 mod annotations;
 mod announce;
+mod apart;
 mod capability;
 mod command;
 mod connection;

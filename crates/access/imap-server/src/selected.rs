@@ -13,6 +13,7 @@ use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::annotate::reported::ReportedAnnotations;
+use crate::apart::{Threads, range_steps};
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
@@ -29,6 +30,67 @@ pub(crate) struct Stopped {
     pub(crate) limit: NonZeroU32,
     /// The lowest UID that it processed.
     pub(crate) lowest: Uid,
+}
+
+/// What the sets of numbers in a command refer to. Large sets are resolved on another thread, so
+/// this is shared.
+#[derive(Clone)]
+pub(crate) struct Numbered {
+    /// The view that was reported to the client.
+    pub(crate) view: Arc<View>,
+    /// `$`, as UIDs.
+    pub(crate) saved: Arc<NumSet>,
+}
+
+impl Numbered {
+    /// The sequence numbers of the messages that a command names.
+    pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet<SeqNum>, Reply> {
+        match set {
+            MessageSet::Seq(set) => self.seqs_of(set),
+            MessageSet::Uid(set) => Ok(self.view.seqs_of_uids(&self.uids_of(set))),
+        }
+    }
+
+    /// The UIDs of the messages that a command names, as far as they exist in the reported view.
+    pub(crate) fn uids(&self, set: &MessageSet) -> Result<NumSet, Reply> {
+        match set {
+            MessageSet::Seq(set) => Ok(self.view.uids_of_seqs(&self.seqs_of(set)?)),
+            MessageSet::Uid(set) => Ok(self.view.existing(&self.uids_of(set))),
+        }
+    }
+
+    /// A set of sequence numbers. A sequence number that does not exist is a client error
+    /// (RFC 9051 §9, seq-number).
+    fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Reply> {
+        let seqs = set.resolve(self.view.exists());
+        match seqs.last() {
+            Some(last) if last > self.view.exists() => Err(Reply::bad(format!("There is no message {last}"))),
+            _ if set.0.has_saved() => Ok(seqs.union(&self.view.seqs_of_uids(&self.saved))),
+            _ => Ok(seqs),
+        }
+    }
+
+    /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
+    /// is no error (RFC 9051 §6.4.9).
+    pub(crate) fn uids_of(&self, set: &UidSet) -> NumSet {
+        set.resolve(self.view.last_uid(), &self.saved)
+    }
+
+    /// The same for expunged messages. `*` is the last UID ever assigned, since the client's last
+    /// message may have been expunged (RFC 7162 §3.2.6).
+    pub(crate) fn uids_ever(&self, set: &UidSet) -> NumSet {
+        set.resolve(Uid::new(self.view.head().uid_next.value() - 1), &self.saved)
+    }
+
+    /// Steps of resolving a set. Without `$`, a set has as many ranges as a line can name.
+    pub(crate) fn steps(&self, set: &MessageSet) -> u64 {
+        let set = match set {
+            MessageSet::Seq(set) => &set.0,
+            MessageSet::Uid(set) => &set.0,
+        };
+        let saved = if set.has_saved() { self.saved.ranges().len() } else { 0 };
+        range_steps(set.ranges().len() + saved)
+    }
 }
 
 /// A selected mailbox.
@@ -52,7 +114,7 @@ pub(crate) struct Selected {
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
-    pub(crate) saved_search: NumSet,
+    pub(crate) saved_search: Arc<NumSet>,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
     /// While changes are reported that NOTIFY restricts: whether those of flags are left out.
@@ -82,7 +144,7 @@ impl Selected {
             examined: true,
             annotations: None,
             held_since: None,
-            saved_search: NumSet::new(),
+            saved_search: Arc::default(),
             recent: NumSet::new(),
             quiet_flags: false,
             stopped: None,
@@ -91,34 +153,25 @@ impl Selected {
         }
     }
 
+    /// What sets of numbers refer to.
+    pub(crate) fn numbered(&self) -> Numbered {
+        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(&self.saved_search) }
+    }
+
     /// The sequence numbers of the messages that a command names.
-    pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet<SeqNum>, Failure> {
-        match set {
-            MessageSet::Seq(set) => self.seqs_of(set),
-            MessageSet::Uid(set) => Ok(self.announced.seqs_of_uids(&self.uids_of(set))),
-        }
+    pub(crate) async fn seqs(
+        &self,
+        threads: Threads<'_>,
+        set: &MessageSet,
+    ) -> Result<NumSet<SeqNum>, Failure> {
+        let (numbered, set) = (self.numbered(), set.clone());
+        Ok(threads.run(numbered.steps(&set), move || numbered.seqs(&set)).await??)
     }
 
     /// The UIDs of the messages that a command names, as far as they exist in the reported view.
-    pub(crate) fn uids(&self, set: &MessageSet) -> Result<NumSet, Failure> {
-        match set {
-            MessageSet::Seq(set) => Ok(self.announced.uids_of_seqs(&self.seqs_of(set)?)),
-            MessageSet::Uid(set) => Ok(self.announced.existing(&self.uids_of(set))),
-        }
-    }
-
-    /// A set of sequence numbers. A sequence number that does not exist is a client error
-    /// (RFC 9051 §9, seq-number).
-    pub(crate) fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Failure> {
-        let view = &self.announced;
-        let seqs = set.resolve(view.exists());
-        match seqs.last() {
-            Some(last) if last > view.exists() => {
-                Err(Reply::bad(format!("There is no message {last}")).into())
-            }
-            _ if set.0.has_saved() => Ok(seqs.union(&view.seqs_of_uids(&self.saved_search))),
-            _ => Ok(seqs),
-        }
+    pub(crate) async fn uids(&self, threads: Threads<'_>, set: &MessageSet) -> Result<NumSet, Failure> {
+        let (numbered, set) = (self.numbered(), set.clone());
+        Ok(threads.run(numbered.steps(&set), move || numbered.uids(&set)).await??)
     }
 
     /// The sequence numbers of one page of the messages that a UID FETCH names (RFC 9394 §3.3).
@@ -146,12 +199,6 @@ impl Selected {
         set.resolve(self.announced.last_uid(), &self.saved_search)
     }
 
-    /// The same for expunged messages. `*` is the last UID ever assigned, since the client's last
-    /// message may have been expunged (RFC 7162 §3.2.6).
-    pub(crate) fn uids_ever(&self, set: &UidSet) -> NumSet {
-        set.resolve(Uid::new(self.announced.head().uid_next.value() - 1), &self.saved_search)
-    }
-
     /// The mod-sequence up to which everything was reported: the client's HIGHESTMODSEQ.
     pub(crate) fn synchronised_to(&self) -> ModSeq {
         self.held_since.unwrap_or_else(|| self.announced.modseq())
@@ -162,18 +209,6 @@ impl Selected {
         match numbering {
             Numbering::Seq => self.announced.seqs_of_uids(uids).into_response(),
             Numbering::Uid => uids.clone().into_response(),
-        }
-    }
-
-    /// The same for a set of sequence numbers.
-    pub(crate) fn seqs_in_numbering(
-        &self,
-        seqs: &NumSet<SeqNum>,
-        numbering: Numbering,
-    ) -> NumSet<ResponseNum> {
-        match numbering {
-            Numbering::Seq => seqs.clone().into_response(),
-            Numbering::Uid => self.announced.uids_of_seqs(seqs).into_response(),
         }
     }
 

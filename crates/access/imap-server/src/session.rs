@@ -16,6 +16,7 @@ use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
 
 use crate::annotations::ReportedMetadata;
+use crate::apart::Threads;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
 use crate::freed::free;
@@ -95,6 +96,13 @@ pub(crate) struct Ctx<'s> {
     pub(crate) login: &'s Account,
     /// The events that the client wants, after NOTIFY SET.
     pub(crate) notify: Option<&'s mut Notify>,
+}
+
+impl<'s> Ctx<'s> {
+    /// Where long work on sets is done.
+    pub(crate) fn threads(&self) -> Threads<'s> {
+        Threads { service: self.service, account: self.login.id }
+    }
 }
 
 impl Session {

@@ -18,6 +18,8 @@ static COUNTING: CountingAllocator = CountingAllocator::new();
 
 /// Bytes of the message.
 const LEN: usize = 8 << 20;
+/// Bytes for reading large messages.
+const READS: usize = 32 << 20;
 /// What a session may hold beside it: a few lines and buffers.
 const LITTLE: usize = 1 << 20;
 
@@ -63,6 +65,33 @@ impl Talk {
     }
 }
 
+/// A thousand selections from a header of 60 KiB made a session hold 61 MiB, and the structure of
+/// 19,000 parts 7 MiB. A long summary is held until its response is read, so it is paid for.
+async fn long_responses_that_nobody_reads(service: &Arc<ImapService>, reads: &ByteBudget) {
+    let header: String = (0..4).map(|n| format!("X-{n}: {}\r\n", "y".repeat(15_000))).collect();
+    let part = format!("--b\r\nContent-Type: text/plain; name=\"{}\"\r\n\r\n", "a".repeat(120));
+    let parts = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", part.repeat(5000));
+    let mut writer = Talk::over(64 << 10, service).await;
+    for message in [header + "\r\nx", parts] {
+        writer.say(format!("a APPEND INBOX {{{}+}}\r\n{message}\r\n", message.len()).as_bytes()).await;
+        writer.hear("a OK").await;
+    }
+    let items: Vec<String> = (0..1000).map(|n| format!("BODY.PEEK[HEADER.FIELDS.NOT (Z{n})]")).collect();
+    for command in [format!("FETCH 1 ({})", items.join(" ")), "FETCH 2 (BODY BODYSTRUCTURE)".to_owned()] {
+        let mut talk = Talk::over(1 << 10, service).await;
+        talk.say(b"s SELECT INBOX\r\n").await;
+        talk.hear("s OK").await;
+        let before = COUNTING.held();
+        talk.say(format!("f {command}\r\n").as_bytes()).await;
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        let (held, paid) = (COUNTING.held().saturating_sub(before), READS - reads.available());
+        assert!(held < LITTLE + paid, "{held} bytes are held for {command:.40}, {paid} are paid for");
+        assert_eq!(paid > 0, command.contains("STRUCTURE"), "{command:.40}");
+    }
+}
+
 /// One test: the allocator counts for the whole process.
 #[tokio::test]
 async fn a_message_that_is_not_paid_for_is_not_held() {
@@ -73,7 +102,11 @@ async fn a_message_that_is_not_paid_for_is_not_held() {
     directory.add("ana@example.org", &password, NewAccount::default()).await.expect("an account");
     let delivery = Delivery::new(store, directory, DeliveryOptions::default());
     let budget = ByteBudget::new(16 << 20).with_share_of_at_least(16 << 20).with_pause_max(Duration::ZERO);
-    let service = Arc::new(ImapService::new(ImapOptions::default(), delivery, None, budget.clone()));
+    let reads = ByteBudget::new(READS);
+    let service = ImapService::new(ImapOptions::default(), delivery, None, budget.clone());
+    let service = Arc::new(service.with_reads(reads.clone()));
+
+    long_responses_that_nobody_reads(&service, &reads).await;
 
     // RFC 3502 §6.3.11: the empty message at its end cancels the command. An octet comes with it.
     let mut talk = Talk::over(64 << 10, &service).await;

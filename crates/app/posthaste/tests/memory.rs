@@ -89,6 +89,10 @@ def worsen(stream, packer):
     if state == "fetch":
         # Nothing is read any more: output, input and a part of a message stay where they are.
         send(stream, packer, b"f FETCH 1:* BODY.PEEK[]\r\n" + b"n NOOP\r\n" * 30000)
+    elif state == "fields":
+        # A thousand times nearly all of a long header, from its summary.
+        items = b" ".join(b"BODY.PEEK[HEADER.FIELDS.NOT (Z%d)]" % n for n in range(1000))
+        send(stream, packer, b"f FETCH 51 (" + items + b")\r\n" + b"n NOOP\r\n" * 30000)
     elif state == "append":
         # Cancelled by its empty message (RFC 3502), with an octet behind it in the same packet.
         size = 8000000
@@ -145,11 +149,14 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
         \x20for n in range(50):\n\
         \x20 out.write('From a@b.c Fri Mar  1 00:00:00 2024\\nSubject: noise %d\\n\\n' % n)\n\
         \x20 for _ in range(1700): out.write('%070x\\n' % random.getrandbits(280))\n\
-        \x20 out.write('\\n')\n";
+        \x20 out.write('\\n')\n\
+        \x20out.write('From a@b.c Fri Mar  1 00:00:00 2024\\n')\n\
+        \x20for n in range(4): out.write('X-%d: %015800x\\n' % (n, random.getrandbits(63200)))\n\
+        \x20out.write('\\nbody\\n')\n";
     run_python(noise, &[file.to_str().unwrap()]);
     let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", "Large"];
     assert!(server.command(&args, "").status.success());
-    for state in ["fetch", "command", "append"] {
+    for state in ["fetch", "fields", "command", "append"] {
         let grown = grown_by(&server, state);
         println!("{state}: {grown} bytes a session");
         // The memory of a cancelled APPEND is given back: little but the connection is left.

@@ -147,6 +147,12 @@ impl<'s> SummaryRef<'s> {
         self.bytes.in_bounds(start..self.number(end) as usize)
     }
 
+    /// How many bytes the record has.
+    #[inline]
+    pub fn record_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Size of the message in bytes.
     pub fn message_size(&self) -> u32 {
         self.u32_at(8)
@@ -408,7 +414,12 @@ impl<'s> SummaryRef<'s> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pieces<'s, const N: usize>([&'s [u8]; N]);
 
-impl<const N: usize> Pieces<'_, N> {
+impl<'s, const N: usize> Pieces<'s, N> {
+    /// The pieces, for those who send them one by one.
+    pub fn iter(&self) -> impl Iterator<Item = &'s [u8]> + '_ {
+        self.0.iter().copied()
+    }
+
     /// Appends it.
     #[inline]
     pub fn append_to(&self, into: &mut Vec<u8>) {
@@ -462,9 +473,12 @@ impl<'s> HeaderText<'s> {
     /// Appends it.
     pub fn append_to(&self, into: &mut Vec<u8>) {
         into.reserve(self.len);
-        for run in self.runs.iter().take(self.count).chain(&self.more) {
-            into.extend_from_slice(run);
-        }
+        self.iter().for_each(|run| into.extend_from_slice(run));
+    }
+
+    /// Its runs, for those who send them one by one.
+    pub fn iter(&self) -> impl Iterator<Item = &'s [u8]> + '_ {
+        self.runs.iter().take(self.count).chain(&self.more).copied()
     }
 }
 

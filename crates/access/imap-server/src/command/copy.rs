@@ -27,7 +27,7 @@ pub(super) async fn copy(
     set: &MessageSet,
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
-    let uids = ctx.selected.uids(set)?;
+    let uids = ctx.selected.uids(ctx.threads(), set).await?;
     let CopyTarget { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
@@ -66,7 +66,7 @@ pub(super) async fn move_(
 ) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
-    let mut uids = ctx.selected.uids(set)?;
+    let mut uids = ctx.selected.uids(ctx.threads(), set).await?;
     let CopyTarget { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use posthaste_directory::Reading;
 use posthaste_imap_codec::command::{MailboxFilter, MultiSearchArgs, SearchKey};
-use posthaste_imap_codec::response::{Code, Status, StatusKind, Untagged};
+use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, Tag, UidSet};
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{MailboxEntry, StoreError};
@@ -16,12 +16,14 @@ use super::DONE;
 use super::gather::Source;
 use super::search::criteria::Question;
 use super::search::job::Job;
-use super::search::{EsearchItems, answer, filters, names_modseq};
+use super::search::weight::compile_steps;
+use super::search::{EsearchItems, answered, filters, names_modseq, print_esearch};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
+use crate::apart::Threads;
 use crate::gmail;
 use crate::gmail::searched::Searched;
-use crate::heavy::{HEAD_STEPS, Pace, open_steps};
+use crate::heavy::{HEAD_STEPS, Pace, SLICE_STEPS, open_steps};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::message_limit::MessageLimit;
 use crate::progress::{Progress, Reports};
@@ -35,9 +37,6 @@ use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.
 const HEADS_BATCH: usize = 256;
-
-/// Steps of preparing a search key for a mailbox.
-const KEY_STEPS: u64 = 200;
 
 /// Runs an ESEARCH.
 pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
@@ -86,7 +85,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     };
     let mut pace = Pace::default();
     let targets = targets(session, &elsewhere, has_selected, &mut pace).await?;
-    let each = keys(&key) * KEY_STEPS;
+    let each = compile_steps(&key).min(SLICE_STEPS);
     for target in targets {
         pace.worked(each + open_steps(target.messages)).await;
         let reading = match target.is_of_others {
@@ -234,10 +233,10 @@ impl Search<'_> {
         {
             let outcome = self.through(session, &selected, entry).await;
             if let Ok(Some(saved)) = &outcome {
-                selected.saved_search = saved.clone();
+                selected.saved_search = Arc::clone(saved);
             } else if outcome.is_err() && self.wanted.returns.save {
                 // RFC 5182 §2.1
-                selected.saved_search = NumSet::new();
+                selected.saved_search = Arc::default();
             }
             session.selected = Some(selected);
             return outcome.map(drop);
@@ -262,7 +261,7 @@ impl Search<'_> {
         session: &mut Session,
         selected: &Selected,
         entry: &MailboxEntry,
-    ) -> Result<Option<NumSet>, Failure> {
+    ) -> Result<Option<Arc<NumSet>>, Failure> {
         let account = session.login()?.id;
         let mut key = std::borrow::Cow::Borrowed(self.key);
         if gmail::search::names_labels(&key) {
@@ -281,32 +280,24 @@ impl Search<'_> {
             let reader = reader_of(service, account, selected);
             Box::pin(annotate::search::replace(reader, key.to_mut())).await?;
         }
-        let question = Question::compile(&key, selected, self.now)?;
         let source = Source { service, account, selected };
+        let question = Box::pin(Question::compiled(source, &key, self.now)).await?;
         let times = service.options.progress;
         let reports = Reports { tag: self.tag, progress: &self.progress, times };
         let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&self.progress)));
         let page = self.wanted.returns.partial.filter(|_| self.wanted.is_page);
         // Boxed, as in SEARCH.
         let found = Box::pin(wire.while_reporting(reports, job.find(page))).await??;
-        let answer = answer(selected, self.tag, self.wanted, &found.seqs);
+        let (threads, found) = (Threads { service, account }, Arc::new(found.seqs));
+        let answer = answered(threads, &selected.announced, (self.tag, self.wanted), &found).await?;
         if let Some(mut response) = answer.response
-            && !found.seqs.is_empty()
+            && !found.is_empty()
         {
             response.mailbox = Some((MailboxArg::from(&entry.name), entry.uid_validity));
-            wire.say(Untagged::Esearch(response));
+            print_esearch(wire, &response).await?;
+            wire.out().extend_from_slice(b"\r\n");
         }
         Ok(answer.saved)
-    }
-}
-
-/// How many keys a search has.
-fn keys(key: &SearchKey) -> u64 {
-    match key {
-        SearchKey::And(keys_of) => keys_of.iter().map(keys).sum(),
-        SearchKey::Or(a, b) => keys(a) + keys(b),
-        SearchKey::Not(key) | SearchKey::Fuzzy(key) => keys(key),
-        _ => 1,
     }
 }
 

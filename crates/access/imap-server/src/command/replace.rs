@@ -35,7 +35,7 @@ pub(super) async fn run(
     if is_empty(&message) {
         return Err(Reply::no(Code::Cannot, "REPLACE cancelled by an empty message").into());
     }
-    let uids = ctx.selected.uids(set)?;
+    let uids = ctx.selected.uids(ctx.threads(), set).await?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
     let CopyTarget { target, validity, rights, owner, reading } =

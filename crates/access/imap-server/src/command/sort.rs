@@ -10,7 +10,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::{SearchReturn, SortArgs, SortCriterion, SortKey};
 use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
-use posthaste_mail_model::{NumSet, SeqNum};
+use posthaste_mail_model::{ModSeq, NumSet, SeqNum};
 
 use super::gather::{Gathered, KeysWanted, Source, dates, text_key};
 use super::search;
@@ -18,6 +18,7 @@ use super::search::fuzzy;
 use super::search::scores::{self, Scores};
 use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
+use crate::apart::{find_steps, range_steps, row_steps};
 use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
@@ -69,7 +70,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         Err(error) => {
             if saving {
                 // RFC 5182 §2.1
-                ctx.selected.saved_search = NumSet::new();
+                ctx.selected.saved_search = Arc::default();
             }
             return Err(error);
         }
@@ -78,8 +79,11 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     match args.returns {
         Some(returns) => esearch(ctx, tag, args.numbering, returns, by_modseq, &sorted).await?,
         None => {
-            let modseq = by_modseq.then(|| search::highest(&ctx.selected.announced, &sorted.gathered.seqs));
-            search::plain(ctx, "SORT", sorted.numbers(args.numbering), modseq.flatten()).await?;
+            let modseq = match by_modseq {
+                true => highest(ctx, sorted.gathered.seqs.clone()).await?,
+                false => None,
+            };
+            search::plain(ctx, "SORT", sorted.numbers(args.numbering), modseq).await?;
         }
     }
     if let Some(context) = context {
@@ -278,6 +282,7 @@ async fn keys(
     pace: &mut Pace,
 ) -> Result<Vec<u64>, Failure> {
     let mut keys = Vec::with_capacity(gathered.uids.len());
+    let each = KEY_STEPS + find_steps(&gathered.seqs);
     let rows = || selected.announced.rows(&gathered.seqs).map(|(_, row)| row);
     match (key, text_key(key)) {
         (_, Some(key)) => {
@@ -295,7 +300,7 @@ async fn keys(
             let sized = Box::pin(selected.mailbox.sized(&selected.announced, &gathered.seqs)).await?;
             for (_, row) in sized.rows(&gathered.seqs) {
                 keys.push(u64::from(row.size()));
-                if pace.note(KEY_STEPS) {
+                if pace.note(each) {
                     pace.rest().await;
                 }
             }
@@ -308,13 +313,26 @@ async fn keys(
                     SortKey::ModSeq => row.modseq().value(),
                     _ => u64::from(row.date()),
                 });
-                if pace.note(KEY_STEPS) {
+                if pace.note(each) {
                     pace.rest().await;
                 }
             }
         }
     }
     Ok(keys)
+}
+
+/// The highest mod-sequence among these messages.
+async fn highest(ctx: &Ctx<'_>, seqs: NumSet<SeqNum>) -> Result<Option<ModSeq>, Failure> {
+    let view = Arc::clone(&ctx.selected.announced);
+    let steps = range_steps(seqs.ranges().len()) + row_steps(&view);
+    ctx.threads().run(steps, move || search::highest(&view, &seqs)).await
+}
+
+/// `$`: these messages, as UIDs.
+async fn saved(ctx: &Ctx<'_>, seqs: NumSet<SeqNum>) -> Result<Arc<NumSet>, Failure> {
+    let (view, steps) = (Arc::clone(&ctx.selected.announced), range_steps(seqs.ranges().len()));
+    ctx.threads().run(steps, move || Arc::new(view.uids_of_seqs(&seqs))).await
 }
 
 /// `* ESEARCH (TAG "a") UID COUNT 3 ALL 5,3:4`: RFC 5267 §3.1. MIN is the first in the order, MAX
@@ -327,13 +345,12 @@ async fn esearch(
     by_modseq: bool,
     sorted: &Sorted,
 ) -> Result<(), Failure> {
-    let view = Arc::clone(&ctx.selected.announced);
     let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
     let count = sorted.places.len();
     let page = returns.partial.map(|range| (range, places_of(range, count)));
     let places = page.as_ref().map(|(_, places)| places);
     if returns.save {
-        ctx.selected.saved_search = view.uids_of_seqs(&sorted.reported(returns, places));
+        ctx.selected.saved_search = saved(ctx, sorted.reported(returns, places)).await?;
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
@@ -341,6 +358,10 @@ async fn esearch(
     } else if returns.names_no_result() {
         returns.all = true;
     }
+    let modseq = match by_modseq {
+        true => highest(ctx, sorted.reported(returns, places)).await?,
+        false => None,
+    };
     let head = Esearch {
         mailbox: None,
         tag: Some(tag.clone()),
@@ -350,7 +371,7 @@ async fn esearch(
         count: returns.count.then_some(count as u32),
         all: None,
         partial: None,
-        modseq: if by_modseq { search::highest(&view, &sorted.reported(returns, places)) } else { None },
+        modseq,
         relevancy: None,
         updates: Vec::new(),
     };

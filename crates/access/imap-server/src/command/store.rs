@@ -3,6 +3,8 @@
 //! `sync` sends the FETCH responses, for changes of all sessions. This file only decides which
 //! changes need no report (`.SILENT`) and which messages are reported although nothing changed.
 
+use std::sync::Arc;
+
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
@@ -12,6 +14,7 @@ use posthaste_sharing::right_of;
 use posthaste_store::{FlagChange, FlagsStored};
 
 use super::DONE;
+use crate::apart::range_steps;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
@@ -37,12 +40,13 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
     }
-    let mut uids = ctx.selected.uids(&command.set)?;
+    let mut uids = ctx.selected.uids(ctx.threads(), &command.set).await?;
     ctx.limit_uids(&mut uids);
     if uids.is_empty() {
         return Ok(DONE);
     }
-    let stored = store(ctx, tag, &command, instead, &uids).await?;
+    let uids = Arc::new(uids);
+    let stored = Arc::new(store(ctx, tag, &command, instead, &uids).await?);
     let event = Event {
         owner: ctx.selected.owner.as_deref().unwrap_or(ctx.login),
         user: ctx.login,
@@ -52,15 +56,14 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         flags: &command.flags,
     };
     Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
-    let (numbers, expunged) = match command.set.numbering() {
-        // Other sessions expunged these messages, and this session has not reported that yet. The
-        // client means messages that no longer exist.
-        Numbering::Seq => (Numbers::Held, uids.difference(&stored.view.existing(&uids))),
-        // RFC 9051 §6.4.9: a UID that does not exist is no error.
-        Numbering::Uid => (Numbers::Free, NumSet::new()),
+    let numbers = match command.set.numbering() {
+        Numbering::Seq => Numbers::Held,
+        Numbering::Uid => Numbers::Free,
     };
-    let expunged = expunged.difference(&stored.changed);
-    let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
+    let steps = 6 * range_steps(uids.ranges().len());
+    let (numbering, of) = (command.set.numbering(), Arc::clone(&stored));
+    let NotChanged { expunged, same } =
+        ctx.threads().run(steps, move || NotChanged::of(&uids, &of, numbering)).await?;
     match command.answer {
         StoreAnswer::Silent => {
             let (change, flags) = (change_of(command.action), &*command.flags);
@@ -83,6 +86,27 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     let modified = (!stored.modified.is_empty())
         .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.set.numbering())));
     Ok(reply(command.answer, modified, &expunged))
+}
+
+/// The messages of the command that were not changed.
+struct NotChanged {
+    expunged: NumSet,
+    /// Their flags already were as requested.
+    same: NumSet,
+}
+
+impl NotChanged {
+    fn of(uids: &NumSet, stored: &FlagsStored, numbering: Numbering) -> Self {
+        let expunged = match numbering {
+            // Other sessions expunged these messages, and this session has not reported that yet.
+            // The client means messages that no longer exist.
+            Numbering::Seq => uids.difference(&stored.view.existing(uids)).difference(&stored.changed),
+            // RFC 9051 §6.4.9: a UID that does not exist is no error.
+            Numbering::Uid => NumSet::new(),
+        };
+        let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
+        Self { expunged, same }
+    }
 }
 
 /// Changes the flags, in one step or in two.
@@ -181,7 +205,8 @@ fn others_than(flags: &[Flag], selected: &Selected) -> Vec<Flag> {
 
 /// Also reports messages whose flags already were as requested.
 async fn report_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
-    let seqs = ctx.selected.announced.seqs_of_uids(uids);
+    let (view, uids) = (Arc::clone(&ctx.selected.announced), uids.clone());
+    let seqs = ctx.threads().run(range_steps(uids.ranges().len()), move || view.seqs_of_uids(&uids)).await?;
     if seqs.is_empty() {
         return Ok(());
     }

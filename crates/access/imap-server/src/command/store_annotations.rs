@@ -46,7 +46,7 @@ pub(super) async fn run(
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
     }
-    let mut uids = ctx.selected.uids(set)?;
+    let mut uids = ctx.selected.uids(ctx.threads(), set).await?;
     ctx.limit_uids(&mut uids);
     if uids.is_empty() {
         return Ok(DONE);

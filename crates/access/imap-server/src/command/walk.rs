@@ -18,8 +18,10 @@ use std::ops::{ControlFlow, Range};
 
 use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
 use posthaste_mime_summary::SummaryRef;
+use posthaste_net::BytePermit;
 use posthaste_store::{Keep, Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
 
+use crate::apart::Threads;
 use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
 use crate::reply::Failure;
 
@@ -28,7 +30,8 @@ use crate::reply::Failure;
 /// about as much as one message.
 const BATCH: usize = 128;
 
-/// Bytes of summaries that may be set aside before the walk pauses.
+/// Bytes of summaries that may be set aside before the walk pauses. A longer summary is not copied:
+/// it is read again once its memory is reserved.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
 /// The stored values of a message beside its row.
@@ -96,7 +99,8 @@ struct AsideMessage {
     row: Row,
     body: BodyId,
     saved: i64,
-    summary: Range<usize>,
+    /// Where the copy of its summary is; the length of a long one, which was not copied.
+    summary: Result<Range<usize>, usize>,
 }
 
 /// A message that was set aside, its summary not yet parsed again.
@@ -107,13 +111,68 @@ pub(super) struct SetAside<'a> {
     pub(super) body: BodyId,
     pub(super) saved: i64,
     pub(super) summary: &'a [u8],
+    /// The length of its summary, if that is not here.
+    left_out: usize,
+}
+
+/// A long summary, with the memory that was reserved for it.
+pub(super) struct LongSummary {
+    /// `None` if the walk has the copy.
+    bytes: Option<Vec<u8>>,
+    _paid: BytePermit,
+}
+
+/// What became of a message whose summary is long.
+pub(super) enum Long {
+    Read(LongSummary),
+    Expunged,
 }
 
 impl<'a> SetAside<'a> {
+    /// Whether memory is reserved for its summary.
+    pub(super) const fn is_long(&self) -> bool {
+        self.left_out > 0 || self.summary.len() > ASIDE_BYTES_MAX
+    }
+
+    /// Waits for the memory of a long summary, and reads it.
+    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
+        let Threads { service, account } = by;
+        let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
+        let _paid = service.room_to_read(account, bytes as u64).await?;
+        if self.left_out == 0 {
+            return Ok(Long::Read(LongSummary { bytes: None, _paid }));
+        }
+        let uid = self.row.uid().value();
+        let mut read = None;
+        let mut visit = |stored: Stored<'_>| {
+            read = Some(stored.summary.to_vec());
+            ControlFlow::Break(())
+        };
+        let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
+        unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        Ok(match read {
+            Some(summary) => Long::Read(LongSummary { bytes: Some(summary), _paid }),
+            None => Long::Expunged,
+        })
+    }
+
+    /// The message with its long summary, if it has one.
+    pub(super) fn with(self, long: Option<&'a LongSummary>) -> Self {
+        match long.and_then(|long| long.bytes.as_deref()) {
+            Some(summary) => Self { summary, left_out: 0, ..self },
+            None => self,
+        }
+    }
+
+    /// A message with a summary that was copied elsewhere.
+    pub(super) fn of((seq, row): (SeqNum, &'a Row), (body, saved): (BodyId, i64), summary: &'a [u8]) -> Self {
+        Self { seq, row, body, saved, summary, left_out: 0 }
+    }
+
     /// The message as it was shown first. Its summary was parsed before it was copied, so an error
     /// is a fault of this program. The message then counts as unreadable.
     pub(super) fn read(self) -> Result<Visited<'a>, Failure> {
-        let Self { seq, row, body, saved, summary } = self;
+        let Self { seq, row, body, saved, summary, .. } = self;
         let parsed = SummaryRef::new(summary);
         debug_assert!(parsed.is_ok(), "a summary that was parsed cannot be parsed again");
         let summary = parsed.map_err(|error| StoreError::Corrupt(format!("a copied summary: {error}")))?;
@@ -126,31 +185,55 @@ impl Aside {
     pub(super) fn iter(&self) -> impl Iterator<Item = SetAside<'_>> {
         self.messages.iter().map(|message| {
             let &AsideMessage { seq, ref row, body, saved, ref summary } = message;
-            let copy = self.summaries.get(summary.clone());
+            let (copy, left_out) = match summary {
+                Ok(place) => (self.summaries.get(place.clone()), 0),
+                Err(len) => (Some(&[][..]), *len),
+            };
             debug_assert!(copy.is_some(), "a message was set aside without its summary");
             // An empty summary does not parse, so the message counts as unreadable.
-            SetAside { seq, row, body, saved, summary: copy.unwrap_or_default() }
+            SetAside { seq, row, body, saved, summary: copy.unwrap_or_default(), left_out }
         })
     }
 
     fn clear(&mut self) {
         self.messages.clear();
         self.summaries.clear();
+        self.summaries.shrink_to(2 * ASIDE_BYTES_MAX);
     }
 
+    /// Sets a message aside. A long summary is not copied.
     fn push(&mut self, seq: SeqNum, row: &Row, stored: &Stored<'_>) {
+        if stored.summary.len() <= ASIDE_BYTES_MAX {
+            return self.push_copy(seq, row, stored);
+        }
+        let &Stored { body, saved, summary, .. } = stored;
+        self.messages.push(AsideMessage { seq, row: *row, body, saved, summary: Err(summary.len()) });
+    }
+
+    /// Sets a message aside whose summary may not be stored.
+    fn push_copy(&mut self, seq: SeqNum, row: &Row, stored: &Stored<'_>) {
         let start = self.summaries.len();
         self.summaries.extend_from_slice(stored.summary);
-        let summary = start..self.summaries.len();
-        self.messages.push(AsideMessage { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+        let summary = Ok(start..self.summaries.len());
+        let &Stored { body, saved, .. } = stored;
+        self.messages.push(AsideMessage { seq, row: *row, body, saved, summary });
     }
 }
 
-/// UIDs of messages that exist and cannot be read.
+/// The messages that were not answered.
 #[derive(Default)]
-pub(super) struct Faults(Vec<u32>);
+pub(super) struct Faults {
+    /// UIDs of those that exist and cannot be read.
+    unreadable: Vec<u32>,
+    expunged: u32,
+}
 
 impl Faults {
+    /// Notes a message that was expunged after it was set aside.
+    pub(super) fn expunged(&mut self) {
+        self.expunged += 1;
+    }
+
     /// Passes on the outcome of one message. Damage of that message says nothing about others: it
     /// is logged and noted, and the walk goes on.
     pub(super) fn note<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
@@ -158,7 +241,7 @@ impl Faults {
             Ok(value) => Ok(Some(value)),
             Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
                 tracing::error!(%uid, %error, "a message cannot be read");
-                self.0.push(uid.value());
+                self.unreadable.push(uid.value());
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -197,7 +280,7 @@ impl Unmade {
         let stored = StoredMessage { body, saved, summary: read };
         if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Aside) {
             pass.has_aside = true;
-            aside.push(next.seq, &row, &Stored { uid: row.uid(), body, saved, summary });
+            aside.push_copy(next.seq, &row, &Stored { uid: row.uid(), body, saved, summary });
         }
         Ok(())
     }
@@ -318,7 +401,7 @@ impl<'v> Walk<'v> {
                     }
                     Err(error) => {
                         tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
-                        faults.0.push(stored.uid.value());
+                        faults.unreadable.push(stored.uid.value());
                         return ControlFlow::Continue(());
                     }
                 };
@@ -359,7 +442,7 @@ impl<'v> Walk<'v> {
         }
         // A message that was neither shown nor unreadable no longer has a row.
         *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
-        faults.0.extend(unreadable.iter());
+        faults.unreadable.extend(unreadable.iter());
         pace.worked(pass.steps.min(STEPS_MAX)).await;
         Ok(())
     }
@@ -371,7 +454,8 @@ impl<'v> Walk<'v> {
 
     /// Ends the walk.
     pub(super) fn end(self) -> Unanswered {
-        Unanswered { expunged: self.expunged, unreadable: self.faults.0.into_iter().collect() }
+        let Faults { unreadable, expunged } = self.faults;
+        Unanswered { expunged: self.expunged + expunged, unreadable: unreadable.into_iter().collect() }
     }
 }
 
@@ -388,6 +472,6 @@ mod tests {
         assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
         let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));
         assert!(matches!(busy, Err(Failure::Store(StoreError::Busy))));
-        assert_eq!(faults.0, [7]);
+        assert_eq!(faults.unreadable, [7]);
     }
 }

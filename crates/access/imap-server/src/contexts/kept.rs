@@ -22,40 +22,64 @@ use crate::selected::Selected;
 
 /// Bytes of the criteria of one context. They are compiled again for each change of the mailbox.
 const CRITERIA_BYTES_MAX: usize = 64 * 1024;
+const TOO_LONG: &str = "The criteria are too long to be kept";
 
 /// Criteria that can be kept, and their bytes; or why they cannot.
 pub(super) fn kept(key: &SearchKey, selected: &Selected) -> Result<(SearchKey, usize), &'static str> {
-    let key = of(key, selected)?;
+    let mut left = CRITERIA_BYTES_MAX;
+    let key = of(key, selected, &mut left)?;
     match bytes(&key) {
-        bytes if bytes > CRITERIA_BYTES_MAX => Err("The criteria are too long to be kept"),
+        bytes if bytes > CRITERIA_BYTES_MAX => Err(TOO_LONG),
         bytes => Ok((key, bytes)),
     }
 }
 
-fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
+/// `left`: bytes that the sets of the other keys may take. Each key may name `$`, which may have
+/// half as many ranges as the mailbox has messages.
+fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKey, &'static str> {
     use SearchKey as K;
-    let boxed = |key: &SearchKey| of(key, selected).map(Box::new);
     Ok(match key {
-        K::And(keys) => K::And(keys.iter().map(|key| of(key, selected)).collect::<Result<_, _>>()?),
-        K::Or(a, b) => K::Or(boxed(a)?, boxed(b)?),
-        K::Not(key) => K::Not(boxed(key)?),
-        K::Fuzzy(key) => K::Fuzzy(boxed(key)?),
+        K::And(keys) => K::And(keys.iter().map(|key| of(key, selected, left)).collect::<Result<_, _>>()?),
+        K::Or(a, b) => K::Or(boxed(a, selected, left)?, boxed(b, selected, left)?),
+        K::Not(key) => K::Not(boxed(key, selected, left)?),
+        K::Fuzzy(key) => K::Fuzzy(boxed(key, selected, left)?),
         K::Seq(set) => {
             let uids = selected.announced.uids_of_seqs(&set.resolve(selected.announced.exists()));
-            named(&if set.0.has_saved() { uids.union(&selected.saved_search) } else { uids })
+            take(&uids, left)?;
+            if set.0.has_saved() {
+                take(&selected.saved_search, left)?;
+                named(&uids.union(&selected.saved_search))
+            } else {
+                named(&uids)
+            }
         }
         K::Uid(set) => {
             let is_open = |range: &SetRange| range.from == Bound::Largest || range.to == Bound::Largest;
             if set.0.ranges().iter().any(is_open) {
                 return Err("A range of UIDs that ends in * is not kept up to date");
             }
-            if set.0.has_saved() { named(&selected.uids_of(set)) } else { key.clone() }
+            if set.0.has_saved() {
+                take(&selected.saved_search, left)?;
+                named(&selected.uids_of(set))
+            } else {
+                key.clone()
+            }
         }
         K::Younger(_) | K::Older(_) => return Err("YOUNGER and OLDER change with the clock"),
         K::Annotation(_) => return Err("Searches for annotations are not kept up to date"),
         K::Recent | K::New | K::Old => return Err("RECENT, NEW and OLD are not kept up to date"),
         _ => key.clone(),
     })
+}
+
+fn boxed(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<Box<SearchKey>, &'static str> {
+    of(key, selected, left).map(Box::new)
+}
+
+/// Takes the bytes of a set from those that are left.
+fn take(uids: &NumSet, left: &mut usize) -> Result<(), &'static str> {
+    *left = left.checked_sub(uids.ranges().len() * size_of::<SetRange>()).ok_or(TOO_LONG)?;
+    Ok(())
 }
 
 /// The key that names these messages by UID.

@@ -23,8 +23,8 @@ pub use decimal::number;
 pub use message_annotation::annotation_value;
 pub(crate) use response::BARE_CODES;
 pub use response::{
-    ThreadPrinter, code, enabled_or_capability, esearch, fetch_value, list_data, namespaces, response,
-    response_flag, status, status_value, untagged,
+    ThreadPrinter, code, enabled_or_capability, esearch, esearch_begin, esearch_end, fetch_value, list_data,
+    namespaces, partial_begin, response, response_flag, status, status_value, untagged,
 };
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 

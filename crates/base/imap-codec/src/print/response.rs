@@ -17,7 +17,8 @@ use crate::response::{
     ResponseFlag, Status, StatusValue, ThreadNode, Untagged, print_fetched,
 };
 use crate::{
-    AnnotateCode, Annotation, AnnotationSupport, Capability, MetadataCode, NameEncoding, Numbering, Tag,
+    AnnotateCode, Annotation, AnnotationSupport, Capability, MetadataCode, NameEncoding, Numbering,
+    PageRange, Tag,
 };
 
 fn put(out: &mut Vec<u8>, text: &str) {
@@ -560,6 +561,26 @@ impl ThreadPrinter {
 
 /// Appends `ESEARCH (TAG "a") UID MIN 1 …`, without `* ` and line end.
 pub fn esearch(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
+    esearch_begin(out, value, names);
+    if let Some(all) = &value.all
+        && !all.is_empty()
+    {
+        put(out, " ALL ");
+        ranges(out, all);
+    }
+    if let Some((range, page)) = &value.partial {
+        partial_begin(out, *range);
+        match page.is_empty() {
+            true => put(out, "NIL"),
+            false => ranges(out, page),
+        }
+        out.push(b')');
+    }
+    esearch_end(out, value);
+}
+
+/// Appends ESEARCH up to its sets, for those who print long sets in slices. `ALL` is next.
+pub fn esearch_begin(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
     put(out, "ESEARCH");
     // RFC 7377 §3: each correlator once.
     let mut before = " (";
@@ -588,22 +609,17 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
             pair(out, name, u64::from(n));
         }
     }
-    if let Some(all) = &value.all
-        && !all.is_empty()
-    {
-        put(out, " ALL ");
-        ranges(out, all);
-    }
-    if let Some((range, page)) = &value.partial {
-        put(out, " PARTIAL (");
-        super::page_range(out, *range);
-        out.push(b' ');
-        match page.is_empty() {
-            true => put(out, "NIL"),
-            false => ranges(out, page),
-        }
-        out.push(b')');
-    }
+}
+
+/// Appends ` PARTIAL (1:100 `. A set or `NIL` is next, and then `)`.
+pub fn partial_begin(out: &mut Vec<u8>, range: PageRange) {
+    put(out, " PARTIAL (");
+    super::page_range(out, range);
+    out.push(b' ');
+}
+
+/// Appends what ESEARCH has behind its sets.
+pub fn esearch_end(out: &mut Vec<u8>, value: &Esearch) {
     if let Some(scores) = &value.relevancy {
         put(out, " RELEVANCY ");
         list(out, scores, |out, score| number(out, u64::from(*score)));

@@ -48,6 +48,9 @@ enum StepValue {
 const READ_STEPS: u64 = SLICE_STEPS / 20;
 const ITEM_STEPS: u64 = SLICE_STEPS / 100;
 
+/// Bytes of a summary that are sent at a time.
+const SLICE_BYTES: usize = 256 * 1024;
+
 /// Where a step has to look for its data.
 enum DataSource {
     AtHand,
@@ -78,13 +81,14 @@ pub(super) async fn print(
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
         if i > 0 {
             wire.out().push(b' ');
+            wire.relieve().await?;
             pace.worked(ITEM_STEPS).await;
         }
         wire.out().extend_from_slice(label(step, &found));
         match found {
             StepValue::AtHand => {
                 pace.worked(step.steps_of(&stored.summary)).await;
-                line::item(wire.out(), step, names, subject, stored);
+                at_hand(wire, (step, &mut *names), subject, stored).await?;
             }
             StepValue::Nothing => wire.out().extend_from_slice(b"NIL"),
             StepValue::Number(number) => print::number(wire.out(), number),
@@ -109,12 +113,63 @@ pub(super) async fn print(
 
 /// The label before a value. Values from row or summary print their own label.
 fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
-    match (step, found) {
-        (_, StepValue::AtHand) => b"",
-        (Step::Fields(fields) | Step::NestedFields(fields), _) => &fields.label,
-        (Step::Bytes(bytes) | Step::Decoded(bytes) | Step::DecodedSize(bytes), _) => &bytes.label,
-        _ => b"",
+    match found {
+        StepValue::AtHand => b"",
+        _ => step.label(),
     }
+}
+
+/// Prints an item from row or summary. What may be long is sent piece by piece, without a copy of
+/// the whole.
+async fn at_hand(
+    wire: &mut Wire,
+    (step, names): (&Step, &mut FlagNames<'_>),
+    subject: Subject<'_>,
+    stored: StoredMessage<'_>,
+) -> Result<(), Failure> {
+    let summary = stored.summary;
+    match step {
+        Step::Envelope => {
+            wire.out().extend_from_slice(b"ENVELOPE ");
+            for piece in summary.envelope().iter() {
+                put_slices(wire, piece).await?;
+            }
+        }
+        Step::Body => {
+            wire.out().extend_from_slice(b"BODY ");
+            for piece in summary.body().iter() {
+                put_slices(wire, piece).await?;
+            }
+        }
+        Step::BodyStructure => {
+            wire.out().extend_from_slice(b"BODYSTRUCTURE ");
+            put_slices(wire, summary.body_structure()).await?;
+        }
+        Step::Fields(fields) => {
+            let selected = summary.header_fields(&fields.mask);
+            let part = cut(selected.len() as u64, fields.partial);
+            wire.out().extend_from_slice(&fields.label);
+            print::literal_head(wire.out(), part.end - part.start);
+            let mut at = 0;
+            for run in selected.iter() {
+                let end = at + run.len() as u64;
+                let (from, to) = (part.start.clamp(at, end) - at, part.end.clamp(at, end) - at);
+                put_slices(wire, run.get(from as usize..to as usize).unwrap_or_default()).await?;
+                at = end;
+            }
+        }
+        _ => line::item(wire.out(), step, names, subject, stored),
+    }
+    wire.relieve().await?;
+    Ok(())
+}
+
+/// Sends bytes of a summary in slices.
+async fn put_slices(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
+    for slice in bytes.chunks(SLICE_BYTES) {
+        wire.put(slice).await?;
+    }
+    Ok(())
 }
 
 fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MessageSet, Numbering, UidSet, print};
+use posthaste_imap_codec::{MessageSet, Numbering, UidSet};
 use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
@@ -24,9 +24,10 @@ use self::body::Printer;
 use self::line::Subject;
 use self::plan::{Plan, Reads};
 use self::reader::{Bodies, MessageReader};
-use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
+use super::walk::{Handled, Long, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
+use crate::apart::{Threads, print_ranges, range_steps, row_steps};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -65,9 +66,9 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         let (MessageSet::Uid(uids), Some(since)) = (&set, modifiers.changed_since) else {
             return Err(Reply::bad("VANISHED is for UID FETCH with CHANGEDSINCE").into());
         };
-        vanished(ctx, uids, since).await?;
+        Box::pin(vanished(ctx, uids, since)).await?;
     }
-    let mut seqs = selected_messages(ctx, &set, &modifiers)?;
+    let mut seqs = Box::pin(selected_messages(ctx, &set, &modifiers)).await?;
     ctx.limit_seqs(&mut seqs);
     // RFC 4314 §4: without the right, \Seen stays as it is.
     let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
@@ -132,20 +133,24 @@ fn add_implied(
 }
 
 /// The messages of the set, after PARTIAL and CHANGEDSINCE.
-fn selected_messages(
+async fn selected_messages(
     ctx: &Ctx<'_>,
     set: &MessageSet,
     modifiers: &FetchModifiers,
 ) -> Result<NumSet<SeqNum>, Failure> {
     let mut seqs = match (modifiers.partial, set) {
         (Some(page), MessageSet::Uid(uids)) => ctx.selected.page_of_uids(uids, page),
-        _ => ctx.selected.seqs(set)?,
+        _ => ctx.selected.seqs(ctx.threads(), set).await?,
     };
     if let Some(since) = modifiers.changed_since {
         seqs = match modifiers.partial {
             // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
             Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
-            None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
+            None => {
+                let view = Arc::clone(&ctx.selected.announced);
+                let steps = row_steps(&view) + range_steps(seqs.ranges().len());
+                ctx.threads().run(steps, move || seqs.intersection(&view.changed_since(since))).await?
+            }
         };
     }
     if let (Some(limit), Some(page)) = (ctx.message_limit().process(), modifiers.partial) {
@@ -213,16 +218,24 @@ fn cannot_be_read(unreadable: &NumSet) -> Reply {
 
 /// RFC 7162 §3.2.6.
 async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(), Failure> {
-    let requested = ctx.selected.uids_ever(uids);
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
-    let view = &ctx.selected.announced;
-    let expunged = if complete { expunged.intersection(&requested) } else { view.missing(&requested) };
-    let expunged = expunged.difference(&view.existing(&expunged));
+    let (numbered, uids) = (ctx.selected.numbered(), uids.clone());
+    let set_steps = numbered.steps(&MessageSet::Uid(uids.clone()));
+    let steps = match complete {
+        true => set_steps + 3 * range_steps(expunged.ranges().len()),
+        // What is missing has as many ranges as the view has gaps.
+        false => set_steps + row_steps(&numbered.view),
+    };
+    let work = move || {
+        let (requested, view) = (numbered.uids_ever(&uids), &numbered.view);
+        let expunged = if complete { expunged.intersection(&requested) } else { view.missing(&requested) };
+        expunged.difference(&view.existing(&expunged))
+    };
+    let expunged = ctx.threads().run(steps, work).await?;
     if !expunged.is_empty() {
-        let out = ctx.wire.out();
-        out.extend_from_slice(b"* VANISHED (EARLIER) ");
-        print::num_set(out, &expunged);
-        out.extend_from_slice(b"\r\n");
+        ctx.wire.out().extend_from_slice(b"* VANISHED (EARLIER) ");
+        print_ranges(ctx.wire, expunged.ranges()).await?;
+        ctx.wire.out().extend_from_slice(b"\r\n");
     }
     Ok(())
 }
@@ -266,6 +279,13 @@ async fn mark_seen(
     }
 }
 
+/// Whether a message was printed.
+enum Printed {
+    Yes,
+    /// It was expunged after it was set aside.
+    Expunged,
+}
+
 /// A compiled FETCH and its messages.
 struct FetchJob<'j> {
     plan: &'j Plan,
@@ -292,11 +312,14 @@ impl FetchJob<'_> {
         for (first, rows) in self.view.runs(self.seqs) {
             let mut next = Some(first);
             for rows in rows.chunks(ROWS_PER_RELIEF) {
-                let out = wire.out();
                 for row in rows {
                     let Some(seq) = next else { break };
-                    line::of_row(out, self.plan, &mut names, self.subject(selected, seq, row));
+                    line::of_row(wire.out(), self.plan, &mut names, self.subject(selected, seq, row));
                     next = seq.next();
+                    // A message may have many long keywords or annotations.
+                    if wire.is_full() {
+                        wire.relieve().await?;
+                    }
                 }
                 wire.relieve().await?;
             }
@@ -325,19 +348,43 @@ impl FetchJob<'_> {
             walk.visit(pace, each).await?;
             let (aside, faults) = walk.aside();
             for message in aside.iter() {
-                let printed = self.aside(wire, selected, &mut printer, message).await;
+                let printed = match message.is_long() {
+                    true => Box::pin(self.long_aside(wire, selected, &mut printer, message)).await,
+                    false => self.aside(wire, selected, &mut printer, message).await.map(|()| Printed::Yes),
+                };
                 // A fault of the message comes before any byte of its response.
-                faults.note(message.row.uid(), printed)?;
+                if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
+                    faults.expunged();
+                }
             }
             wire.relieve().await?;
         }
         Ok(walk.end())
     }
 
-    /// Whether a message's body is read, or its summary takes long.
+    /// Whether a message's body is read, or the response is long or takes long: then it is printed
+    /// item by item, as the client reads it.
     fn must_wait(&self, message: &Visited<'_>) -> bool {
         let summary = &message.stored.summary;
-        self.plan.steps_of(summary) > SLICE_STEPS || line::needs_body(self.plan, summary)
+        self.plan.steps_of(summary) > SLICE_STEPS
+            || self.plan.printed_max(summary) > OUT_BYTES
+            || line::needs_body(self.plan, summary)
+    }
+
+    /// Prints a message that was set aside, and whose summary is long. Its memory is reserved until
+    /// the client has read the response.
+    async fn long_aside(
+        &self,
+        wire: &mut Wire,
+        selected: &Selected,
+        printer: &mut Printer<'_>,
+        message: SetAside<'_>,
+    ) -> Result<Printed, Failure> {
+        let threads = Threads { service: self.service, account: self.account };
+        let reading = wire.while_there(message.read_long(threads, &selected.mailbox));
+        let Long::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
+        self.aside(wire, selected, printer, message.with(Some(&long))).await?;
+        Ok(Printed::Yes)
     }
 
     /// Prints a message that was set aside.
@@ -351,10 +398,11 @@ impl FetchJob<'_> {
         let message = message.read()?;
         let subject = self.subject(selected, message.seq, message.row);
         if self.must_wait(&message) {
-            let reader = MessageReader::new(self.bodies(selected), message.row, message.stored.body);
+            let reader = MessageReader::new(self.bodies(selected), message.row, &message.stored);
             return body::print(wire, reader, printer, subject, message.stored).await;
         }
         line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);
+        wire.relieve().await?;
         Ok(())
     }
 }

@@ -84,6 +84,9 @@ pub(super) struct Plan {
     pub(super) reads: Reads,
     /// Comparisons that each stored header field takes: a few for each list of names.
     per_field: u64,
+    /// Bytes of all labels, and how often a summary is copied at most.
+    labels: usize,
+    copies: usize,
 }
 
 impl Plan {
@@ -101,7 +104,15 @@ impl Plan {
             _ => None,
         });
         let per_field = masks.sum();
-        Self { steps, reads, per_field }
+        let labels = steps.iter().map(|step| step.label().len()).sum();
+        let copies = steps.iter().map(Step::copies).sum();
+        Self { steps, reads, per_field, labels, copies }
+    }
+
+    /// The most bytes that are printed of a message with this summary, without its body.
+    #[inline]
+    pub(super) fn printed_max(&self, summary: &mime::SummaryRef<'_>) -> usize {
+        self.labels + self.copies * summary.record_len()
     }
 
     /// The data that it reads of a view. The row of a message without items does not have its size.
@@ -133,6 +144,25 @@ impl Plan {
 }
 
 impl Step {
+    /// How often it copies the summary at most.
+    fn copies(&self) -> usize {
+        match self {
+            // From is copied again for Sender and Reply-To.
+            Self::Envelope => 2,
+            Self::Body | Self::BodyStructure | Self::Fields(_) | Self::Preview => 1,
+            _ => 0,
+        }
+    }
+
+    /// The label that the command determines; empty if the item prints its own.
+    pub(super) fn label(&self) -> &[u8] {
+        match self {
+            Self::Fields(fields) | Self::NestedFields(fields) => &fields.label,
+            Self::Bytes(bytes) | Self::Decoded(bytes) | Self::DecodedSize(bytes) => &bytes.label,
+            _ => b"",
+        }
+    }
+
     /// Steps that printing this item from the summary takes, without those of copying.
     pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
         match self {

@@ -15,6 +15,7 @@ use posthaste_mime_summary::{Encoding, FieldMask, TransferDecoder, decode_transf
 use posthaste_net::BytePermit;
 use posthaste_store::{Mailbox, Row, StoreError};
 
+use crate::command::walk::StoredMessage;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
@@ -62,14 +63,17 @@ pub(super) struct MessageReader<'m> {
     once: Vec<Once>,
     /// Bytes of the first pieces that are held.
     held: u64,
+    /// Bytes of the message's summary, for which memory may be reserved.
+    beside: u64,
     paid: Option<BytePermit>,
 }
 
 impl<'m> MessageReader<'m> {
     /// A reader that has read nothing yet.
-    pub(super) fn new(bodies: Bodies<'m>, row: &Row, body: BodyId) -> Self {
-        let (uid, size) = (row.uid(), u64::from(row.size()));
-        Self { bodies, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
+    pub(super) fn new(bodies: Bodies<'m>, row: &Row, stored: &StoredMessage<'_>) -> Self {
+        let (uid, size, body) = (row.uid(), u64::from(row.size()), stored.body);
+        let beside = stored.summary.record_len() as u64;
+        Self { bodies, uid, body, size, whole: None, once: Vec::new(), held: 0, beside, paid: None }
     }
 
     /// Whether it is read piece by piece.
@@ -82,8 +86,11 @@ impl<'m> MessageReader<'m> {
     pub(super) async fn pay(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), Failure> {
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
-        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         if self.is_large() && bytes > 0 {
+            // A long summary may have been paid for, too. Both must fit the budget.
+            let room = self.bodies.service.reads.largest() as u64;
+            let bytes = bytes.min(room.saturating_sub(self.beside));
             self.paid = Some(self.bodies.service.room_to_read(self.bodies.account, bytes).await?);
         }
         Ok(())

@@ -18,6 +18,7 @@ use self::growing::{Growing, TEXT_BYTE_STEPS};
 pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
+use crate::apart::{RANGE_STEPS, find_steps};
 use crate::heavy::Pace;
 use crate::keys::{Answered, Asked, Table, without_key};
 use crate::reply::{Failure, Reply};
@@ -77,7 +78,7 @@ impl Gathered {
         let mut uids = Vec::with_capacity(count);
         for (_, rows) in selected.announced.runs(found) {
             uids.extend(rows.iter().map(|row| row.uid().value()));
-            pace.worked(rows.len() as u64 * ROW_STEPS).await;
+            pace.worked(RANGE_STEPS + rows.len() as u64 * ROW_STEPS).await;
         }
         if found.count() != uids.len() as u64 {
             return Err(without_key("UID").into());
@@ -140,10 +141,11 @@ impl Gathered {
 pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut Pace) -> Vec<u64> {
     let mut dates = Vec::with_capacity(gathered.uids.len());
     let sent = gathered.table.sent.of(&gathered.uids);
+    let steps = ROW_STEPS + find_steps(&gathered.seqs);
     for (sent, (_, row)) in sent.zip(selected.announced.rows(&gathered.seqs)) {
         let date = sent.flatten().unwrap_or(i64::from(row.date()));
         dates.push(date.cast_unsigned() ^ (1 << 63));
-        if pace.note(ROW_STEPS) {
+        if pace.note(steps) {
             pace.rest().await;
         }
     }

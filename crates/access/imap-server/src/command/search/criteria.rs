@@ -9,6 +9,7 @@
 //! Keys that need a body are numbered ([`Question::texts`]). An open message is read once for all
 //! of them, and then evaluated with the results.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
@@ -19,16 +20,16 @@ use posthaste_mime_summary::{EnvelopeText, FieldMask, SearchKey as Text, Summary
 use posthaste_store::Row;
 
 use super::fuzzy;
+use super::weight::compile_steps;
+use crate::apart::Threads;
+use crate::command::gather::Source;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::gmail;
 use crate::gmail::attachments::PartCondition;
 use crate::heavy::SLICE_STEPS;
 use crate::reply::{Failure, Reply};
-use crate::selected::Selected;
+use crate::selected::{Numbered, Selected};
 use crate::thread_id::ThreadId;
-
-/// Most sets used to narrow down which messages are evaluated.
-const SETS_MAX: usize = 16;
 
 /// Seconds of a day.
 const DAY_S: i64 = 86_400;
@@ -70,6 +71,8 @@ pub(crate) struct Question {
     /// Of these, keys that are looked for in folded texts, and in fields.
     on_folded: u64,
     on_fields: u64,
+    /// Steps of looking a message up in sets, beside [`KEY_STEPS`] for each.
+    set_steps: u64,
     /// Keys that read the structure.
     on_structure: u64,
 }
@@ -83,8 +86,13 @@ pub(crate) struct Watched {
     pub(crate) modseq: bool,
 }
 
-/// Steps that a key takes per message. The longest is a lookup in a set of many ranges.
+/// Steps that a key takes per message.
 const KEY_STEPS: u64 = 16;
+
+/// Steps of each bisection of a set of many ranges: it reads memory that is in no near cache.
+const BISECTION_STEPS: u64 = 6;
+/// Bisections that [`KEY_STEPS`] includes.
+const BISECTIONS_MIN: u32 = 6;
 
 impl Question {
     /// The parts of a row that the keys read, beside what never changes.
@@ -101,7 +109,7 @@ impl Question {
 
     /// Steps of an evaluation with the row only.
     pub(super) const fn row_steps(&self) -> u64 {
-        self.keys * KEY_STEPS
+        self.keys * KEY_STEPS + self.set_steps
     }
 
     /// Steps of an evaluation with this summary.
@@ -133,19 +141,19 @@ impl Question {
 
     /// Compiles a key for the messages in the session's view. `now` is in unix seconds.
     pub(crate) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
-        let compiler = Compiler {
-            selected,
-            now,
-            texts: Vec::new(),
-            keys: 0,
-            on_folded: 0,
-            on_fields: 0,
-            on_structure: 0,
-            saved: None,
-            recent: None,
-            is_approximate: false,
-        };
-        compiler.run(key)
+        Compiler::of(&selected.numbered(), selected.recent.clone(), now).run(key)
+    }
+
+    /// The same, on another thread if the key is long.
+    pub(crate) async fn compiled(source: Source<'_>, key: &SearchKey, now: i64) -> Result<Self, Failure> {
+        let Source { service, account, selected } = source;
+        let steps = compile_steps(key);
+        if steps <= SLICE_STEPS {
+            return Self::compile(key, selected, now);
+        }
+        let (key, numbered, recent) = (key.clone(), selected.numbered(), selected.recent.clone());
+        let work = move || Compiler::of(&numbered, recent, now).run(&key);
+        Threads { service, account }.run(steps, work).await?
     }
 }
 
@@ -159,18 +167,16 @@ fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
 
 /// The inputs and results of compiling.
 struct Compiler<'s> {
-    selected: &'s Selected,
+    numbered: &'s Numbered,
+    /// The recent messages. A client may use them in each of its keys.
+    recent: Arc<NumSet>,
     now: i64,
     texts: Vec<TextKey>,
     keys: u64,
     on_folded: u64,
     on_fields: u64,
+    set_steps: u64,
     on_structure: u64,
-    /// The saved result, looked up once. It may have half as many ranges as the mailbox has
-    /// messages, and a client may use it in each of its keys.
-    saved: Option<Arc<NumSet>>,
-    /// The same for RECENT.
-    recent: Option<Arc<NumSet>>,
     /// Whether the key is under FUZZY.
     is_approximate: bool,
 }
@@ -231,21 +237,56 @@ pub(super) enum Criterion {
     Parts(PartCondition),
 }
 
-impl Compiler<'_> {
+impl<'s> Compiler<'s> {
+    fn of(numbered: &'s Numbered, recent: NumSet, now: i64) -> Self {
+        Self {
+            numbered,
+            recent: Arc::new(recent),
+            now,
+            texts: Vec::new(),
+            keys: 0,
+            on_folded: 0,
+            on_fields: 0,
+            on_structure: 0,
+            set_steps: 0,
+            is_approximate: false,
+        }
+    }
+
     fn run(mut self, key: &SearchKey) -> Result<Question, Failure> {
         let criterion = self.key(key)?;
-        let Self { texts, keys, on_folded, on_fields, on_structure, .. } = self;
-        Ok(Question { criterion, texts, keys, on_folded, on_fields, on_structure })
+        let Self { texts, keys, on_folded, on_fields, on_structure, set_steps, .. } = self;
+        Ok(Question { criterion, texts, keys, on_folded, on_fields, on_structure, set_steps })
+    }
+
+    /// All of these keys. A set that is named again, as `$` may be a thousand times, is taken once.
+    fn all(&mut self, keys: &[SearchKey]) -> Result<Criterion, Failure> {
+        let (mut all, mut known) = (Vec::with_capacity(keys.len()), HashSet::new());
+        for key in keys {
+            let (before, criterion) = (self.set_steps, self.key(key)?);
+            if criterion.shared_set().is_none_or(|set| known.insert(set)) {
+                all.push(criterion);
+            } else {
+                self.set_steps = before;
+            }
+        }
+        Ok(Criterion::And(all))
+    }
+
+    fn set_of(&mut self, uids: Arc<NumSet>) -> Criterion {
+        let bisections = uids.ranges().len().max(1).ilog2().saturating_sub(BISECTIONS_MIN);
+        self.set_steps += u64::from(bisections) * BISECTION_STEPS;
+        Criterion::Uids(uids)
     }
 
     fn key(&mut self, key: &SearchKey) -> Result<Criterion, Failure> {
         use Criterion as C;
         self.keys += 1;
-        let (selected, now) = (self.selected, self.now);
-        let keywords = &selected.announced.head().keywords;
+        let (numbered, now) = (self.numbered, self.now);
+        let keywords = &numbered.view.head().keywords;
         Ok(match key {
             SearchKey::All | SearchKey::SaveDateSupported => C::All,
-            SearchKey::And(keys) => C::And(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?),
+            SearchKey::And(keys) => self.all(keys)?,
             SearchKey::Or(a, b) => C::Or(Box::new(self.key(a)?), Box::new(self.key(b)?)),
             SearchKey::Not(key) => C::Not(Box::new(self.negated(key)?)),
             SearchKey::Fuzzy(key) => self.fuzzy(key)?,
@@ -258,11 +299,11 @@ impl Compiler<'_> {
                 Some(without) => C::Flags { with: FlagSet::EMPTY, without },
                 None => C::All,
             },
-            SearchKey::Recent => C::Recent(self.recent()),
-            SearchKey::Old => C::Not(Box::new(C::Recent(self.recent()))),
+            SearchKey::Recent => C::Recent(Arc::clone(&self.recent)),
+            SearchKey::Old => C::Not(Box::new(C::Recent(Arc::clone(&self.recent)))),
             SearchKey::New => {
                 let unseen = C::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
-                C::And(vec![C::Recent(self.recent()), unseen])
+                C::And(vec![C::Recent(Arc::clone(&self.recent)), unseen])
             }
             // `annotate::search` has replaced those of the mailbox at hand.
             SearchKey::Annotation(_) => {
@@ -374,14 +415,10 @@ impl Compiler<'_> {
         self.texts.len() - 1
     }
 
-    fn recent(&mut self) -> Arc<NumSet> {
-        Arc::clone(self.recent.get_or_insert_with(|| Arc::new(self.selected.recent.clone())))
-    }
-
-    /// RFC 5182 §2.1: `$` names messages, in whichever numbering.
-    fn saved(&mut self) -> Arc<NumSet> {
-        let saved = self.saved.get_or_insert_with(|| Arc::new(self.selected.saved_search.clone()));
-        Arc::clone(saved)
+    /// RFC 5182 §2.1: `$` names messages, in whichever numbering. It may have half as many ranges
+    /// as the mailbox has messages, so it is not copied.
+    fn saved(&mut self) -> Criterion {
+        self.set_of(Arc::clone(&self.numbered.saved))
     }
 
     fn has_field(&mut self, name: &str) -> Result<Criterion, Failure> {
@@ -391,79 +428,35 @@ impl Compiler<'_> {
     fn seqs(&mut self, set: &SeqSet) -> Criterion {
         // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9
         // leaves the choice.
-        let seqs = set.resolve(self.selected.announced.exists());
+        let seqs = set.resolve(self.numbered.view.exists());
         // `$` is kept as UIDs.
         match (set.0.has_saved(), seqs.is_empty()) {
             (false, _) => Criterion::Seqs(Arc::new(seqs)),
-            (true, true) => Criterion::Uids(self.saved()),
-            (true, false) => {
-                let uids = self.selected.announced.uids_of_seqs(&seqs);
-                Criterion::Uids(Arc::new(uids.union(&self.selected.saved_search)))
-            }
+            (true, true) => self.saved(),
+            (true, false) => self.or_saved(Criterion::Seqs(Arc::new(seqs))),
         }
     }
 
     fn uids(&mut self, set: &UidSet) -> Criterion {
-        Criterion::Uids(match &set.0 {
+        match &set.0 {
             SequenceSet::Saved(ranges) if ranges.is_empty() => self.saved(),
-            _ => Arc::new(self.selected.uids_of(set)),
-        })
+            SequenceSet::Saved(ranges) => {
+                let named = UidSet(SequenceSet::Ranges(ranges.clone()));
+                let named = self.set_of(Arc::new(self.numbered.uids_of(&named)));
+                self.or_saved(named)
+            }
+            SequenceSet::Ranges(_) => self.set_of(Arc::new(self.numbered.uids_of(set))),
+        }
+    }
+
+    /// Messages that are named beside `$`. A client may do so in each of its keys.
+    fn or_saved(&mut self, named: Criterion) -> Criterion {
+        self.keys += 1;
+        Criterion::Or(Box::new(named), Box::new(self.saved()))
     }
 }
 
 impl Criterion {
-    /// The flags that every match must have and must lack, as far as they are known. They let the
-    /// view skip whole chunks.
-    pub(super) fn flags(&self) -> (FlagSet, FlagSet) {
-        match self {
-            Self::Flags { with, without } => (*with, *without),
-            Self::And(all) => all
-                .iter()
-                .map(Self::flags)
-                .fold((FlagSet::EMPTY, FlagSet::EMPTY), |a, b| (a.0.union(b.0), a.1.union(b.1))),
-            _ => (FlagSet::EMPTY, FlagSet::EMPTY),
-        }
-    }
-
-    fn watch(&self, watched: &mut Watched) {
-        match self {
-            Self::And(all) => all.iter().for_each(|criterion| criterion.watch(watched)),
-            Self::Or(a, b) => {
-                a.watch(watched);
-                b.watch(watched);
-            }
-            Self::Not(inner) => inner.watch(watched),
-            Self::Flags { with, without } => watched.flags = watched.flags.union(*with).union(*without),
-            Self::ModSeq(_) => watched.modseq = true,
-            _ => {}
-        }
-    }
-
-    /// The number of ranges, if the criterion is a set.
-    fn ranges(&self) -> Option<usize> {
-        match self {
-            Self::Seqs(seqs) => Some(seqs.ranges().len()),
-            Self::Uids(uids) => Some(uids.ranges().len()),
-            _ => None,
-        }
-    }
-
-    /// The sequence numbers outside of which nothing matches; `None` if the key names none.
-    pub(super) fn within(&self, selected: &Selected) -> Option<NumSet<SeqNum>> {
-        match self {
-            Self::Seqs(seqs) => Some(NumSet::clone(seqs)),
-            Self::Uids(uids) => Some(selected.announced.seqs_of_uids(uids)),
-            // The few smallest sets suffice. The others are evaluated message by message.
-            Self::And(all) => {
-                let mut sets: Vec<&Self> = all.iter().filter(|c| c.ranges().is_some()).collect();
-                sets.sort_by_key(|c| c.ranges());
-                let sets = sets.into_iter().take(SETS_MAX);
-                sets.filter_map(|c| c.within(selected)).reduce(|a, b| a.intersection(&b))
-            }
-            _ => None,
-        }
-    }
-
     /// Whether a message matches, by the data given.
     pub(super) fn evaluate(&self, message: Message<'_>) -> Answer {
         let row = message.row;

@@ -13,8 +13,9 @@ use posthaste_store::{View, named_ranges};
 
 use super::criteria::{Answer, Criterion, Message, Question};
 use super::rows::RowFilter;
+use crate::apart::{Threads, find_steps, range_steps};
 use crate::command::gather::Source;
-use crate::command::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
+use crate::command::walk::{Handled, Long, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -45,7 +46,7 @@ pub(crate) struct Job<'j> {
     pub(super) question: Arc<Question>,
     pub(super) pace: Pace,
     /// The sequence numbers of messages that do not match, by the search index.
-    pub(super) excluded: Option<NumSet<SeqNum>>,
+    pub(super) excluded: Option<Arc<NumSet<SeqNum>>>,
     /// The terms that this search adds to the index.
     pub(super) collecting: Option<Collecting>,
 }
@@ -67,7 +68,7 @@ impl<'j> Job<'j> {
         if let Some(page) = page {
             return self.find_page(page).await;
         }
-        let candidates = self.candidates();
+        let candidates = self.candidates().await?;
         if matches!(self.question.criterion, Criterion::Flags { .. } | Criterion::All) {
             return Ok(candidates.into());
         }
@@ -75,17 +76,29 @@ impl<'j> Job<'j> {
     }
 
     /// The messages that sets and flags leave: whole chunks are passed over.
-    pub(super) fn candidates(&self) -> NumSet<SeqNum> {
-        let (view, criterion) = (&self.selected.announced, &self.question.criterion);
-        let (with, without) = criterion.flags();
-        let candidates = match with.union(without) {
-            FlagSet::EMPTY => view.all(),
-            _ => view.with_flags(with, without),
+    pub(super) async fn candidates(&self) -> Result<NumSet<SeqNum>, Failure> {
+        let (view, question) = (Arc::clone(&self.selected.announced), Arc::clone(&self.question));
+        let excluded = self.excluded.clone();
+        let excluding = excluded.as_ref().map_or(0, |excluded| range_steps(excluded.ranges().len()));
+        let steps = question.narrowing_steps(&view) + excluding;
+        let work = move || {
+            let (with, without) = question.criterion.flags();
+            let candidates = match with.union(without) {
+                FlagSet::EMPTY => view.all(),
+                _ => view.with_flags(with, without),
+            };
+            let candidates = match question.criterion.within(&view) {
+                Some(within) => candidates.intersection(&within),
+                None => candidates,
+            };
+            without_excluded(candidates, excluded.as_deref())
         };
-        self.may_match(match criterion.within(self.selected) {
-            Some(within) => candidates.intersection(&within),
-            None => candidates,
-        })
+        self.threads().run(steps, work).await
+    }
+
+    /// Where long work on sets is done.
+    pub(super) fn threads(&self) -> Threads<'j> {
+        Threads { service: self.service, account: self.account }
     }
 
     /// Those of the candidates that match.
@@ -96,13 +109,14 @@ impl<'j> Job<'j> {
             return Ok(filter.matching(&view, candidates, &mut self.pace).await.into());
         }
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
+        let steps = question.row_steps() + find_steps(candidates);
         for (seq, row) in view.rows(candidates) {
             match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
                 Answer::Yes => found.push(seq.value()),
                 Answer::Unknown => open.push(seq.value()),
                 Answer::No => {}
             }
-            if self.pace.note(question.row_steps()) {
+            if self.pace.note(steps) {
                 self.pace.rest().await;
             }
         }
@@ -142,12 +156,14 @@ impl<'j> Job<'j> {
             walk.visit(&mut self.pace, each).await?;
             let (aside, faults) = walk.aside();
             for message in aside.iter() {
-                let matches = self.matches_body(message).await;
+                let matches = self.matches_aside(message).await;
                 if let Some(progress) = self.pace.progress() {
                     progress.advance(1);
                 }
-                if faults.note(message.row.uid(), matches)? == Some(true) {
-                    behind.push(message.seq.value());
+                match faults.note(message.row.uid(), matches)? {
+                    Some(Some(true)) => behind.push(message.seq.value()),
+                    Some(None) => faults.expunged(),
+                    _ => {}
                 }
             }
             behind.sort_unstable();
@@ -163,6 +179,17 @@ impl<'j> Job<'j> {
         Ok(Matches { seqs: found, expunged })
     }
 
+    /// Evaluates a message that was set aside. `None` if it was expunged.
+    async fn matches_aside(&mut self, aside: SetAside<'_>) -> Result<Option<bool>, Failure> {
+        if !aside.is_long() {
+            return self.matches_body(aside).await.map(Some);
+        }
+        match Box::pin(aside.read_long(self.threads(), &self.selected.mailbox)).await? {
+            Long::Read(long) => self.matches_body(aside.with(Some(&long))).await.map(Some),
+            Long::Expunged => Ok(None),
+        }
+    }
+
     /// Evaluates a message with its body, if its summary does not decide. A search holds one body
     /// at a time, however many it reads.
     async fn matches_body(&mut self, aside: SetAside<'_>) -> Result<bool, Failure> {
@@ -176,7 +203,12 @@ impl<'j> Job<'j> {
         let row = message.row;
         let size = u64::from(row.size());
         let _paid = match size > WHOLE_BYTES_MAX {
-            true => Some(self.service.room_to_read(self.account, size).await?),
+            true => {
+                // A long summary may have been paid for, too. Both must fit the budget.
+                let beside = message.stored.summary.record_len();
+                let room = self.service.reads.largest().saturating_sub(beside) as u64;
+                Some(self.service.room_to_read(self.account, size.min(room)).await?)
+            }
             false => None,
         };
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
@@ -236,13 +268,21 @@ impl<'j> Job<'j> {
             return Ok(self.question.evaluate(&message, texts.as_deref()));
         }
         let question = Arc::clone(&self.question);
-        let SetAside { seq, row: &row, body, saved, summary } = aside;
+        let SetAside { seq, row: &row, body, saved, summary, .. } = aside;
         let summary = summary.to_vec();
         let work = move || {
-            let message = SetAside { seq, row: &row, body, saved, summary: &summary }.read()?;
+            let message = SetAside::of((seq, &row), (body, saved), &summary).read()?;
             Ok(question.evaluate(&message, texts.as_deref()))
         };
         self.service.heavy.run(self.account, work).await?
+    }
+}
+
+/// These messages without those that the index leaves out.
+pub(super) fn without_excluded(seqs: NumSet<SeqNum>, excluded: Option<&NumSet<SeqNum>>) -> NumSet<SeqNum> {
+    match excluded {
+        Some(excluded) => seqs.difference(excluded),
+        None => seqs,
     }
 }
 

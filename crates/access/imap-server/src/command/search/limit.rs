@@ -47,6 +47,6 @@ fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet<SeqNum>>, Fa
     }
     // The sets do not depend on the time.
     let question = Question::compile(key, ctx.selected, 0)?;
-    let within = question.criterion.within(ctx.selected);
+    let within = question.criterion.within(view);
     Ok(Some(within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all()))))
 }

@@ -17,17 +17,19 @@ pub(super) mod filters;
 pub(super) mod fuzzy;
 pub(crate) mod job;
 pub(super) mod limit;
+mod narrowing;
 mod page;
 mod proposed;
 mod rows;
 pub(super) mod scores;
+pub(super) mod weight;
 
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind};
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
-use posthaste_mail_model::{ModSeq, NumSet, SeqNum};
+use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, SeqNum};
 use posthaste_store::View;
 
 use self::criteria::Question;
@@ -36,14 +38,15 @@ pub(super) use self::scores::NUMBERS_PER_RELIEF;
 use self::scores::Scores;
 use super::gather::Source;
 use crate::annotate::{self, reader_of};
+use crate::apart::{Threads, print_ranges, range_steps, row_steps};
 use crate::contexts::open::{self, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::Pace;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
-use crate::selected::Selected;
 use crate::session::Ctx;
+use crate::wire::Wire;
 
 /// Runs a SEARCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<Reply, Failure> {
@@ -62,14 +65,13 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count || r.update)));
     let Matches { seqs: found, expunged } = find_saving(ctx, tag, &args.key, saving, page).await?;
+    let found = Arc::new(found);
     let returns = match args.returns {
         Some(returns) => returns,
         // RFC 9051 §6.4.4: in IMAP4rev2 the answer is always ESEARCH.
         None if ctx.enabled.rev2 => SearchReturn { all: true, ..SearchReturn::default() },
         None => {
-            let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
-            let numbers = ctx.selected.seqs_in_numbering(&found, args.numbering);
-            plain(ctx, "SEARCH", numbers.iter(), modseq).await?;
+            Box::pin(list_numbers(ctx, found, args.numbering, &args.key)).await?;
             return Ok(done(args.numbering, expunged));
         }
     };
@@ -85,7 +87,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
             asked.refuse(ctx.wire, if by_query { gmail::search::NOT_KEPT } else { NOT_KEPT });
             return Ok(done(numbering, expunged));
         }
-        let uids = ctx.selected.announced.uids_of_seqs(&found);
+        let (view, steps) = (Arc::clone(&ctx.selected.announced), range_steps(found.ranges().len()));
+        let uids = ctx.threads().run(steps, move || view.uids_of_seqs(&found)).await?;
         let by = Searcher { service: ctx.service, account: ctx.login.id };
         asked.open(ctx.wire, ctx.selected, by, open::InitialResult { uids, order: None }).await;
     }
@@ -115,7 +118,7 @@ pub(super) async fn find_saving(
         // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
         let is_bad = matches!(error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
         if saving && !is_bad {
-            ctx.selected.saved_search = NumSet::new();
+            ctx.selected.saved_search = Arc::default();
         }
     })
 }
@@ -132,8 +135,8 @@ pub(super) async fn find(
         ctx.enable_condstore();
     }
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
-    let question = Question::compile(key, ctx.selected, now)?;
     let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    let question = Box::pin(Question::compiled(source, key, now)).await?;
     let progress = match page {
         // Windows are searched until the page is full.
         Some(_) => Progress::in_parts(),
@@ -147,8 +150,10 @@ pub(super) async fn find(
     let mut found: Matches = Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await??;
     if ctx.selected.held_since.is_some() {
         // Some matched by what the session still knows of them.
-        let uids = ctx.selected.announced.uids_of_seqs(&found.seqs);
-        let expunged = ctx.selected.mailbox.view().missing(&uids).count();
+        let (view, newest) = (Arc::clone(&ctx.selected.announced), ctx.selected.mailbox.view());
+        let (seqs, steps) = (found.seqs.clone(), 3 * range_steps(found.seqs.ranges().len()));
+        let work = move || newest.missing(&view.uids_of_seqs(&seqs)).count();
+        let expunged = ctx.threads().run(steps, work).await?;
         found.expunged = found.expunged.saturating_add(u32::try_from(expunged).unwrap_or(u32::MAX));
     }
     Ok(found)
@@ -180,6 +185,24 @@ pub(super) fn names_modseq(key: &SearchKey) -> bool {
 /// The highest mod-sequence among these messages.
 pub(super) fn highest(view: &View, seqs: &NumSet<SeqNum>) -> Option<ModSeq> {
     view.rows(seqs).map(|(_, row)| row.modseq()).max()
+}
+
+/// `* SEARCH 2 5`
+async fn list_numbers(
+    ctx: &mut Ctx<'_>,
+    found: Arc<NumSet<SeqNum>>,
+    numbering: Numbering,
+    key: &SearchKey,
+) -> Result<(), Failure> {
+    let (view, by_modseq) = (Arc::clone(&ctx.selected.announced), names_modseq(key));
+    let by_rows = if by_modseq { row_steps(&view) } else { 0 };
+    let steps = range_steps(found.ranges().len()) + by_rows;
+    let work = move || {
+        let modseq = by_modseq.then(|| highest(&view, &found)).flatten();
+        (modseq, in_numbering(&view, &found, numbering))
+    };
+    let (modseq, numbers) = ctx.threads().run(steps, work).await?;
+    plain(ctx, "SEARCH", numbers.iter(), modseq).await
 }
 
 /// `* SEARCH 2 5` (RFC 3501 §7.2.5) or `* SORT 5 2` (RFC 5256 §4), with the highest mod-sequence
@@ -224,7 +247,7 @@ pub(super) struct EsearchItems {
 /// The form in which a result is sent or saved.
 pub(super) struct Answer {
     /// `$`, as UIDs, if the client wants it saved.
-    pub(super) saved: Option<NumSet>,
+    pub(super) saved: Option<Arc<NumSet>>,
     /// Nothing after SAVE alone.
     pub(super) response: Option<Esearch>,
     /// The messages that it names one by one.
@@ -237,16 +260,16 @@ async fn esearch(
     tag: &Tag,
     wanted: EsearchItems,
     scores: Option<Scores>,
-    found: &NumSet<SeqNum>,
+    found: &Arc<NumSet<SeqNum>>,
 ) -> Result<(), Failure> {
-    let Answer { saved, response, listed } = answer(ctx.selected, tag, wanted, found);
+    let threads = ctx.threads();
+    let answering = answered(threads, &ctx.selected.announced, (tag, wanted), found);
+    let Answer { saved, response, listed } = Box::pin(answering).await?;
     if let Some(saved) = saved {
         ctx.selected.saved_search = saved;
     }
     let Some(head) = response else { return Ok(()) };
-    ctx.wire.out().extend_from_slice(b"* ");
-    let names = ctx.wire.names;
-    print::esearch(ctx.wire.out(), &head, names);
+    print_esearch(ctx.wire, &head).await?;
     // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
     if let (Some(scores), Some(listed)) = (scores, listed) {
         scores.print(ctx, listed.iter()).await?;
@@ -256,10 +279,52 @@ async fn esearch(
     Ok(())
 }
 
-/// The response to a search, and the result that it saves.
-pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) -> Answer {
+/// `* ESEARCH (TAG "a") UID ALL 2,5`, without the end of the line. Sets are printed in slices.
+pub(super) async fn print_esearch(wire: &mut Wire, response: &Esearch) -> Result<(), Failure> {
+    wire.out().extend_from_slice(b"* ");
+    let names = wire.names;
+    print::esearch_begin(wire.out(), response, names);
+    if let Some(all) = response.all.as_ref().filter(|all| !all.is_empty()) {
+        wire.out().extend_from_slice(b" ALL ");
+        print_ranges(wire, all).await?;
+    }
+    if let Some((range, page)) = &response.partial {
+        print::partial_begin(wire.out(), *range);
+        match page.is_empty() {
+            true => wire.out().extend_from_slice(b"NIL"),
+            false => print_ranges(wire, page).await?,
+        }
+        wire.out().push(b')');
+    }
+    print::esearch_end(wire.out(), response);
+    Ok(())
+}
+
+/// The response to a search, and the result that it saves. Of a large result another thread makes
+/// it.
+pub(super) async fn answered(
+    threads: Threads<'_>,
+    view: &Arc<View>,
+    (tag, wanted): (&Tag, EsearchItems),
+    found: &Arc<NumSet<SeqNum>>,
+) -> Result<Answer, Failure> {
+    // The result is copied and translated a few times.
+    let sets = 4 * range_steps(found.ranges().len());
+    let steps = sets + if wanted.by_modseq { row_steps(view) } else { 0 };
+    let (view, tag, found) = (Arc::clone(view), tag.clone(), Arc::clone(found));
+    threads.run(steps, move || answer(&view, &tag, wanted, &found)).await
+}
+
+/// The numbers of these messages in the numbering of the client's command, for its response.
+fn in_numbering(view: &View, seqs: &NumSet<SeqNum>, numbering: Numbering) -> NumSet<ResponseNum> {
+    match numbering {
+        Numbering::Seq => seqs.clone().into_response(),
+        Numbering::Uid => view.uids_of_seqs(seqs).into_response(),
+    }
+}
+
+fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) -> Answer {
     let EsearchItems { numbering, mut returns, by_modseq, .. } = wanted;
-    let view = &selected.announced;
     let mut saved = None;
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
@@ -277,7 +342,7 @@ pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: EsearchItems, found
         page.as_ref().map_or(ends.clone(), |(_, page)| page.union(&ends))
     };
     if returns.save {
-        saved = Some(view.uids_of_seqs(&if only_some { some() } else { found.clone() }));
+        saved = Some(Arc::new(view.uids_of_seqs(&if only_some { some() } else { found.clone() })));
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Answer { saved, response: None, listed: None };
@@ -287,9 +352,8 @@ pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: EsearchItems, found
     }
     let reported = if only_some { some() } else { found.clone() };
     let modseq = if by_modseq { highest(view, &reported) } else { None };
-    let partial =
-        page.map(|(range, page)| (range, selected.seqs_in_numbering(&page, numbering).ranges().to_vec()));
-    let numbers = selected.seqs_in_numbering(found, numbering);
+    let partial = page.map(|(range, page)| (range, in_numbering(view, &page, numbering).ranges().to_vec()));
+    let numbers = in_numbering(view, found, numbering);
     let response = Esearch {
         tag: Some(tag.clone()),
         mailbox: None,

@@ -12,7 +12,9 @@ use posthaste_imap_codec::PageRange;
 use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Criterion;
-use super::job::{Job, Matches};
+use super::job::{Job, Matches, without_excluded};
+use crate::apart::range_steps;
+use crate::heavy::STEPS_MAX;
 use crate::reply::Failure;
 
 /// Messages of the first window, at least: a key may read a body for each.
@@ -30,8 +32,15 @@ impl Job<'_> {
         }
         let (_, last) = page.places();
         let mut window = last.clamp(WINDOW_MIN, WINDOW_MAX);
-        let left = criterion.within(self.selected).unwrap_or_else(|| view.all());
-        let mut left = self.may_match(left);
+        let mut left = {
+            let (view, question, excluded) =
+                (Arc::clone(&view), Arc::clone(&question), self.excluded.clone());
+            let work = move || {
+                let within = question.criterion.within(&view).unwrap_or_else(|| view.all());
+                without_excluded(within, excluded.as_deref())
+            };
+            self.threads().run(self.question.narrowing_steps(&self.selected.announced), work).await?
+        };
         let (mut found, mut expunged) = (NumSet::new(), 0);
         for round in 0u32.. {
             if left.is_empty() || found.count() >= u64::from(last) {
@@ -39,7 +48,7 @@ impl Job<'_> {
             }
             if round == 1 {
                 // Few match: from here on flags pass over whole chunks.
-                left = left.intersection(&self.candidates());
+                left = left.intersection(&self.candidates().await?);
                 if matches!(criterion, Criterion::Flags { .. }) {
                     found = found.union(&left);
                     break;
@@ -47,6 +56,7 @@ impl Job<'_> {
             }
             let next = window_of(&left, page, window);
             left = left.difference(&next);
+            self.pace.worked(range_steps(left.ranges().len()).min(STEPS_MAX)).await;
             let more = self.matching(&next).await?;
             found = found.union(&more.seqs);
             expunged += more.expunged;

@@ -33,22 +33,15 @@ impl Job<'_> {
         let proposed: u64 = answer.proposed.iter().map(NumSet::count).sum();
         let steps = (proposed + answer.covered.ranges().len() as u64) * PROPOSED_STEPS;
         self.pace.worked(steps.min(SLICE_STEPS)).await;
-        let proposed = if steps <= SLICE_STEPS {
-            excluded(&question, &words, &answer)
+        let view = std::sync::Arc::clone(&self.selected.announced);
+        let work = move || excluded(&question, &words, &answer).map(|uids| view.seqs_of_uids(&uids));
+        let seqs = if steps <= SLICE_STEPS {
+            work()
         } else {
             // Without an answer of the index all messages are read.
-            let work = move || excluded(&question, &words, &answer);
             self.service.heavy.run(self.account, work).await.ok().flatten()
         };
-        self.excluded = proposed.map(|uids| self.selected.announced.seqs_of_uids(&uids));
-    }
-
-    /// These messages without those that the index leaves out.
-    pub(super) fn may_match(&self, seqs: NumSet<SeqNum>) -> NumSet<SeqNum> {
-        match &self.excluded {
-            Some(excluded) => seqs.difference(excluded),
-            None => seqs,
-        }
+        self.excluded = seqs.map(std::sync::Arc::new);
     }
 
     /// Begins to collect for the index, if the search must read enough messages.

@@ -9,6 +9,7 @@ use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Row, View};
 
 use super::criteria::Criterion;
+use crate::apart::RANGE_STEPS;
 use crate::heavy::Pace;
 
 /// Steps for a row that is compared and perhaps added to the result. The rows of a large mailbox
@@ -91,7 +92,7 @@ impl RowFilter {
                     found.push(seq);
                 }
             }
-            pace.worked(rows.len() as u64 * ROW_STEPS).await;
+            pace.worked(RANGE_STEPS + rows.len() as u64 * ROW_STEPS).await;
         }
         found
     }

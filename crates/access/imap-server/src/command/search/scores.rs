@@ -80,8 +80,8 @@ async fn matching(
         return Ok(NumSet::new());
     }
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
-    let question = Question::compile(key, ctx.selected, now)?;
     let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    let question = Box::pin(Question::compiled(source, key, now)).await?;
     // The search has reported its progress. This part reports none: a count must not fall.
     let progress = Arc::new(Progress::default());
     let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };

@@ -21,6 +21,7 @@ use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
+use crate::apart::find_steps;
 use crate::gmail;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::keys::{Answered, Asked, Direction, Order, Step, without_key};
@@ -148,8 +149,14 @@ async fn forest(
     }
     let mut forest = Forest::new(&parents, &ordered, pace).await;
     if algorithm == ThreadAlgorithm::Refs {
-        let rows = selected.announced.rows(&gathered.seqs);
-        let arrived: Vec<u64> = rows.map(|(_, row)| u64::from(row.date())).collect();
+        let mut arrived = Vec::with_capacity(gathered.uids.len());
+        let steps = NODE_STEPS + find_steps(&gathered.seqs);
+        for (_, row) in selected.announced.rows(&gathered.seqs) {
+            arrived.push(u64::from(row.date()));
+            if pace.note(steps) {
+                pace.rest().await;
+            }
+        }
         let by_arrival = by_date(&arrived, pace).await;
         forest.by_latest(&ranks(&by_arrival), pace).await;
     }

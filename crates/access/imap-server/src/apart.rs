@@ -1,0 +1,76 @@
+//! Work on sets of messages, done apart from the session's task if the sets are large.
+//!
+//! A set is a list of ranges. In a folder of a million messages, a set has half a million ranges if
+//! every second message matches. One operation on it takes some milliseconds. So the steps of such
+//! work are counted before it is done. Much work is done on another thread ([`Heavy`]).
+//!
+//! [`Heavy`]: crate::heavy::Heavy
+
+use posthaste_mail_model::{AccountId, NumSet};
+use posthaste_store::View;
+
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::reply::Failure;
+use crate::service::ImapService;
+use crate::wire::Wire;
+
+/// Steps of an operation on a range: it is looked up in a view, or compared and copied. A slice
+/// holds 50,000.
+pub(crate) const RANGE_STEPS: u64 = SLICE_STEPS / 50_000;
+
+/// Steps of looking at the flags or the mod-sequence of a message.
+pub(crate) const ROW_STEPS: u64 = 8;
+
+/// Ranges printed between two checks of the output buffer: some 32 KiB.
+const RANGES_PER_RELIEF: usize = 2048;
+
+/// Whose thread does the work.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads<'s> {
+    pub(crate) service: &'s ImapService,
+    pub(crate) account: AccountId,
+}
+
+impl Threads<'_> {
+    /// Does work of so many steps: at once if a slice holds it, else on another thread.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        steps: u64,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        if steps > SLICE_STEPS {
+            return self.service.heavy.run(self.account, work).await;
+        }
+        let done = work();
+        // They count for the commands of this task.
+        Pace::default().note(steps);
+        Ok(done)
+    }
+}
+
+/// Steps of operations on sets with so many ranges together.
+pub(crate) fn range_steps(ranges: usize) -> u64 {
+    ranges as u64 * RANGE_STEPS
+}
+
+/// Steps of finding a row of a set, beside those of the work on it: each range is looked up.
+pub(crate) fn find_steps<N>(set: &NumSet<N>) -> u64 {
+    range_steps(set.ranges().len()) / set.count().max(1)
+}
+
+/// Steps of selecting messages of a view by their rows.
+pub(crate) fn row_steps(view: &View) -> u64 {
+    u64::from(view.exists()) * ROW_STEPS
+}
+
+/// Prints ranges as a set, in slices.
+pub(crate) async fn print_ranges(wire: &mut Wire, ranges: &[(u32, u32)]) -> Result<(), Failure> {
+    for (i, slice) in ranges.chunks(RANGES_PER_RELIEF).enumerate() {
+        if i > 0 {
+            wire.out().push(b',');
+        }
+        posthaste_imap_codec::print::ranges(wire.out(), slice);
+        wire.relieve().await?;
+    }
+    Ok(())
+}
