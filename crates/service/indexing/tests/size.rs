@@ -1,5 +1,8 @@
 //! How large the index of very short mail is, with the keys of SORT and THREAD.
 
+// `allow-unwrap-in-tests` knows test functions only, and not what they call.
+#![allow(clippy::unwrap_used)]
+
 use posthaste_indexing::Lent;
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_search_index::{Builder, Terms};

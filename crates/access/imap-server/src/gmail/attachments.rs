@@ -12,7 +12,7 @@ pub(crate) enum PartCondition {
     /// A part has the disposition `attachment`.
     Attachment,
     /// The text is in the file name of a part.
-    FileName(Text),
+    FileName(Box<Text>),
 }
 
 const FILENAME: &str = "filename:";
@@ -31,7 +31,7 @@ impl PartCondition {
     /// From the text of one of these keys.
     pub(crate) fn of_key(key: &str) -> Self {
         match key.strip_prefix(FILENAME) {
-            Some(name) => Self::FileName(Text::new(name)),
+            Some(name) => Self::FileName(Box::new(Text::new(name))),
             None => Self::Attachment,
         }
     }
