@@ -25,6 +25,7 @@ mod group;
 mod here;
 mod mail;
 mod memory;
+mod permit;
 mod required_extensions;
 mod run;
 mod scripts;

@@ -9,7 +9,7 @@ use posthaste_mail_model::AccountId;
 use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script, log_line};
 use tokio::runtime::Handle;
 
-use crate::run::RunPermit;
+use crate::permit::RunPermit;
 
 /// Octets of source and of regular expressions whose compiled forms are kept. A compiled script
 /// takes some times its source: twice as much would be a share of the server's memory that its plan
@@ -63,8 +63,8 @@ impl Scripts {
 }
 
 impl Drop for Scripts {
-    /// A large script is a hundred thousand pieces of memory. Whoever drops it may hold a lock or
-    /// poll a session, so a thread that computes releases them.
+    /// A large script is a hundred thousand pieces of memory. The task that drops it may hold a
+    /// lock or poll a session, so a thread that computes releases them.
     fn drop(&mut self) {
         if self.bytes > DROPPED_HERE_MAX
             && let Ok(runtime) = Handle::try_current()

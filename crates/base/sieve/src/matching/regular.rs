@@ -93,7 +93,7 @@ impl Regular {
         }
     }
 
-    /// The same by the automaton; none if it cannot tell.
+    /// The same by the automaton; none if it cannot decide.
     fn walk(&self, text: &str, meter: &Meter<'_>) -> Result<Option<bool>, Spent> {
         let mut cache = self.dfa.create_cache();
         let input = Input::new(text);

@@ -14,7 +14,7 @@ use crate::run::results::Results;
 use crate::text::{Piece, Text, Variable};
 
 /// Steps of a question to the world around a message for which it may read from a disk.
-pub(crate) const READ_STEPS: u64 = 64;
+const READ_STEPS: u64 = 64;
 
 /// The state of a run.
 pub(crate) struct Machine<'r> {
@@ -56,6 +56,12 @@ impl<'r> Machine<'r> {
     /// Counts steps; a fault when there are too many.
     pub(crate) fn step(&self, count: u64) -> Result<(), Fault> {
         Ok(self.meter.step(count)?)
+    }
+
+    /// The world around the message, for a question that may read from a disk.
+    pub(crate) fn read_from(&self) -> Result<&'r dyn Context, Fault> {
+        self.step(READ_STEPS)?;
+        Ok(self.context)
     }
 
     /// Counts a look at this many bytes.

@@ -2,7 +2,7 @@
 
 use crate::compiled::{Compare, Duplicate, DuplicateSource, Mime, Subject, Test};
 use crate::run::fault::Fault;
-use crate::run::machine::{Machine, READ_STEPS};
+use crate::run::machine::Machine;
 use crate::run::mime::parts_from;
 use crate::run::trial::Trial;
 use crate::run::values::values;
@@ -62,8 +62,7 @@ pub(crate) fn test(machine: &mut Machine<'_>, source: &Test) -> Result<bool, Fau
         Test::MetadataExists { mailbox, annotations } => {
             let mailbox = machine.optional(mailbox.as_ref())?;
             all(machine, annotations, |machine, name| {
-                machine.step(READ_STEPS)?;
-                Ok(machine.context.metadata(mailbox.as_deref(), name).is_some())
+                Ok(machine.read_from()?.metadata(mailbox.as_deref(), name).is_some())
             })
         }
     }
@@ -151,8 +150,7 @@ fn is_duplicate(machine: &mut Machine<'_>, duplicate: &Duplicate) -> Result<bool
         return Ok(false);
     }
     let seconds = duplicate.seconds.map(|seconds| seconds.min(machine.limits.duplicate_seconds_max));
-    machine.step(READ_STEPS)?;
-    let is_known = machine.context.is_duplicate(&key);
+    let is_known = machine.read_from()?.is_duplicate(&key);
     // RFC 7352 §3.3: with `:last`, each duplicate begins the time again.
     if !is_known || duplicate.last {
         machine.results.remember(key, seconds);

@@ -11,7 +11,7 @@ use crate::compiled::{AddressPart, EnvelopePart, Index, Mime, MimeOption, Subjec
 use crate::date::{self, Moment};
 use crate::run::fault::Fault;
 use crate::run::flags;
-use crate::run::machine::{Machine, READ_STEPS};
+use crate::run::machine::Machine;
 use crate::run::mime::{content_of, is_content, parts_from, value_of};
 
 /// Takes one value; answers whether that is enough.
@@ -95,9 +95,7 @@ pub(crate) fn values(machine: &Machine<'_>, subject: &Subject, sink: &mut Sink<'
         Subject::Metadata { mailbox, annotation } => {
             let mailbox = machine.optional(mailbox.as_ref())?;
             let annotation = machine.text(annotation)?;
-            machine.step(READ_STEPS)?;
-            let context = machine.context;
-            match context.metadata(mailbox.as_deref(), &annotation) {
+            match machine.read_from()?.metadata(mailbox.as_deref(), &annotation) {
                 Some(value) => sink(&value),
                 None => Ok(false),
             }

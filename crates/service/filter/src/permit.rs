@@ -1,0 +1,49 @@
+//! Where scripts run, and the memory that a run may take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_mail_model::AccountId;
+use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedPermit, KeyedSemaphore, compute_threads};
+
+/// How long a message waits until a script can run, and then for memory. Senders wait ten minutes
+/// for an answer to their data (RFC 5321 §4.5.3.2.6).
+const RUN_WITHIN: Duration = Duration::from_secs(60);
+/// Memory of a run for each byte of its message. It is a decoded part, and its text in UTF-8. The
+/// text may take three bytes for one, in a buffer that doubles. See
+/// [`posthaste_sieve::Script::run`].
+const RUN_FACTOR: usize = 8;
+/// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
+const RUN_BESIDE: usize = 4 << 20;
+
+/// The permit and the memory of a run; released when dropped.
+pub(crate) struct RunPermit {
+    _thread: KeyedPermit<AccountId>,
+    _memory: BytePermit,
+}
+
+/// Where scripts run: one at a time for an account, and on fewer threads than there are processors.
+#[derive(Clone)]
+pub(crate) struct Runs(KeyedSemaphore<AccountId>);
+
+impl Runs {
+    pub(crate) fn new() -> Self {
+        Self(KeyedSemaphore::new(compute_threads(), 1))
+    }
+
+    /// A permit for a run over so many bytes, and the memory that it may take; none if that takes
+    /// too long.
+    pub(crate) async fn permit(
+        &self,
+        budget: &ByteBudget,
+        account: AccountId,
+        len: usize,
+    ) -> Option<Arc<RunPermit>> {
+        let thread = self.0.acquire_within(account, RUN_WITHIN).await?;
+        let memory = budget.begin(Holder::Account(account.0.to_bytes()));
+        let wanted = (len * RUN_FACTOR + RUN_BESIDE).min(budget.largest());
+        memory.grow_to_within(wanted, RUN_WITHIN).await.ok()?;
+        memory.complete();
+        Some(Arc::new(RunPermit { _thread: thread, _memory: memory }))
+    }
+}
