@@ -67,10 +67,12 @@ mod tests {
     use std::sync::mpsc;
 
     use futures_util::FutureExt as _;
-    use posthaste_mail_model::Id;
+    use posthaste_mail_model::{AccountId, Id};
+    use posthaste_net::ByteBudget;
     use posthaste_sieve::{Capabilities, Moment};
 
     use super::*;
+    use crate::permit::Runs;
 
     /// A world whose only answer comes when the run is stopped.
     struct Endless {
