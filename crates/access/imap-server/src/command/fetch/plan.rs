@@ -5,6 +5,7 @@
 //! header field names become a mask. The plan knows whether rows suffice, whether it needs
 //! summaries, or whether it must read bodies.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::FetchItem;
@@ -92,12 +93,9 @@ pub(super) struct Plan {
 impl Plan {
     /// Compiles the items. An item requested twice is answered once.
     pub(super) fn compile(items: &[FetchItem]) -> Self {
-        let mut steps = Vec::with_capacity(items.len());
-        for (i, item) in items.iter().enumerate() {
-            if items.iter().take(i).all(|earlier| earlier != item) {
-                steps.push(step(item));
-            }
-        }
+        // A command may have thousands of items, so each is not compared with all before it.
+        let mut seen = HashSet::with_capacity(items.len());
+        let steps: Vec<Step> = items.iter().filter(|item| seen.insert(*item)).map(step).collect();
         let reads = steps.iter().map(Step::reads).max().unwrap_or(Reads::Rows);
         let masks = steps.iter().filter_map(|step| match step {
             Step::Fields(fields) => Some(fields.mask.comparisons()),
