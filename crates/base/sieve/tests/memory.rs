@@ -56,12 +56,12 @@ fn scripts() -> Vec<String> {
     let wildcards =
         format!("if header :comparator \"i;octet\" :matches \"a\" \"*?{distinct}*\" {{ discard; }}");
     let regex = format!(
-        "require [\"regex\", \"variables\"]; if header :comparator \"i;octet\" :regex \"a\" \"x[a-c][a-d]{{150}}{}[x-z]\" {{ discard; }}".to_owned(),
+        "require [\"regex\", \"variables\"]; if header :comparator \"i;octet\" :regex \"a\" \"x[a-c][a-d]{{150}}{}[x-z]\" {{ discard; }}",
         "([ab]?)".repeat(100)
     );
     // A script reads the key of this one when it runs.
     let read = format!(
-        "require [\"regex\", \"variables\"]; set \"x\" \"{}\"; if header :regex \"a\" \"${{x}}\" {{ discard; }}".to_owned(),
+        "require [\"regex\", \"variables\"]; set \"x\" \"{}\"; if header :regex \"a\" \"${{x}}\" {{ discard; }}",
         "([a-c]x?)*".repeat(50)
     );
     vec![
