@@ -20,6 +20,7 @@ mod annotations;
 mod announce;
 mod apart;
 mod capability;
+mod client_line;
 mod command;
 mod connection;
 mod contexts;

@@ -17,6 +17,7 @@ use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown
 
 use crate::annotations::ReportedMetadata;
 use crate::apart::Threads;
+use crate::client_line::ClientLine;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
 use crate::freed::free;
@@ -79,6 +80,8 @@ pub(crate) struct Session {
     pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
+    /// What the log gets of the client's ID.
+    pub(crate) client: ClientLine,
 }
 
 /// The context of a command that works on the selected mailbox. The caller has checked that a
@@ -135,6 +138,15 @@ impl Session {
             before_login: CommandsBeforeLogin::default(),
             bad_before_login: 0,
             permit: None,
+            client: ClientLine::default(),
+        }
+    }
+
+    /// Logs which program the client is, once, if it said so. For sessions that logged in.
+    pub(crate) fn log_client(&mut self) {
+        if let Some(client) = self.client.take() {
+            let peer = self.wire.peer().address;
+            tracing::info!(%peer, client = &*client, "client identified itself");
         }
     }
 

@@ -65,14 +65,19 @@ fn with_metrics(dir: &Path) -> Server {
 }
 
 #[test]
-fn peers_that_say_nothing_do_not_keep_the_owner_from_the_socket() {
+fn peers_that_say_nothing_keep_nobody_out() {
     let dir = tempfile::tempdir().unwrap();
     let server = with_metrics(dir.path());
     let address = server.address("metrics");
     let slow: Vec<_> = (0..40).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let output = server.command(&["report", "cost", "--json"], "");
     assert!(output.status.success(), "{output:?}");
-    drop(slow);
+    // Nor a monitor from the address: it displaced the oldest of them and waited for no deadline.
+    assert!(figure(&server, "posthaste_search_index_bytes") >= 0.0);
+    let mut youngest = slow.last().unwrap();
+    youngest.set_nonblocking(true).unwrap();
+    let read = std::io::Read::read(&mut youngest, &mut [0]);
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]

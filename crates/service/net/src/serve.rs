@@ -23,6 +23,10 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(20);
 /// Longest such pause: peers wait in the backlog meanwhile.
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 
+/// Connections accepted before other tasks have a turn. Each becomes a task that waits for a
+/// processor. Tokio alone lets a task accept 128, and older sessions wait behind all of those.
+const ACCEPTED_AT_ONCE: u32 = 4;
+
 /// How a listener treats its connections.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -101,7 +105,12 @@ impl Listener {
         let options = &serving.options;
         let mut sessions = JoinSet::new();
         let mut back_off = BACK_OFF_FIRST;
+        let mut accepted_at_once = 0;
         loop {
+            if accepted_at_once == ACCEPTED_AT_ONCE {
+                accepted_at_once = 0;
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
@@ -110,6 +119,7 @@ impl Listener {
                 accepted = self.accept() => match accepted {
                     Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
+                        accepted_at_once += 1;
                         if let Some(task) = self.admit(socket, peer, &serving, &session) {
                             match &options.metrics {
                                 Some((registry, protocol)) => {

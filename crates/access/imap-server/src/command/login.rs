@@ -56,6 +56,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     session.wire.belongs_to(share, LoginEnd::new(lease.signal()));
     session.lease = Some(lease);
     session.login = Some(login.account);
+    session.log_client();
     session.bad_before_login = session.bad_commands;
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let capabilities = capability::text(session);

@@ -64,7 +64,7 @@ impl Corpus {
     pub fn with_rich(seed: u64, share: f64, sizes: &Sizes) -> Self {
         let mut corpus = Self::new(seed);
         if share > 0.0 {
-            let bodies = RichPool::new(seed, sizes, &corpus.text, &corpus.html);
+            let bodies = RichPool::new(seed, sizes, &corpus.html);
             corpus.rich = Some(Rich { share, bodies });
         }
         corpus

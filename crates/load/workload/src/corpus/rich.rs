@@ -46,13 +46,13 @@ pub(super) struct RichPool {
 
 impl RichPool {
     /// Bodies of these sizes. The size of a message is that of its MIME.
-    pub(super) fn new(seed: u64, sizes: &Sizes, text: &Pool, html: &Pool) -> Self {
+    pub(super) fn new(seed: u64, sizes: &Sizes, html: &Pool) -> Self {
         let mut random = Random::new(seed, STREAM);
         let attachments = if matches!(sizes, Sizes::Wide(_)) { ATTACHED_BODIES } else { 0 };
         let header = ANY_HEADER.len();
         let mut make = |with: With| {
             let bytes = sizes.draw(&mut random, with == With::File) as usize;
-            body(bytes.saturating_sub(header), with, &mut random, (text, html))
+            body(bytes.saturating_sub(header), with, &mut random, html)
         };
         Self {
             plain: (0..PLAIN_BODIES).map(|_| make(With::Text)).collect(),
@@ -79,15 +79,16 @@ enum With {
 }
 
 /// A text, and beside it a `winmail.dat` with the same as HTML in RTF, and a file.
-fn body(bytes: usize, with: With, random: &mut Random, (text, html): (&Pool, &Pool)) -> RichBody {
+fn body(bytes: usize, with: With, random: &mut Random, html: &Pool) -> RichBody {
     let words = match with {
         With::Text => bytes.saturating_sub(700),
         With::File => TEXT_WITH_ATTACHMENT.min(bytes),
     };
-    let mut page = b"<html><body>\r\n".to_vec();
-    html.write(random, words * 2 / 3, &mut page);
-    page.extend_from_slice(b"</body></html>\r\n");
-    let page = String::from_utf8_lossy(&page);
+    let mut lines = Vec::new();
+    // The text has three bytes for four of the page.
+    html.write(random, words * 4 / 7, &mut lines);
+    let lines = String::from_utf8_lossy(&lines);
+    let page = format!("<html><body>\r\n{lines}</body></html>\r\n");
     let mut message = Message {
         attributes: vec![Attribute {
             id: attribute::MESSAGE_CLASS,
@@ -109,7 +110,7 @@ fn body(bytes: usize, with: With, random: &mut Random, (text, html): (&Pool, &Po
          Content-Type: text/plain; charset=us-ascii\r\n\r\n"
     )
     .into_bytes();
-    text.write(random, words / 3, &mut sent);
+    without_tags(&lines, &mut sent);
     sent.extend_from_slice(
         format!(
             "--{PART_BREAK}\r\nContent-Type: application/ms-tnef; name=\"winmail.dat\"\r\n\
@@ -130,6 +131,13 @@ fn body(bytes: usize, with: With, random: &mut Random, (text, html): (&Pool, &Po
         Ok(Outcome::Ordinary | Outcome::Sealed) | Err(_) => sent.clone(),
     };
     RichBody { sent, mime }
+}
+
+/// The text of a page without entities.
+fn without_tags(page: &str, into: &mut Vec<u8>) {
+    for piece in page.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)) {
+        into.extend_from_slice(piece.as_bytes());
+    }
 }
 
 fn attachment(file: Vec<u8>) -> Attachment {
@@ -226,8 +234,8 @@ mod tests {
     #[test]
     fn every_body_is_rich_and_is_converted() {
         let mut random = Random::new(1, 1);
-        let (text, html) = (Pool::text(&mut random), Pool::html(&mut random));
-        let pool = RichPool::new(7, &Sizes::Wide(0.1), &text, &html);
+        let html = Pool::html(&mut random);
+        let pool = RichPool::new(7, &Sizes::Wide(0.1), &html);
         assert_eq!((pool.plain.len() as u64, pool.attached.len() as u64), (PLAIN_BODIES, ATTACHED_BODIES));
         for body in pool.plain.iter().chain(&pool.attached) {
             assert_ne!(body.sent, body.mime);
@@ -240,9 +248,9 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_mime() {
         let mut random = Random::new(1, 1);
-        let (text, html) = (Pool::text(&mut random), Pool::html(&mut random));
+        let html = Pool::html(&mut random);
         for bytes in [5_000, 20_000] {
-            let pool = RichPool::new(7, &Sizes::Fixed(bytes), &text, &html);
+            let pool = RichPool::new(7, &Sizes::Fixed(bytes), &html);
             let found = pool.plain[0].mime.len() as u64 + ANY_HEADER.len() as u64;
             assert!(found.abs_diff(bytes) < bytes / 10 + 300, "{found} for {bytes}");
         }

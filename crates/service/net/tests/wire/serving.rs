@@ -193,6 +193,39 @@ async fn a_peer_over_the_limit_gets_the_reason() {
 }
 
 #[tokio::test]
+async fn other_tasks_run_between_accepted_connections() {
+    const CONNECTIONS: usize = 64;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let (begun, mut turns_at_begin) = mpsc::unbounded_channel();
+    let seen = Arc::clone(&turns);
+    let server = Server::start(
+        Mode::Plain,
+        |options| options.grace = Duration::ZERO,
+        move |_connection: Connection| {
+            begun.send(seen.load(Ordering::Relaxed)).unwrap();
+            // A session that ended would wake the listener.
+            std::future::pending()
+        },
+    );
+    // This thread is the only one, and does not wait here. So all of them are in the backlog when
+    // the listener first runs.
+    let connect = |_| std::net::TcpStream::connect(server.address).unwrap();
+    let clients: Vec<_> = (0..CONNECTIONS).map(connect).collect();
+    tokio::spawn(async move {
+        loop {
+            turns.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut found = Vec::new();
+    while found.len() < clients.len() {
+        found.push(within(turns_at_begin.recv()).await.unwrap());
+    }
+    let begun_in_one_turn = found.chunk_by(|left, right| left == right).map(<[_]>::len).max().unwrap();
+    assert!(begun_in_one_turn <= 8, "{found:?}");
+}
+
+#[tokio::test]
 async fn a_panic_ends_one_session() {
     let server = Server::start(
         Mode::Plain,

@@ -8,6 +8,7 @@
 mod queue;
 mod text;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,7 @@ use posthaste_indexing::SearchIndex;
 use posthaste_metrics::{Metered, Registry};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::current_runner::CurrentRunner;
 use crate::failure::{Failure, Result};
@@ -35,7 +35,8 @@ use crate::failure::{Failure, Result};
 /// The socket's name in the data directory.
 pub const SOCKET: &str = "metrics.sock";
 
-/// Requests at once on one listener: a monitor needs one.
+/// Connections at once on one listener: a monitor needs one. A further one replaces the oldest. An
+/// answer takes milliseconds, so the oldest is of a peer that does not send or read.
 const CONNECTIONS_MAX: usize = 16;
 /// Time for a request and for its answer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
@@ -147,13 +148,12 @@ impl Socket {
     }
 }
 
-/// Each listener has places of its own: slow peers of an address do not keep the socket busy.
+/// Each listener has connections of its own: those of an address do not displace those of the
+/// socket.
 async fn accept(sources: &Arc<Sources>, socket: &Socket) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
+    let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        // Never closed.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok(stream) = socket.next().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
@@ -161,7 +161,6 @@ async fn accept(sources: &Arc<Sources>, socket: &Socket) {
         let metered = Arc::clone(&sources.registry);
         let sources = Arc::clone(sources);
         let connection = async move {
-            let _place = place;
             let answer = service_fn(move |request| {
                 let sources = Arc::clone(&sources);
                 async move { Ok::<_, Infallible>(answer(&sources, &request).await) }
@@ -172,8 +171,14 @@ async fn accept(sources: &Arc<Sources>, socket: &Socket) {
             // A monitor that goes away needs no word.
             let _ = tokio::time::timeout(2 * REQUEST_WITHIN, served).await;
         };
-        connections.spawn(Metered::background(metered, "metrics", connection));
         while connections.try_join_next().is_some() {}
+        open.retain(|connection| !connection.is_finished());
+        if open.len() == CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        open.push_back(connections.spawn(Metered::background(metered, "metrics", connection)));
     }
 }
 
