@@ -88,9 +88,10 @@ impl<'m> MessageReader<'m> {
         ranges.dedup();
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         if self.is_large() && bytes > 0 {
-            // A long summary may have been paid for, too. Both must fit the budget.
+            // A long summary may have been paid for, too. Beside it, what fits the budget alone
+            // must fit, too.
             let room = self.bodies.service.reads.largest() as u64;
-            let bytes = bytes.min(room.saturating_sub(self.beside));
+            let bytes = if bytes > room { bytes } else { bytes.min(room.saturating_sub(self.beside)) };
             self.paid = Some(self.bodies.service.room_to_read(self.bodies.account, bytes).await?);
         }
         Ok(())
