@@ -81,9 +81,10 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     const WRONG: &str = "AGFuYUBleGFtcGxlLm9yZwB3cm9uZw==";
     imap(&server, &[&format!("a AUTHENTICATE PLAIN {WRONG}")]);
     imap(&server, &[&format!("a LOGIN \"\\\" {FORGED}\\\"\" wrong")]);
-    imap(&server, &[&format!("a ID (\"name\" \"INFO posthaste::login: {FORGED}\")")]);
-    // Neither a success nor what cannot be a guess counts.
-    imap(&server, &[&format!("a LOGIN {USER} \"correct horse\"")]);
+    // Neither a success nor what cannot be a guess counts. An ID is logged after a login only.
+    let id = format!("a ID (\"name\" \"INFO posthaste::login: {FORGED}\")");
+    imap(&server, &[&id]);
+    imap(&server, &[&format!("a LOGIN {USER} \"correct horse\""), &id]);
     imap(&server, &["a AUTHENTICATE GSSAPI"]);
     let mut sender = LineClient::connect(server.address("submission")).unwrap();
     sender.reply().unwrap();
