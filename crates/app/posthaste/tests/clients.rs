@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_testkit::{
@@ -95,6 +95,14 @@ fn python_s_imapclient_does_a_full_round() {
     assert!(said.contains("IMAPClient: done"), "{said}");
 }
 
+/// What a script for Node prints that gets the port, the user and the password.
+fn run_in_node(library: &Path, script: &str, server: &Server) -> String {
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", library.join("node_modules")).args(["-e", script, "--"]);
+    node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
+    run_client(node)
+}
+
 #[test]
 fn imapflow_does_a_full_round() {
     if !client_tests_wanted() {
@@ -102,11 +110,7 @@ fn imapflow_does_a_full_round() {
     }
     let Some(library) = library("imapflow-1.7.8", "node") else { return };
     let server = server();
-    let mut node = Command::new("node");
-    node.env("NODE_PATH", library.join("node_modules"));
-    node.args(["-e", include_str!("clients/imapflow_round.js"), "--"]);
-    node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
-    let said = run_client(node);
+    let said = run_in_node(&library, include_str!("clients/imapflow_round.js"), &server);
     assert!(said.contains("imapflow: done"), "{said}");
 }
 
@@ -117,11 +121,7 @@ fn node_imap_does_a_full_round_with_labels() {
     }
     let Some(library) = library("node-imap-0.9.6", "node") else { return };
     let server = server_like_gmail();
-    let mut node = Command::new("node");
-    node.env("NODE_PATH", library.join("node_modules"));
-    node.args(["-e", include_str!("clients/node_imap_round.js"), "--"]);
-    node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
-    let said = run_client(node);
+    let said = run_in_node(&library, include_str!("clients/node_imap_round.js"), &server);
     assert!(said.contains("node-imap: done"), "{said}");
 }
 

@@ -1,5 +1,6 @@
-# A migration by Mail::IMAPClient, in the way of imapsync: folders by name, messages by Message-ID, with their flags, dates
-# and labels of Gmail. From one account to another, twice, then after changes. Arguments: port, user, other user, password.
+# A migration by Mail::IMAPClient, in the way of imapsync: folders by name, messages by Message-ID,
+# with their flags, dates and labels of Gmail. From one account to another, twice, then after
+# changes. Arguments: port, user, other user, password.
 # Dies at the first thing amiss.
 use strict;
 use warnings;
@@ -42,7 +43,8 @@ sub listed {
     return \%by_id;
 }
 
-# Copies what the other account lacks, and mends flags and labels. Returns how many messages were copied and changed.
+# Copies what the other account lacks, and mends flags and labels. Returns the numbers of messages
+# that were copied and that were changed.
 sub migrate {
     my ($source, $target) = @_;
     my ($copied, $changed) = (0, 0);

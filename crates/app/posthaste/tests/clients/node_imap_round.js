@@ -1,6 +1,6 @@
-// node-imap against a server that announces Gmail's extensions: boxes, octets, structures, flags, keywords, searches,
-// sorting, threads, copies, moves, IDLE, labels and queries. Arguments: port, user, password. Fails at the first thing
-// amiss.
+// node-imap against a server that announces Gmail's extensions: boxes, octets, structures, flags,
+// keywords, searches, sorting, threads, copies, moves, IDLE, labels and queries.
+// Arguments: port, user, password. Fails at the first difference.
 'use strict';
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

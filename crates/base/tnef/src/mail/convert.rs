@@ -3,10 +3,12 @@
 //! | place of the TNEF part | result |
 //! | --- | --- |
 //! | it is the message | the header stays, without Content-*; the content is new |
-//! | in a multipart/mixed, behind the same text | the text gets HTML and a meeting beside it; the attachments stand in the part's place |
-//! | in a multipart/mixed, behind another text | both texts stay; text and attachments stand in the part's place |
-//! | in a multipart/mixed, without a text | text and attachments stand in the part's place |
+//! | in a multipart/mixed, the same text before it | that text gets HTML and a meeting beside it |
+//! | in a multipart/mixed, another text before it | both texts stay |
+//! | in a multipart/mixed, without a text | the text stands in the part's place |
 //! | in another multipart | one multipart/mixed stands in the part's place |
+//!
+//! In a multipart/mixed, the attachments stand in the part's place.
 //!
 //! Mail that is signed or encrypted is not changed, since any change would break it.
 

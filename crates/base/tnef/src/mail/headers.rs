@@ -11,8 +11,9 @@ use crate::tags::{attribute, property};
 /// Octets of a header that an embedded message may have.
 const HEADER_MAX: usize = 64 * 1024;
 
-/// The header of an embedded message: the fields with which it came (MS-OXOMSG §2.2.1.61), and what
-/// these lack. Content-* and MIME-Version describe a content that is another one now.
+/// The header of an embedded message: the fields with which it came, and what these lack
+/// (MS-OXOMSG §2.2.1.61). Content-* and MIME-Version are left out. They describe the content as it
+/// was.
 pub(super) fn header_of_embedded(message: &Message, people: &People) -> String {
     let came = message.text(property::TRANSPORT_MESSAGE_HEADERS).unwrap_or_default();
     let came = format!("{}\r\n\r\n", came.in_bounds(..came.floor_char_boundary(HEADER_MAX)).trim_end());

@@ -97,19 +97,22 @@ pub fn scripts(stage: &Stage) -> Outcome {
     Ok(said.join(", "))
 }
 
-pub fn runs(stage: &Stage) -> Outcome {
-    // As many steps as a run may have, in a script that keeps the message.
-    let test = "if anyof (header :contains [\"a\",\"b\",\"c\"] \"zzzz\", body :text :matches \"*a*b*c*d*e*\") { stop; }\r\n";
-    let script = format!("require \"body\";\r\n{}keep;\r\n", test.repeat(2000));
-    let mut client = stage.sieve(ATTACKER).map_err(text)?;
-    let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", &script)?;
+/// Stores a script of an account, which is then its active one.
+fn activate(stage: &Stage, user: &str, script: &str) -> Result<(), String> {
+    let mut client = stage.sieve(user).map_err(text)?;
+    let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", script)?;
     client.send(b"SETACTIVE \"s0\"\r\n").map_err(text)?;
     let active = answer(&mut client)?;
-    if !stored.starts_with("OK") || !active.starts_with("OK") {
-        return Err(format!("the script: {stored}, {active}"));
+    match stored.starts_with("OK") && active.starts_with("OK") {
+        true => Ok(()),
+        false => Err(format!("the script: {stored}, {active}")),
     }
-    let message = format!("Subject: x\r\n\r\n{}", "abcd ".repeat(stage.of(2000, 200_000)));
-    for _ in 0..stage.of(3, 20) {
+}
+
+/// Delivers a message several times to the attacker, whose script takes long, and removes the
+/// script.
+fn run_over(stage: &Stage, times: usize, message: &str) -> Outcome {
+    for _ in 0..times {
         let reply = stage.deliver(ATTACKER, message.as_bytes()).map_err(text)?;
         if !reply.starts_with("250") {
             return Err(format!("a message whose script takes long: {reply}"));
@@ -119,6 +122,15 @@ pub fn runs(stage: &Stage) -> Outcome {
     stage.hold()?;
     remove_all(stage)?;
     Ok("each message kept".into())
+}
+
+pub fn runs(stage: &Stage) -> Outcome {
+    // As many steps as a run may have, in a script that keeps the message.
+    let test = "if anyof (header :contains [\"a\",\"b\",\"c\"] \"zzzz\", body :text :matches \"*a*b*c*d*e*\") { stop; }\r\n";
+    let script = format!("require \"body\";\r\n{}keep;\r\n", test.repeat(2000));
+    activate(stage, ATTACKER, &script)?;
+    let message = format!("Subject: x\r\n\r\n{}", "abcd ".repeat(stage.of(2000, 200_000)));
+    run_over(stage, stage.of(3, 20), &message)
 }
 
 /// Loops over the parts of a message within loops over them (RFC 5703 §3).
@@ -131,25 +143,10 @@ pub fn parts(stage: &Stage) -> Outcome {
         "foreverypart { ".repeat(4),
         " }".repeat(4)
     );
-    let mut client = stage.sieve(ATTACKER).map_err(text)?;
-    let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", &script)?;
-    client.send(b"SETACTIVE \"s0\"\r\n").map_err(text)?;
-    let active = answer(&mut client)?;
-    if !stored.starts_with("OK") || !active.starts_with("OK") {
-        return Err(format!("the script: {stored}, {active}"));
-    }
+    activate(stage, ATTACKER, &script)?;
     let part = "--b\r\nX-H: aabcdefg\r\n\r\n".repeat(stage.of(200, 15_000));
     let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{part}");
-    for _ in 0..stage.of(2, 10) {
-        let reply = stage.deliver(ATTACKER, message.as_bytes()).map_err(text)?;
-        if !reply.starts_with("250") {
-            return Err(format!("a message of many parts: {reply}"));
-        }
-    }
-    stage.bystander_gets_mail()?;
-    stage.hold()?;
-    remove_all(stage)?;
-    Ok("each message kept".into())
+    run_over(stage, stage.of(2, 10), &message)
 }
 
 /// Messages in the INBOX of an account.
@@ -168,13 +165,7 @@ pub fn redirects(stage: &Stage) -> Outcome {
         let (name, domain) = other.split_once('@').unwrap_or_default();
         let script: String =
             ["", "+a", "+b", "+c"].map(|tag| format!("redirect \"{name}{tag}@{domain}\";\r\n")).concat();
-        let mut client = stage.sieve(own).map_err(text)?;
-        let stored = with_script(&mut client, "PUTSCRIPT \"s0\"", &script)?;
-        client.send(b"SETACTIVE \"s0\"\r\n").map_err(text)?;
-        let active = answer(&mut client)?;
-        if !stored.starts_with("OK") || !active.starts_with("OK") {
-            return Err(format!("the script: {stored}, {active}"));
-        }
+        activate(stage, own, &script)?;
     }
     let sent = stage.of(3, 50);
     for n in 0..sent {
