@@ -1,7 +1,7 @@
 //! The engine on a cluster: Cassandra, with bodies there or in an S3-compatible object store.
 //!
-//! It is in a program that was built with the feature `cluster`. Without it a build takes a third
-//! less time, and a setting that names a cluster is refused with the remedy. Both have the same
+//! It is in a program that was built with the feature `cluster`. Without it a build has fewer
+//! dependencies, and a setting that names a cluster is refused with the remedy. Both have the same
 //! interface, so that no other file of this crate knows the feature.
 
 #[cfg(feature = "cluster")]
