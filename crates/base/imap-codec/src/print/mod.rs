@@ -5,12 +5,15 @@
 //! bits is sent as a literal, never in quotes (RFC 9051 §4.3 would allow that only after ENABLE).
 
 mod acl;
+mod code;
 mod command;
 mod decimal;
+mod fetch;
 mod message_annotation;
 mod notify;
 mod response;
 mod search;
+mod search_data;
 mod structure;
 
 use posthaste_mail_model::{Flag, NumSet};
@@ -18,19 +21,37 @@ use posthaste_mail_model::{Flag, NumSet};
 use crate::chars::is_astring_char;
 use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
+pub(crate) use code::BARE_CODES;
+pub use code::code;
 pub use command::{EncodedCommand, LiteralStyle, command};
 pub use decimal::number;
+pub use fetch::fetch_value;
 pub use message_annotation::annotation_value;
-pub(crate) use response::BARE_CODES;
 pub use response::{
-    ThreadPrinter, code, enabled_or_capability, esearch, esearch_begin, esearch_end, fetch_value, list_data,
-    namespaces, partial_begin, response, response_flag, status, status_value, untagged,
+    enabled_or_capability, list_data, namespaces, response, response_flag, status, status_value, untagged,
 };
+pub use search_data::{ThreadPrinter, esearch, esearch_begin, esearch_end, partial_begin};
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 
 /// Bytes of the longest text put in quotes. Clients read quoted strings a line at a time, and RFC
 /// 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
 pub const QUOTED_BYTES_MAX: usize = 1000;
+
+fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends ` NAME n`.
+fn pair(out: &mut Vec<u8>, name: &str, n: u64) {
+    put(out, name);
+    out.push(b' ');
+    number(out, n);
+}
+
+/// Text for a person, which CR, LF and NUL must not cut in two.
+fn line_text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().map(|b| if matches!(b, 0 | b'\r' | b'\n') { b' ' } else { b }));
+}
 
 /// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too
 /// long.

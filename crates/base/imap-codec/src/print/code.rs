@@ -1,0 +1,182 @@
+//! Response codes: RFC 9051 §7.1.
+
+use super::{
+    astring, enabled_or_capability, line_text, list, num_set, number, pair, put, quoted, ranges,
+    response_flag,
+};
+use crate::response::Code;
+use crate::{AnnotateCode, AnnotationSupport, MetadataCode};
+
+/// Appends `[…]`, brackets included.
+pub fn code(out: &mut Vec<u8>, code: &Code) {
+    out.push(b'[');
+    match bare_code(code) {
+        Some(name) => put(out, name),
+        None => code_with_value(out, code),
+    }
+    out.push(b']');
+}
+
+/// The name of a code that is no more than its name.
+fn bare_code(code: &Code) -> Option<&'static str> {
+    BARE_CODES.iter().find(|(_, c)| c == code).map(|(name, _)| *name)
+}
+
+/// Codes that are no more than their names.
+pub(crate) static BARE_CODES: [(&str, Code); 38] = [
+    ("ALERT", Code::Alert),
+    ("ALREADYEXISTS", Code::AlreadyExists),
+    ("AUTHENTICATIONFAILED", Code::AuthenticationFailed),
+    ("AUTHORIZATIONFAILED", Code::AuthorizationFailed),
+    ("BADCOMPARATOR", Code::BadComparator),
+    ("CANNOT", Code::Cannot),
+    ("CLIENTBUG", Code::ClientBug),
+    ("CLOSED", Code::Closed),
+    ("COMPRESSIONACTIVE", Code::CompressionActive),
+    ("CONTACTADMIN", Code::ContactAdmin),
+    ("CORRUPTION", Code::Corruption),
+    ("EXPIRED", Code::Expired),
+    ("EXPUNGEISSUED", Code::ExpungeIssued),
+    ("HASCHILDREN", Code::HasChildren),
+    ("INUSE", Code::InUse),
+    ("LIMIT", Code::Limit),
+    ("NOMODSEQ", Code::NoModSeq),
+    ("NONEXISTENT", Code::NonExistent),
+    ("NOPERM", Code::NoPerm),
+    ("NOTIFICATIONOVERFLOW", Code::NotificationOverflow),
+    ("NOTSAVED", Code::NotSaved),
+    ("OVERQUOTA", Code::OverQuota),
+    ("PARSE", Code::Parse),
+    ("PRIVACYREQUIRED", Code::PrivacyRequired),
+    ("READ-ONLY", Code::ReadOnly),
+    ("READ-WRITE", Code::ReadWrite),
+    ("SERVERBUG", Code::ServerBug),
+    ("TOOBIG", Code::TooBig),
+    ("TOOFEW", Code::TooFew),
+    ("TOOMANY", Code::TooMany),
+    ("TRYCREATE", Code::TryCreate),
+    ("UIDNOTSTICKY", Code::UidNotSticky),
+    ("UIDREQUIRED", Code::UidRequired),
+    ("UNAVAILABLE", Code::Unavailable),
+    ("UNKNOWN-CTE", Code::UnknownCte),
+    ("USEATTR", Code::UseAttr),
+    ("BADCHARSET", Code::BadCharset(Vec::new())),
+    ("CAPABILITY", Code::Capability(Vec::new())),
+];
+
+fn code_with_value(out: &mut Vec<u8>, code: &Code) {
+    match code {
+        Code::AppendUid(validity, uids) => {
+            pair(out, "APPENDUID", u64::from(validity.value()));
+            out.push(b' ');
+            ranges(out, &uids.0);
+        }
+        Code::CopyUid(validity, from, to) => {
+            pair(out, "COPYUID", u64::from(validity.value()));
+            for uids in [from, to] {
+                out.push(b' ');
+                ranges(out, &uids.0);
+            }
+        }
+        Code::BadCharset(charsets) => {
+            put(out, "BADCHARSET ");
+            // RFC 9051 §9: charset = atom / quoted. No literal can stand in a status response.
+            let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
+            list(out, charsets, |out, c| astring(out, &c.bytes().map(ascii).collect::<Vec<_>>()));
+        }
+        Code::BadEvent(events) => {
+            put(out, "BADEVENT ");
+            list(out, events, |out, event| put(out, event));
+        }
+        Code::UndefinedFilter(name) => {
+            put(out, "UNDEFINED-FILTER ");
+            put(out, name);
+        }
+        Code::BadUrl(one) => {
+            put(out, "BADURL ");
+            url(out, one);
+        }
+        Code::Referral(urls) => {
+            put(out, "REFERRAL");
+            for one in urls {
+                out.push(b' ');
+                url(out, one);
+            }
+        }
+        Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
+        Code::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
+        Code::InProgress { tag, done, goal } => {
+            put(out, "INPROGRESS (");
+            match tag {
+                Some(tag) => quoted(out, tag.as_str().as_bytes()),
+                None => put(out, "NIL"),
+            }
+            for amount in [done, goal] {
+                out.push(b' ');
+                match amount {
+                    Some(amount) => number(out, *amount),
+                    None => put(out, "NIL"),
+                }
+            }
+            out.push(b')');
+        }
+        Code::MailboxId(id) => {
+            put(out, "MAILBOXID (");
+            put(out, id);
+            out.push(b')');
+        }
+        Code::MessageLimit(n, uid) => {
+            pair(out, "MESSAGELIMIT", u64::from(*n));
+            if let Some(uid) = uid {
+                out.push(b' ');
+                number(out, u64::from(uid.value()));
+            }
+        }
+        Code::Annotate(AnnotateCode::TooBig) => put(out, "ANNOTATE TOOBIG"),
+        Code::Annotate(AnnotateCode::TooMany) => put(out, "ANNOTATE TOOMANY"),
+        Code::Annotations(AnnotationSupport::None) => put(out, "ANNOTATIONS NONE"),
+        Code::Annotations(AnnotationSupport::ReadOnly) => put(out, "ANNOTATIONS READ-ONLY"),
+        Code::Annotations(AnnotationSupport::Octets(n)) => pair(out, "ANNOTATIONS", u64::from(*n)),
+        Code::Metadata(MetadataCode::LongEntries(n)) => pair(out, "METADATA LONGENTRIES", *n),
+        Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
+        Code::Metadata(MetadataCode::TooMany) => put(out, "METADATA TOOMANY"),
+        Code::Metadata(MetadataCode::NoPrivate) => put(out, "METADATA NOPRIVATE"),
+        Code::Modified(set) => {
+            put(out, "MODIFIED ");
+            num_set(out, set);
+        }
+        Code::NoUpdate(tag) => {
+            put(out, "NOUPDATE ");
+            quoted(out, tag.as_str().as_bytes());
+        }
+        Code::PermanentFlags(flags) => {
+            put(out, "PERMANENTFLAGS ");
+            list(out, flags, response_flag);
+        }
+        Code::UidNext(uid) => pair(out, "UIDNEXT", u64::from(uid.value())),
+        Code::UidValidity(n) => pair(out, "UIDVALIDITY", u64::from(n.value())),
+        Code::Unseen(n) => pair(out, "UNSEEN", u64::from(n.value())),
+        Code::Other(name, value) => {
+            put(out, name);
+            if let Some(value) = value {
+                out.push(b' ');
+                line_text(out, value);
+            }
+        }
+        bare => {
+            let name = bare_code(bare);
+            debug_assert!(name.is_some(), "{bare:?} is printed neither bare nor with a value");
+            put(out, name.unwrap_or_default());
+        }
+    }
+}
+
+/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+fn url(out: &mut Vec<u8>, url: &str) {
+    for b in url.bytes() {
+        match b {
+            b'!'..=b'~' if b != b']' => out.push(b),
+            _ => put(out, &format!("%{b:02X}")),
+        }
+    }
+}
