@@ -17,7 +17,7 @@ const VALUES: [(&str, &[&str]); 15] = [
     (include_str!("../../src/command/search.rs"), &["Charset", "SearchKey", "EntryScope"]),
     (include_str!("../../src/sequence.rs"), &["SequenceSet", "Numbering"]),
     (include_str!("../../src/section.rs"), &["SectionText"]),
-    (include_str!("../../src/url.rs"), &["UrlAccess"]),
+    (include_str!("../../src/url/mod.rs"), &["UrlAccess"]),
     (include_str!("../../src/acl.rs"), &["AclCommand", "RightsChange", "AclData"]),
     (include_str!("../../src/annotation.rs"), &["MetadataCode"]),
     (include_str!("../../src/response/mod.rs"), &["Response", "StatusKind"]),
