@@ -1,6 +1,6 @@
 //! The words of one message, each once: collected, and kept as its terms.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::Scope;
 use crate::query::{Query, SEPARATOR};
@@ -51,10 +51,18 @@ impl WordSet {
         &self.bytes[from..next - 1]
     }
 
+    /// Where the search for a word begins. No two words are hashed one after the other, so the
+    /// length need not be hashed.
+    fn first_place(&self, word: &[u8], mask: usize) -> usize {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(word);
+        hasher.finish() as usize & mask
+    }
+
     /// Adds a word, unless it is there. Returns its number.
     pub(crate) fn add(&mut self, word: &[u8]) -> u32 {
         let mask = self.table.len() - 1;
-        let mut place = self.hasher.hash_one(word) as usize & mask;
+        let mut place = self.first_place(word, mask);
         while self.table[place] != 0 {
             let number = self.table[place] - 1;
             if self.word(number) == word {
@@ -77,7 +85,7 @@ impl WordSet {
         let mut table = vec![0_u32; self.table.len() * 2];
         let mask = table.len() - 1;
         for number in 0..self.starts.len() as u32 {
-            let mut place = self.hasher.hash_one(self.word(number)) as usize & mask;
+            let mut place = self.first_place(self.word(number), mask);
             while table[place] != 0 {
                 place = (place + 1) & mask;
             }

@@ -23,6 +23,7 @@ mod fairness;
 mod fetch_binary;
 mod fetch_bounds;
 mod fetch_changes;
+mod fetch_digest;
 mod fetch_large;
 mod fetch_sections;
 mod fetch_structure;

@@ -35,6 +35,8 @@ pub enum FetchItem {
     ThreadId,
     /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
     GmMessageId,
+    /// `DIGEST.SHA1` (DIGEST=SHA1, an extension of Cyrus)
+    DigestSha1,
     /// `X-GM-THRID`
     GmThreadId,
     /// `X-GM-LABELS`

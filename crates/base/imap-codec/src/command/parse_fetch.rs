@@ -78,6 +78,7 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"EMAILID" => FetchItem::EmailId,
         b"THREADID" => FetchItem::ThreadId,
         b"X-GM-MSGID" => FetchItem::GmMessageId,
+        b"DIGEST.SHA1" => FetchItem::DigestSha1,
         b"X-GM-THRID" => FetchItem::GmThreadId,
         b"X-GM-LABELS" => FetchItem::GmLabels,
         b"ANNOTATION" => {

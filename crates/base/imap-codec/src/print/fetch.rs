@@ -2,7 +2,7 @@
 
 use super::message_annotation::annotation_data;
 use super::{
-    astring, body, body_structure, date_time, envelope, fits_quotes, list, literal_head, literal8_head,
+    astring, body, body_structure, date_time, envelope, fits_quotes, hex, list, literal_head, literal8_head,
     number, pair, part_path, put, quoted, response_flag, section,
 };
 use crate::response::FetchValue;
@@ -76,6 +76,10 @@ fn bytes_value(out: &mut Vec<u8>, value: &FetchValue) {
             put(out, "BINARY.SIZE[");
             part_path(out, &part.0);
             pair(out, "]", *size);
+        }
+        FetchValue::DigestSha1(sha1) => {
+            put(out, "DIGEST.SHA1 ");
+            hex(out, sha1);
         }
         FetchValue::GmMessageId(id) => pair(out, "X-GM-MSGID", *id),
         FetchValue::GmThreadId(id) => pair(out, "X-GM-THRID", *id),

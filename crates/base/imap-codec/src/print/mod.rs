@@ -82,6 +82,14 @@ pub fn literal(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends bytes as hexadecimal digits, in small letters.
+pub fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+}
+
 /// Appends `{n}` CRLF, for bytes that are streamed after it.
 pub fn literal_head(out: &mut Vec<u8>, len: u64) {
     out.push(b'{');

@@ -67,6 +67,8 @@ pub enum FetchValue {
     },
     /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
     GmMessageId(u64),
+    /// `DIGEST.SHA1`: the SHA-1 of the message.
+    DigestSha1([u8; 20]),
     /// `X-GM-THRID`
     GmThreadId(u64),
     /// `X-GM-LABELS`: labels, those of Gmail's own with their backslash.

@@ -69,6 +69,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"RFC822.TEXT" => FetchValue::Rfc822Text(bytes(c)?),
         b"PREVIEW" => FetchValue::Preview(bytes(c)?),
         b"ANNOTATION" => FetchValue::Annotation(annotation_data(c)?),
+        b"DIGEST.SHA1" => FetchValue::DigestSha1(sha1(c)?),
         b"X-GM-MSGID" => FetchValue::GmMessageId(c.number64("a message number of Gmail")?),
         b"X-GM-THRID" => FetchValue::GmThreadId(c.number64("a thread number of Gmail")?),
         b"X-GM-LABELS" => FetchValue::GmLabels(c.list(usize::MAX, "", gm_label)?),
@@ -88,6 +89,21 @@ fn rest_of_name<'a>(c: &mut Cursor<'a>, start: &Cursor<'a>) -> Parsed<&'a [u8]> 
 
 fn save_date(c: &mut Cursor<'_>) -> Parsed<Option<DateTime>> {
     if c.nil() { Ok(None) } else { date_time(c).map(Some) }
+}
+
+/// 40 hexadecimal digits.
+fn sha1(c: &mut Cursor<'_>) -> Parsed<[u8; 20]> {
+    const WANTED: &str = "40 hexadecimal digits";
+    let mut sha1 = [0; 20];
+    let digits = c.take_while(|b| b.is_ascii_hexdigit());
+    if digits.len() != 2 * sha1.len() {
+        return c.fail(WANTED);
+    }
+    for (byte, pair) in sha1.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |b: u8| char::from(b).to_digit(16).unwrap_or_default() as u8;
+        *byte = digit(pair[0]) << 4 | digit(pair[1]);
+    }
+    Ok(sha1)
 }
 
 fn origin(c: &mut Cursor<'_>) -> Parsed<Option<u64>> {

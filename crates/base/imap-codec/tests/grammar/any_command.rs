@@ -342,6 +342,7 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         F::EmailId,
         F::ThreadId,
         F::GmMessageId,
+        F::DigestSha1,
         F::GmThreadId,
         F::GmLabels,
         F::SaveDate,

@@ -354,6 +354,7 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
                 all.into_iter().map(|(entry, attributes)| AnnotationData { entry, attributes }).collect()
             )),
             number64().prop_map(F::GmMessageId),
+            any::<[u8; 20]>().prop_map(F::DigestSha1),
             number64().prop_map(F::GmThreadId),
             vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),
             prop::sample::select(vec!["1278455344230334865", "(a (b \"c)\") {2}\r\n)))", "\"x\"", "NIL"])

@@ -41,6 +41,8 @@ enum StepValue {
     Decoded { part: Bytes, cut: Range<u64> },
     /// Fields of this header.
     Fields(Range<u64>),
+    /// A SHA-1.
+    Digest([u8; 20]),
 }
 
 /// Steps of reading a range of a body, and of printing an item from it. A message may have a
@@ -103,6 +105,7 @@ pub(super) async fn print(
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
                 wire.put(&bytes).await?;
             }
+            StepValue::Digest(sha1) => print::hex(wire.out(), &sha1),
             StepValue::Fields(range) => fields(wire, &mut reader, step, &range, pace).await?,
         }
     }
@@ -211,7 +214,7 @@ fn source_of(step: &Step, summary: &SummaryRef<'_>) -> DataSource {
             let header = summary.locate(&fields.path, Section::Header);
             header.map_or(DataSource::Nothing, |header| DataSource::Header(span(header.span)))
         }
-        Step::Bytes(bytes) => {
+        Step::Bytes(bytes) | Step::Digest(bytes) => {
             let located = summary.locate(&bytes.path, bytes.section);
             located.map_or(DataSource::Nothing, |located| DataSource::Raw(span(located.span)))
         }
@@ -248,6 +251,7 @@ async fn find(
         (Step::DecodedSize(_), DataSource::Encoded(range, encoding)) => {
             StepValue::Number(reader.decoded(&range, encoding, pace).await?.len() as u64)
         }
+        (Step::Digest(_), DataSource::Raw(range)) => StepValue::Digest(reader.sha1(&range, pace).await?),
         (Step::Bytes(bytes) | Step::Decoded(bytes), DataSource::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
             let range = whole.start + part.start..whole.start + part.end;

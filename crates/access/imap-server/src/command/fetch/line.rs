@@ -72,7 +72,11 @@ pub(super) fn needs_body(plan: &Plan, summary: &SummaryRef<'_>) -> bool {
 pub(super) fn step_needs_body(step: &Step, summary: &SummaryRef<'_>) -> bool {
     match step {
         Step::Fields(fields) => summary.needs_body(&fields.mask),
-        Step::NestedFields(_) | Step::Bytes(_) | Step::Decoded(_) | Step::DecodedSize(_) => true,
+        Step::NestedFields(_)
+        | Step::Bytes(_)
+        | Step::Decoded(_)
+        | Step::DecodedSize(_)
+        | Step::Digest(_) => true,
         _ => false,
     }
 }

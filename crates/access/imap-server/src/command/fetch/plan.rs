@@ -56,6 +56,8 @@ pub(super) enum Step {
     Decoded(Bytes),
     /// The length of such a part.
     DecodedSize(Bytes),
+    /// The SHA-1 of the whole message: DIGEST=SHA1 of Cyrus.
+    Digest(Bytes),
 }
 
 /// Selected header fields.
@@ -156,7 +158,9 @@ impl Step {
     pub(super) fn label(&self) -> &[u8] {
         match self {
             Self::Fields(fields) | Self::NestedFields(fields) => &fields.label,
-            Self::Bytes(bytes) | Self::Decoded(bytes) | Self::DecodedSize(bytes) => &bytes.label,
+            Self::Bytes(bytes) | Self::Decoded(bytes) | Self::DecodedSize(bytes) | Self::Digest(bytes) => {
+                &bytes.label
+            }
             _ => b"",
         }
     }
@@ -188,7 +192,11 @@ impl Step {
             | Self::Body
             | Self::BodyStructure
             | Self::Fields(_) => Reads::Summaries,
-            Self::NestedFields(_) | Self::Bytes(_) | Self::Decoded(_) | Self::DecodedSize(_) => Reads::Bodies,
+            Self::NestedFields(_)
+            | Self::Bytes(_)
+            | Self::Decoded(_)
+            | Self::DecodedSize(_)
+            | Self::Digest(_) => Reads::Bodies,
         }
     }
 }
@@ -211,17 +219,18 @@ fn step(item: &FetchItem) -> Step {
         FetchItem::Envelope => Step::Envelope,
         FetchItem::Body => Step::Body,
         FetchItem::BodyStructure => Step::BodyStructure,
-        FetchItem::Rfc822 => whole_message(b"RFC822 ", mime::Section::Body),
-        FetchItem::Rfc822Header => whole_message(b"RFC822.HEADER ", mime::Section::Header),
-        FetchItem::Rfc822Text => whole_message(b"RFC822.TEXT ", mime::Section::Text),
+        FetchItem::Rfc822 => Step::Bytes(whole_message(b"RFC822 ", mime::Section::Body)),
+        FetchItem::Rfc822Header => Step::Bytes(whole_message(b"RFC822.HEADER ", mime::Section::Header)),
+        FetchItem::Rfc822Text => Step::Bytes(whole_message(b"RFC822.TEXT ", mime::Section::Text)),
+        FetchItem::DigestSha1 => Step::Digest(whole_message(b"DIGEST.SHA1 ", mime::Section::Body)),
         FetchItem::BodySection { section, partial, .. } => body_section(section, *partial),
         FetchItem::Binary { part, partial, .. } => Step::Decoded(binary(b"BINARY[", &part.0, *partial)),
         FetchItem::BinarySize { part } => Step::DecodedSize(binary(b"BINARY.SIZE[", &part.0, None)),
     }
 }
 
-fn whole_message(label: &[u8], section: mime::Section) -> Step {
-    Step::Bytes(Bytes { label: label.to_vec(), path: Vec::new(), section, partial: None })
+fn whole_message(label: &[u8], section: mime::Section) -> Bytes {
+    Bytes { label: label.to_vec(), path: Vec::new(), section, partial: None }
 }
 
 fn body_section(section: &Section, partial: Option<Partial>) -> Step {

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use aws_lc_rs::digest;
 use bytes::Bytes;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, BodyId, Uid};
@@ -155,6 +156,27 @@ impl<'m> MessageReader<'m> {
             pace.worked(piece.len() as u64).await;
         }
         Ok(false)
+    }
+
+    /// The SHA-1 of a range.
+    pub(super) async fn sha1(&mut self, range: &Range<u64>, pace: &mut Pace) -> Result<[u8; 20], Failure> {
+        let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+        if self.is_large() {
+            let mut at = range.start;
+            while at < range.end {
+                let piece = self.piece(at, range.end).await?;
+                hash.update(&piece);
+                at += piece.len() as u64;
+                pace.worked(piece.len() as u64).await;
+            }
+        } else {
+            let bytes = self.small(range).await?;
+            hash.update(&bytes);
+            pace.worked(bytes.len() as u64).await;
+        }
+        let mut sha1 = [0; 20];
+        sha1.copy_from_slice(hash.finish().as_ref());
+        Ok(sha1)
     }
 
     /// A whole range, as stored.
