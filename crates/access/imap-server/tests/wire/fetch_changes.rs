@@ -158,6 +158,17 @@ fn ids_dates_and_previews() {
     assert_eq!(fetch_text(&mut wire, 1, "PREVIEW"), literal("PREVIEW", "Grüße aus Köln"));
     assert_eq!(fetch_text(&mut wire, 2, "PREVIEW"), "PREVIEW \"\"");
     assert_eq!(fetch_text(&mut wire, 3, "(PREVIEW (LAZY))"), "PREVIEW \"One & two\"");
+    // The names that drafts of RFC 8970 had. Dovecot answers them so.
+    for (item, value) in [
+        ("(PREVIEW (FUZZY))", "PREVIEW (FUZZY \"One & two\")"),
+        ("(PREVIEW (LAZY=FUZZY FUZZY))", "PREVIEW (FUZZY \"One & two\")"),
+        ("(SNIPPET (LAZY=FUZZY))", "SNIPPET (FUZZY \"One & two\")"),
+        ("SNIPPET", "SNIPPET (FUZZY \"One & two\")"),
+    ] {
+        assert_eq!(fetch_text(&mut wire, 3, item), value);
+    }
+    assert_eq!(fetch_text(&mut wire, 2, "SNIPPET"), "SNIPPET (FUZZY \"\")");
+    wire.run("C: h FETCH 3 (PREVIEW (KEEN))\nS: h BAD …\nC: i FETCH 3 (SNIPPET (FUZZY KEEN))\nS: i BAD …");
     // A text that calls itself an attachment is all that there is to see.
     server.put(
         "INBOX",

@@ -50,6 +50,13 @@ pub enum FetchItem {
         /// Only if it is available.
         lazy: bool,
     },
+    /// `PREVIEW (FUZZY)`, `SNIPPET (LAZY=FUZZY)`: RFC 8970 as its drafts had it.
+    Snippet {
+        /// The name of the item.
+        name: SnippetName,
+        /// Only if it is available.
+        lazy: bool,
+    },
     /// `BODY[…]<…>` and `BODY.PEEK[…]<…>`.
     BodySection {
         /// Which bytes.
@@ -96,4 +103,23 @@ pub struct FetchModifiers {
     pub vanished: bool,
     /// `PARTIAL`: only one page of the messages (RFC 9394 §3.3); only with UID FETCH.
     pub partial: Option<PageRange>,
+}
+
+/// The names that drafts of RFC 8970 gave to the preview of a message, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SnippetName {
+    /// `PREVIEW` with the algorithm in parentheses: PREVIEW=FUZZY.
+    Preview,
+    /// `SNIPPET`: SNIPPET=FUZZY.
+    Snippet,
+}
+
+impl SnippetName {
+    /// The name as it is sent.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Preview => "PREVIEW",
+            Self::Snippet => "SNIPPET",
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) use parse_fetch::binary_part;
 pub(crate) use parse_search::{gm_label, object_id};
 pub(crate) use parse_words::{capability, mailbox, mod_seq};
 
-pub use fetch::{FetchItem, FetchModifiers};
+pub use fetch::{FetchItem, FetchModifiers, SnippetName};
 pub use mailbox::{
     Access, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, SpecialUse,
     StatusItem,

@@ -2,7 +2,7 @@
 
 use super::parse_search::gm_label;
 use super::parse_words::{flag, flag_list, mod_seq};
-use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
+use super::{CommandBody, FetchItem, FetchModifiers, SnippetName, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
 use crate::message_annotation::{annotation_item, value_changes};
@@ -78,6 +78,7 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"EMAILID" => FetchItem::EmailId,
         b"THREADID" => FetchItem::ThreadId,
         b"X-GM-MSGID" => FetchItem::GmMessageId,
+        b"SNIPPET" => snippet(c),
         b"DIGEST.SHA1" => FetchItem::DigestSha1,
         b"X-GM-THRID" => FetchItem::GmThreadId,
         b"X-GM-LABELS" => FetchItem::GmLabels,
@@ -106,7 +107,36 @@ fn preview(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         return Ok(FetchItem::Preview { lazy: true });
     }
     *c = before;
+    if let Some(lazy) = algorithms(c) {
+        return Ok(FetchItem::Snippet { name: SnippetName::Preview, lazy });
+    }
     Ok(FetchItem::Preview { lazy: false })
+}
+
+/// `"SNIPPET" [SP "(" algorithm *(SP algorithm) ")"]`: an earlier draft of RFC 8970.
+fn snippet(c: &mut Cursor<'_>) -> FetchItem {
+    FetchItem::Snippet { name: SnippetName::Snippet, lazy: algorithms(c).unwrap_or_default() }
+}
+
+/// ` (FUZZY)`, ` (LAZY=FUZZY)` or both, and whether all are lazy; `None` for anything else, of which
+/// nothing is read.
+fn algorithms(c: &mut Cursor<'_>) -> Option<bool> {
+    let before = c.clone();
+    let mut lazy = true;
+    let mut start = c.eat(b' ') && c.eat(b'(');
+    while start {
+        if c.eat_word(b"FUZZY") {
+            lazy = false;
+        } else if !c.eat_word(b"LAZY=FUZZY") {
+            break;
+        }
+        if c.eat(b')') {
+            return Some(lazy);
+        }
+        start = c.eat(b' ');
+    }
+    *c = before;
+    None
 }
 
 fn fetch_modifiers(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<FetchModifiers> {

@@ -59,6 +59,11 @@ fn bytes_value(out: &mut Vec<u8>, value: &FetchValue) {
         FetchValue::Rfc822Header(data) => named_bytes(out, "RFC822.HEADER ", data.as_deref()),
         FetchValue::Rfc822Text(data) => named_bytes(out, "RFC822.TEXT ", data.as_deref()),
         FetchValue::Preview(data) => named_bytes(out, "PREVIEW ", data.as_deref()),
+        FetchValue::Snippet(name, text) => {
+            put(out, name.name());
+            named_bytes(out, " (FUZZY ", text.as_deref());
+            out.push(b')');
+        }
         FetchValue::BodySection { section: of, origin: from, data } => {
             put(out, "BODY");
             section(out, of);

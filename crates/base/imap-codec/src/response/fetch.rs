@@ -4,6 +4,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{ModSeq, Uid};
 
 use super::{BodyStructure, Envelope, ResponseFlag};
+use crate::command::SnippetName;
 use crate::{AnnotationData, DateTime, PartPath, Section};
 
 /// One data item with its value. Bytes of messages are slices of the response, not copies; `None`
@@ -40,6 +41,8 @@ pub enum FetchValue {
     SaveDate(Option<DateTime>),
     /// `PREVIEW`
     Preview(Option<Bytes>),
+    /// `PREVIEW (FUZZY "text")`, `SNIPPET (FUZZY "text")`: RFC 8970 as its drafts had it.
+    Snippet(SnippetName, Option<Bytes>),
     /// `BODY[…]<…>`
     BodySection {
         /// Which bytes.

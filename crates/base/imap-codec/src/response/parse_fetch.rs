@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::parse_words::{flags, mod_seq_in_parentheses, object_id_in_parentheses, uid};
 use super::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, FetchValue, MultiPart, NString, Param,
     PartKind, PartTail, SinglePart,
 };
 use crate::chars::is_word_char;
-use crate::command::{binary_part, date_time, gm_label};
+use crate::command::{SnippetName, binary_part, date_time, gm_label};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::BODY_NESTING_MAX;
 use crate::message_annotation::annotation_data;
@@ -67,7 +69,9 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"RFC822" => FetchValue::Rfc822(bytes(c)?),
         b"RFC822.HEADER" => FetchValue::Rfc822Header(bytes(c)?),
         b"RFC822.TEXT" => FetchValue::Rfc822Text(bytes(c)?),
+        b"PREVIEW" if c.peek() == Some(b'(') => FetchValue::Snippet(SnippetName::Preview, snippet(c)?),
         b"PREVIEW" => FetchValue::Preview(bytes(c)?),
+        b"SNIPPET" => FetchValue::Snippet(SnippetName::Snippet, snippet(c)?),
         b"ANNOTATION" => FetchValue::Annotation(annotation_data(c)?),
         b"DIGEST.SHA1" => FetchValue::DigestSha1(sha1(c)?),
         b"X-GM-MSGID" => FetchValue::GmMessageId(c.number64("a message number of Gmail")?),
@@ -89,6 +93,18 @@ fn rest_of_name<'a>(c: &mut Cursor<'a>, start: &Cursor<'a>) -> Parsed<&'a [u8]> 
 
 fn save_date(c: &mut Cursor<'_>) -> Parsed<Option<DateTime>> {
     if c.nil() { Ok(None) } else { date_time(c).map(Some) }
+}
+
+/// `(FUZZY "text")`
+fn snippet(c: &mut Cursor<'_>) -> Parsed<Option<Bytes>> {
+    c.expect(b'(', "(")?;
+    if !c.eat_word(b"FUZZY") {
+        return c.fail("FUZZY");
+    }
+    c.sp()?;
+    let text = c.nstring_bytes("bytes in quotes or a literal, or NIL")?;
+    c.expect(b')', ")")?;
+    Ok(text)
 }
 
 /// 40 hexadecimal digits.

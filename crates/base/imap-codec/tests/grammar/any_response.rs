@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use posthaste_imap_codec::command::SnippetName;
 use posthaste_imap_codec::response::*;
 use posthaste_imap_codec::{
     AclData, AnnotateCode, AnnotationData, AnnotationSupport, MetadataCode, NameEncoding, Response,
@@ -354,6 +355,8 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
                 all.into_iter().map(|(entry, attributes)| AnnotationData { entry, attributes }).collect()
             )),
             number64().prop_map(F::GmMessageId),
+            (prop_oneof![Just(SnippetName::Preview), Just(SnippetName::Snippet)], data())
+                .prop_map(|(name, text)| F::Snippet(name, text)),
             any::<[u8; 20]>().prop_map(F::DigestSha1),
             number64().prop_map(F::GmThreadId),
             vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),

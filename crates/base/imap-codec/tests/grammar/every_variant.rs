@@ -11,7 +11,7 @@ const VALUES: [(&str, &[&str]); 15] = [
         include_str!("../../src/command/mod.rs"),
         &["CommandBody", "UrlFetchParam", "StoreAction", "StoreAnswer", "AppendContent", "AppendForm"],
     ),
-    (include_str!("../../src/command/fetch.rs"), &["FetchItem"]),
+    (include_str!("../../src/command/fetch.rs"), &["FetchItem", "SnippetName"]),
     (include_str!("../../src/command/mailbox.rs"), &["Access", "SpecialUse", "ListSyntax"]),
     (include_str!("../../src/command/notify.rs"), &["Notify", "MailboxFilter", "Event"]),
     (include_str!("../../src/command/search.rs"), &["Charset", "SearchKey", "EntryScope"]),

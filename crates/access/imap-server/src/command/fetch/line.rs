@@ -168,6 +168,12 @@ pub(super) fn item(
             out.extend_from_slice(b"PREVIEW ");
             print::string(out, summary.preview().as_bytes());
         }
+        Step::Snippet(name) => {
+            out.extend_from_slice(name.name().as_bytes());
+            out.extend_from_slice(b" (FUZZY ");
+            print::string(out, summary.preview().as_bytes());
+            out.push(b')');
+        }
         _ => column(out, step, names, subject),
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::FetchItem;
+use posthaste_imap_codec::command::{FetchItem, SnippetName};
 use posthaste_imap_codec::{Partial, Section, SectionText, print};
 use posthaste_mime_summary::{self as mime, FieldMask};
 use posthaste_store::View;
@@ -43,6 +43,8 @@ pub(super) enum Step {
     Annotation(Arc<Rendered>),
     SaveDate,
     Preview,
+    /// The preview under a name of the drafts.
+    Snippet(SnippetName),
     Envelope,
     Body,
     BodyStructure,
@@ -149,7 +151,7 @@ impl Step {
         match self {
             // From is copied again for Sender and Reply-To.
             Self::Envelope => 2,
-            Self::Body | Self::BodyStructure | Self::Fields(_) | Self::Preview => 1,
+            Self::Body | Self::BodyStructure | Self::Fields(_) | Self::Preview | Self::Snippet(_) => 1,
             _ => 0,
         }
     }
@@ -188,6 +190,7 @@ impl Step {
             | Self::GmThreadId
             | Self::SaveDate
             | Self::Preview
+            | Self::Snippet(_)
             | Self::Envelope
             | Self::Body
             | Self::BodyStructure
@@ -216,6 +219,7 @@ fn step(item: &FetchItem) -> Step {
         FetchItem::Annotation(_) => Step::Annotation(Arc::default()),
         FetchItem::SaveDate => Step::SaveDate,
         FetchItem::Preview { .. } => Step::Preview,
+        FetchItem::Snippet { name, .. } => Step::Snippet(*name),
         FetchItem::Envelope => Step::Envelope,
         FetchItem::Body => Step::Body,
         FetchItem::BodyStructure => Step::BodyStructure,

@@ -154,6 +154,10 @@ impl CommandPrinter {
             FetchItem::Annotation(item) => self.annotation_item(item),
             FetchItem::SaveDate => self.put("SAVEDATE"),
             FetchItem::Preview { lazy } => self.put(if *lazy { "PREVIEW (LAZY)" } else { "PREVIEW" }),
+            FetchItem::Snippet { name, lazy } => {
+                self.put(name.name());
+                self.put(if *lazy { " (LAZY=FUZZY)" } else { " (FUZZY)" });
+            }
             FetchItem::BodySection { section: of, partial, peek } => {
                 self.put(if *peek { "BODY.PEEK" } else { "BODY" });
                 if let Some(names) = section_head(&mut self.out, of) {
