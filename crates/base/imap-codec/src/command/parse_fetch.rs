@@ -118,7 +118,7 @@ fn snippet(c: &mut Cursor<'_>) -> FetchItem {
     FetchItem::Snippet { name: SnippetName::Snippet, lazy: algorithms(c).unwrap_or_default() }
 }
 
-/// ` (FUZZY)`, ` (LAZY=FUZZY)` or both, and whether all are lazy; `None` for anything else, of which
+/// ` (FUZZY)`, ` (LAZY=FUZZY)` or both: whether all are lazy. `None` for anything else, of which
 /// nothing is read.
 fn algorithms(c: &mut Cursor<'_>) -> Option<bool> {
     let before = c.clone();
