@@ -132,7 +132,7 @@ fn what_belongs_to_the_selected_mailbox_is_refused_elsewhere() {
     ] {
         wire.run(&format!("C: x {command}\nS: x BAD …\nC: y NAMESPACE\nS~ y OK …"));
     }
-    wire.run("C: c ESEARCH IN (personal) CHARSET KOI8-R SUBJECT x\nS: c NO [BADCHARSET …] …");
+    wire.run("C: c ESEARCH IN (personal) CHARSET X-NONE SUBJECT x\nS: c NO [BADCHARSET …] …");
     let mut wire = server.login();
     wire.run("C: a ESEARCH ALL\nS: a BAD …\nC: b ESEARCH IN (selected) ALL\nS: b BAD …");
     wire.run("C: e ENABLE UIDONLY\nS~ e OK …\nC: f SELECT folder1\nS~ f OK …");
