@@ -271,6 +271,7 @@ impl Search<'_> {
                 keywords,
                 names: session.wire.names,
                 me: &session.login()?.name,
+                now: self.now,
             };
             gmail::search::replace_in(searched, key.to_mut())?;
         }
