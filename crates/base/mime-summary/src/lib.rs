@@ -46,7 +46,7 @@ mod words;
 
 pub use address::{ADDRESSES_MAX, Address, address_list};
 pub use casemap::{casemap_char, casemap_into, casemapped};
-pub use charset::CharsetReader;
+pub use charset::{CharsetReader, decode_bytes, is_charset};
 pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;

@@ -16,8 +16,9 @@ use super::DONE;
 use super::gather::Source;
 use super::search::criteria::Question;
 use super::search::job::Job;
+use super::search::scores::scores_in;
 use super::search::weight::compile_steps;
-use super::search::{EsearchItems, answered, filters, names_modseq, print_esearch};
+use super::search::{EsearchItems, answered, filters, fuzzy, names_modseq, print_esearch};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
 use crate::apart::Threads;
@@ -64,10 +65,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     {
         refuse_update(session, tag);
     }
-    if returns.is_some_and(|returns| returns.relevancy) {
-        let text = "RELEVANCY is for SEARCH in the selected mailbox";
-        return Err(Reply::no(Code::Cannot, text).into());
-    }
+    fuzzy::check_relevancy(returns.is_some_and(|returns| returns.relevancy), &key)?;
     if names_modseq(&key) {
         // RFC 7162 §3.1
         session.enable_condstore();
@@ -271,6 +269,7 @@ impl Search<'_> {
                 keywords,
                 names: session.wire.names,
                 me: &session.login()?.name,
+                now: self.now,
             };
             gmail::search::replace_in(searched, key.to_mut())?;
         }
@@ -295,6 +294,13 @@ impl Search<'_> {
         {
             response.mailbox = Some((MailboxArg::from(&entry.name), entry.uid_validity));
             print_esearch(wire, &response).await?;
+            // RFC 6203 §4. Levels are of a message alone, so those of all mailboxes compare.
+            if self.wanted.returns.relevancy
+                && let Some(listed) = answer.listed
+            {
+                let scores = Box::pin(scores_in(wire, source, (self.tag, &key), &listed)).await?;
+                scores.print(wire, listed.iter()).await?;
+            }
             wire.out().extend_from_slice(b"\r\n");
         }
         Ok(answer.saved)

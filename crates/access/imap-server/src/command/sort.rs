@@ -385,13 +385,13 @@ async fn esearch(
     if let Some((range, page)) = page {
         print_page(ctx, range, sorted.numbers(numbering).skip(page.start).take(page.len())).await?;
         if let Some(scores) = scores {
-            scores.print(ctx, sorted.numbers(Numbering::Seq).skip(page.start).take(page.len())).await?;
+            scores.print(ctx.wire, sorted.numbers(Numbering::Seq).skip(page.start).take(page.len())).await?;
         }
     } else if let Some(scores) = scores
         && returns.all
     {
         // RFC 6203 §4: in the order of the messages.
-        scores.print(ctx, sorted.numbers(Numbering::Seq)).await?;
+        scores.print(ctx.wire, sorted.numbers(Numbering::Seq)).await?;
     }
     ctx.wire.out().extend_from_slice(b"\r\n");
     Ok(())

@@ -11,7 +11,7 @@
 //! | `is:unread` `read` `starred` `important` `muted` | flags |
 //! | `has:attachment` `filename:` | dispositions and file names: [`super::attachments`] |
 //! | `has:userlabels` `nouserlabels` | keywords that are labels |
-//! | `after:` `newer:` `before:` `older:` with `2026/01/31` | SINCE, BEFORE |
+//! | `after:` `newer:` `before:` `older:` with `2026/01/31`, or seconds since 1970 | SINCE, BEFORE, YOUNGER |
 //! | `newer_than:` `older_than:` with `3d`, `2m`, `1y` | YOUNGER, OLDER |
 //! | `larger:` `size:` `smaller:` with `1000`, `10K`, `5M` | LARGER, SMALLER |
 //! | `a b`, `a AND b`, `a OR b`, `-a`, `(a b)`, `{a b}`, `subject:(a b)` | all, either, not, all, either |
@@ -229,8 +229,16 @@ fn operator(name: &str, value: &str, searched: Searched<'_>) -> Result<SearchKey
         "deliveredto" => K::Header("Delivered-To".to_owned(), address()),
         "label" | "in" => searched.labelled(value)?,
         "filename" => PartCondition::filename_key(value),
-        "after" | "newer" => K::Since(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
-        "before" | "older" => K::Before(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
+        "after" | "newer" => match (date(value), seconds(value)) {
+            (Some(day), _) => K::Since(day),
+            (None, Some(since)) => since_second(since, searched.now),
+            (None, None) => return Err(wrong("a date like 2026/01/31, or seconds since 1970")),
+        },
+        "before" | "older" => match (date(value), seconds(value)) {
+            (Some(day), _) => K::Before(day),
+            (None, Some(until)) => K::Not(Box::new(since_second(until, searched.now))),
+            (None, None) => return Err(wrong("a date like 2026/01/31, or seconds since 1970")),
+        },
         "newer_than" => K::Younger(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
         "older_than" => K::Older(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
         "larger" | "larger_than" | "size" => K::Larger(size(value).ok_or_else(|| wrong("1000, 10K or 5M"))?),
@@ -259,6 +267,21 @@ fn date(text: &str) -> Option<Date> {
         return None;
     }
     Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)
+}
+
+/// `1388552400`: scripts write the time as seconds since 1970. Five digits and more, as a year has
+/// four.
+fn seconds(text: &str) -> Option<i64> {
+    (text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+/// The messages that came at this second or later. OLDER and YOUNGER count from now (RFC 5032 §3).
+fn since_second(second: i64, now: i64) -> SearchKey {
+    match u32::try_from(now.saturating_sub(second)) {
+        Ok(0) | Err(_) if second >= now => SearchKey::Not(Box::new(SearchKey::All)),
+        Ok(age) => SearchKey::Younger(age),
+        Err(_) => SearchKey::All,
+    }
 }
 
 /// `3d` in seconds: a month has 30 days, a year 365.
@@ -304,7 +327,16 @@ mod tests {
         let keywords = ["work", "My=20Family/2026", "$Junk"].map(|name| Keyword::new(name).unwrap());
         let keywords = KeywordTable::from_keywords(keywords.to_vec()).unwrap();
         let names = NameEncoding::Utf7;
-        parse(query, Searched { mailbox: Some(&mailbox), keywords: &keywords, names, me: "ana@x.test" })
+        parse(
+            query,
+            Searched {
+                mailbox: Some(&mailbox),
+                keywords: &keywords,
+                names,
+                me: "ana@x.test",
+                now: 1_700_000_100,
+            },
+        )
     }
 
     fn text(text: &str) -> SearchKey {
@@ -338,6 +370,9 @@ mod tests {
             ("a AND -b", K::And(vec![text("a"), not(text("b"))])),
             ("-(a b)", not(K::And(vec![text("a"), text("b")]))),
             ("is:unread", K::Lacks(Flag::Seen)),
+            ("after:1700000000", K::Younger(100)),
+            ("before:1700000000", not(K::Younger(100))),
+            ("after:1700000101", not(K::All)),
             ("-is:starred", not(K::Has(Flag::Flagged))),
             ("is:muted", has("$Muted")),
             ("has:attachment", K::GmRaw("has:attachment".into())),

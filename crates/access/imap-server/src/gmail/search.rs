@@ -39,6 +39,7 @@ pub(crate) async fn replace(ctx: &Ctx<'_>, key: &mut SearchKey) -> Result<bool, 
         keywords: &selected.announced.head().keywords,
         names: ctx.wire.names,
         me: &ctx.login.name,
+        now: (ctx.service.store.unix_ms() / 1000) as i64,
     };
     replace_in(searched, key)
 }

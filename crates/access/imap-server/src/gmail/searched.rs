@@ -21,6 +21,8 @@ pub(crate) struct Searched<'s> {
     pub(crate) names: NameEncoding,
     /// The address that `from:me` means.
     pub(crate) me: &'s str,
+    /// The time of the search, unix seconds.
+    pub(crate) now: i64,
 }
 
 impl Searched<'_> {

@@ -21,6 +21,31 @@ fn example() -> Server {
     server
 }
 
+/// RFC 6203 §4: a client can merge the results of several mailboxes by their scores.
+#[test]
+fn fuzzy_matches_of_several_mailboxes_have_scores() {
+    let server = Server::start();
+    // Each account has an Archive.
+    for (mailbox, subject) in
+        [("INBOX", "two unpaid invoices"), ("INBOX", "unpaid invoicing"), ("Archive", "invoices, unpaid")]
+    {
+        server.put(mailbox, format!("Subject: {subject}\r\n\r\nx\r\n").as_bytes());
+    }
+    server.login().run(
+        r#"
+        C: a ESEARCH IN (personal) RETURN (ALL RELEVANCY) FUZZY SUBJECT "unpaid invoices"
+        S: * ESEARCH (TAG "a" MAILBOX Archive UIDVALIDITY …) UID ALL 1 RELEVANCY (75)
+        S: * ESEARCH (TAG "a" MAILBOX INBOX UIDVALIDITY …) UID ALL 1:2 RELEVANCY (100 50)
+        S: a OK …
+        C: b ESEARCH IN (personal) RETURN (PARTIAL 2:2 RELEVANCY) FUZZY SUBJECT "unpaid invoices"
+        S: * ESEARCH (TAG "b" MAILBOX INBOX UIDVALIDITY …) UID PARTIAL (2:2 2) RELEVANCY (50)
+        S: b OK …
+        C: c ESEARCH IN (personal) RETURN (RELEVANCY) SUBJECT unpaid
+        S: c BAD …
+        "#,
+    );
+}
+
 #[test]
 fn each_mailbox_with_a_match_has_its_response() {
     let server = example();
@@ -132,7 +157,7 @@ fn what_belongs_to_the_selected_mailbox_is_refused_elsewhere() {
     ] {
         wire.run(&format!("C: x {command}\nS: x BAD …\nC: y NAMESPACE\nS~ y OK …"));
     }
-    wire.run("C: c ESEARCH IN (personal) CHARSET KOI8-R SUBJECT x\nS: c NO [BADCHARSET …] …");
+    wire.run("C: c ESEARCH IN (personal) CHARSET X-NONE SUBJECT x\nS: c NO [BADCHARSET …] …");
     let mut wire = server.login();
     wire.run("C: a ESEARCH ALL\nS: a BAD …\nC: b ESEARCH IN (selected) ALL\nS: b BAD …");
     wire.run("C: e ENABLE UIDONLY\nS~ e OK …\nC: f SELECT folder1\nS~ f OK …");

@@ -187,7 +187,7 @@ fn numbers_of_both_kinds_and_errors() {
         C: g SORT (SUBJECT) UTF-8 FLAGGED
         S: * SORT
         S: g OK …
-        C: h SORT (SUBJECT) KOI8-R ALL
+        C: h SORT (SUBJECT) X-NONE ALL
         S: h NO [BADCHARSET (US-ASCII UTF-8)] …
         C: i SORT (SUBJECT) UTF-8
         S: i BAD …
@@ -267,7 +267,7 @@ fn return_options() {
         C: p SEARCH $
         S: * SEARCH 3 5 6
         S: p OK …
-        C: q SORT RETURN (SAVE) (SUBJECT) KOI8-R ALL
+        C: q SORT RETURN (SAVE) (SUBJECT) X-NONE ALL
         S: q NO [BADCHARSET …] …
         C: r SEARCH $
         S: * SEARCH

@@ -1,7 +1,10 @@
 //! SEARCH: RFC 9051 §6.4.4. Recursive only as deep as [`SEARCH_NESTING_MAX`].
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use posthaste_mail_model::{Flag, Uid};
+use posthaste_mime_summary::{decode_bytes, is_charset};
 
 use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
@@ -32,18 +35,19 @@ pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
         returns = Some(search_return(c)?);
         c.sp()?;
     }
-    let mut charset = None;
+    let mut texts = None;
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset = Some(self::charset(c, returns)?);
+        texts = Some(charset(c, returns)?);
         c.sp()?;
     }
-    Ok(Program { returns, charset, key: keys(c)? })
+    let charset = texts.as_ref().map(|texts| texts.charset);
+    Ok(Program { returns, charset, key: keys(c, &texts.unwrap_or_default())? })
 }
 
 /// `search-key *(SP search-key)`, up to the end of the line.
-pub(super) fn keys(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
-    let mut keys = Keys { left: SEARCH_KEYS_MAX };
+pub(super) fn keys(c: &mut Cursor<'_>, texts: &Texts<'_>) -> Parsed<SearchKey> {
+    let mut keys = Keys { left: SEARCH_KEYS_MAX, texts };
     let mut all = vec![keys.key(c, 0)?];
     while c.more()? {
         all.push(keys.key(c, 0)?);
@@ -60,12 +64,13 @@ pub fn parse_criteria(input: &Bytes) -> Result<SearchKey, ParseError> {
 
 /// The criteria of a filter: `["CHARSET" SP charset SP] search-key *(SP search-key)`.
 fn criteria(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
+    let mut texts = Texts::default();
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset(c, None)?;
+        texts = charset(c, None)?;
         c.sp()?;
     }
-    let key = keys(c)?;
+    let key = keys(c, &texts)?;
     c.end()?;
     Ok(key)
 }
@@ -111,14 +116,38 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     Ok(returns)
 }
 
+/// How the texts of a search are encoded.
+pub(super) struct Texts<'a> {
+    /// The charset of the value that is made, in which texts are decoded.
+    pub(super) charset: Charset,
+    /// The name of a charset other than US-ASCII and UTF-8.
+    label: Option<Cow<'a, [u8]>>,
+}
+
+impl Default for Texts<'_> {
+    fn default() -> Self {
+        Self { charset: Charset::Utf8, label: None }
+    }
+}
+
+impl Texts<'_> {
+    /// `astring` in this charset.
+    fn text(&self, c: &mut Cursor<'_>, expected: &'static str) -> Parsed<String> {
+        let Some(label) = &self.label else { return c.astring_text(expected) };
+        Ok(decode_bytes(label, &c.astring(expected)?).into_owned())
+    }
+}
+
 /// The charset of a search that returns this: RFC 5182 §2.1 needs it for the answer to a bad one.
-pub(super) fn charset(c: &mut Cursor<'_>, returns: Option<SearchReturn>) -> Parsed<Charset> {
+pub(super) fn charset<'a>(c: &mut Cursor<'a>, returns: Option<SearchReturn>) -> Parsed<Texts<'a>> {
     let at = c.clone();
     let name = c.astring("a charset")?;
     if name.eq_ignore_ascii_case(b"UTF-8") {
-        Ok(Charset::Utf8)
+        Ok(Texts::default())
     } else if name.eq_ignore_ascii_case(b"US-ASCII") {
-        Ok(Charset::UsAscii)
+        Ok(Texts { charset: Charset::UsAscii, label: None })
+    } else if !name.is_empty() && is_charset(&name) {
+        Ok(Texts { charset: Charset::Utf8, label: Some(name) })
     } else {
         at.fail("US-ASCII or UTF-8").map_err(|mut f| {
             f.kind = ParseErrorKind::BadCharset { saving: returns.is_some_and(|r| r.save) };
@@ -128,11 +157,12 @@ pub(super) fn charset(c: &mut Cursor<'_>, returns: Option<SearchReturn>) -> Pars
 }
 
 /// Counts the keys of one command.
-struct Keys {
+struct Keys<'t> {
     left: usize,
+    texts: &'t Texts<'t>,
 }
 
-impl Keys {
+impl Keys<'_> {
     /// `search-key`
     fn key(&mut self, c: &mut Cursor<'_>, depth: usize) -> Parsed<SearchKey> {
         if depth > SEARCH_NESTING_MAX {
@@ -170,7 +200,7 @@ impl Keys {
                 c.sp()?;
                 Ok(SearchKey::Or(Box::new(left), Box::new(self.key(c, depth + 1)?)))
             }
-            _ => key_with_argument(c, &start, word),
+            _ => key_with_argument(c, &start, word, self.texts),
         }
     }
 
@@ -203,10 +233,15 @@ fn bare_key(word: &[u8]) -> Option<SearchKey> {
     })
 }
 
-fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
+fn key_with_argument(
+    c: &mut Cursor<'_>,
+    start: &Cursor<'_>,
+    word: &[u8],
+    texts: &Texts<'_>,
+) -> Parsed<SearchKey> {
     let text = |c: &mut Cursor<'_>| {
         c.sp()?;
-        c.astring_text("the text to search for")
+        texts.text(c, "the text to search for")
     };
     let date = |c: &mut Cursor<'_>| {
         c.sp()?;
@@ -255,13 +290,14 @@ fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Par
                 return start.fail("a search key");
             }
             c.sp()?;
-            key_of_numbers(c, word)?
+            key_of_numbers(c, word, texts)?
         }
     })
 }
 
-/// Keys whose argument is a flag, a number, a set or an id; the space before it has been passed.
-fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
+/// Keys whose argument is a flag, a number, a set or an id, and those of Gmail. The space before it
+/// has been passed.
+fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8], texts: &Texts<'_>) -> Parsed<SearchKey> {
     Ok(match word {
         b"KEYWORD" => SearchKey::Has(Flag::Keyword(keyword(c)?)),
         b"UNKEYWORD" => SearchKey::Lacks(Flag::Keyword(keyword(c)?)),
@@ -281,7 +317,7 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
         b"X-GM-THRID" => SearchKey::GmThreadId(c.number64("a thread number of Gmail")?),
         // Gmail writes its own labels with a backslash and without quotes.
         b"X-GM-LABELS" => SearchKey::GmLabel(gm_label(c)?),
-        b"X-GM-RAW" => SearchKey::GmRaw(c.astring_text("a query of Gmail")?),
+        b"X-GM-RAW" => SearchKey::GmRaw(texts.text(c, "a query of Gmail")?),
         _ => SearchKey::ThreadId(object_id(c)?),
     })
 }

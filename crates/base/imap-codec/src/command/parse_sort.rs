@@ -23,9 +23,10 @@ pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBo
         return at.fail("at least one sort key");
     }
     c.sp()?;
-    let charset = charset(c, returns)?;
+    let texts = charset(c, returns)?;
     c.sp()?;
-    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, annotations, charset, key: keys(c)? }))
+    let (charset, key) = (texts.charset, keys(c, &texts)?);
+    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, annotations, charset, key }))
 }
 
 /// `["REVERSE" SP] sort-key`
@@ -55,7 +56,8 @@ pub(super) fn thread(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<Command
     let algorithm = ThreadAlgorithm::ALL.into_iter().find(|a| a.name().as_bytes() == word.as_bytes());
     let algorithm = algorithm.map_or_else(|| at.fail("ORDEREDSUBJECT, REFERENCES or REFS"), Ok)?;
     c.sp()?;
-    let charset = charset(c, None)?;
+    let texts = charset(c, None)?;
     c.sp()?;
-    Ok(CommandBody::Thread(ThreadArgs { numbering, algorithm, charset, key: keys(c)? }))
+    let (charset, key) = (texts.charset, keys(c, &texts)?);
+    Ok(CommandBody::Thread(ThreadArgs { numbering, algorithm, charset, key }))
 }

@@ -18,7 +18,9 @@ pub struct SearchArgs {
     pub key: SearchKey,
 }
 
-/// Charsets that text may be sent in; any other is [`crate::ParseErrorKind::BadCharset`].
+/// Charsets that text is decoded from, and printed in. Text in another charset that mail has is
+/// decoded when it is parsed, and counts as [`Charset::Utf8`]. An unknown charset is
+/// [`crate::ParseErrorKind::BadCharset`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Charset {
     /// `US-ASCII`

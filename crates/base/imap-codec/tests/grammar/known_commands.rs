@@ -236,6 +236,32 @@ fn names_that_do_not_decode_are_values() {
     assert!(name.text().is_err());
 }
 
+/// Texts in other charsets are decoded, quoted or not, and those of every key.
+#[test]
+fn texts_of_a_search_are_decoded() {
+    let parsed = |bytes: &[u8]| {
+        let line = Bytes::copy_from_slice(bytes);
+        match parse_command(&line, NameEncoding::Utf7).unwrap().body {
+            CommandBody::Search(args) => (args.charset, args.key),
+            other => panic!("{other:?}"),
+        }
+    };
+    let header = |name: &str, text: &str| SearchKey::Header(name.to_owned(), text.to_owned());
+    for (line, key) in [
+        (&b"a SEARCH CHARSET ISO-8859-1 SUBJECT {4+}\r\ncaf\xe9\r\n"[..], SearchKey::Subject("café".into())),
+        (b"a SEARCH CHARSET \"koi8-r\" HEADER X {1+}\r\n\xc1\r\n", header("X", "а")),
+        (
+            b"a SEARCH CHARSET utf-7 NOT X-GM-RAW \"+AOk-\"\r\n",
+            SearchKey::Not(Box::new(SearchKey::GmRaw("é".into()))),
+        ),
+        (b"a SEARCH CHARSET iso-2022-jp BODY \"\x1b$BF|\x1b(B\"\r\n", SearchKey::Body("日".into())),
+    ] {
+        assert_eq!(parsed(line), (Some(Charset::Utf8), key), "{line:?}");
+    }
+    let line = Bytes::from_static(b"a SEARCH CHARSET UTF-8 SUBJECT {4+}\r\ncaf\xe9\r\n");
+    assert!(parse_command(&line, NameEncoding::Utf7).is_err(), "UTF-8 has to be UTF-8");
+}
+
 #[test]
 fn errors_say_whose_fault_it_is() {
     use ParseErrorKind::{BadCharset, Limit, Syntax, Tag, UnknownCommand};
@@ -273,11 +299,11 @@ fn errors_say_whose_fault_it_is() {
         ("a SORT DATE UTF-8 ALL\r\n", true, Syntax),
         ("a SORT (DATE) UTF-8\r\n", true, Syntax),
         ("a SORT (DATE) ALL\r\n", true, BadCharset { saving: false }),
-        ("a SORT (DATE) KOI8-R ALL\r\n", true, BadCharset { saving: false }),
-        ("a SORT RETURN (SAVE) (DATE) KOI8-R ALL\r\n", true, BadCharset { saving: true }),
+        ("a SORT (DATE) X-NONE ALL\r\n", true, BadCharset { saving: false }),
+        ("a SORT RETURN (SAVE) (DATE) X-NONE ALL\r\n", true, BadCharset { saving: true }),
         ("a SORT RETURN (ALL PARTIAL 1:5) (DATE) UTF-8 ALL\r\n", true, Syntax),
         ("a THREAD NONSENSE UTF-8 ALL\r\n", true, Syntax),
-        ("a THREAD REFERENCES KOI8-R ALL\r\n", true, BadCharset { saving: false }),
+        ("a THREAD REFERENCES X-NONE ALL\r\n", true, BadCharset { saving: false }),
         ("a THREAD REFERENCES UTF-8\r\n", true, Syntax),
         // RFC 5267 §4.3.5, §5
         ("a CANCELUPDATE\r\n", true, Syntax),
@@ -323,7 +349,7 @@ fn errors_say_whose_fault_it_is() {
         ("a SEARCH FROB\r\n", true, Syntax),
         ("a SEARCH OLDER 0\r\n", true, Syntax),
         ("a SEARCH SINCE 30-Feb-1994\r\n", true, Syntax),
-        ("a SEARCH CHARSET KOI8-R ALL\r\n", true, BadCharset { saving: false }),
+        ("a SEARCH CHARSET X-NONE ALL\r\n", true, BadCharset { saving: false }),
         ("a SEARCH RETURN (SAVE) CHARSET x ALL\r\n", true, BadCharset { saving: true }),
         ("a LIST (RECURSIVEMATCH) \"\" *\r\n", true, Syntax),
         ("a LIST \"\" ()\r\n", true, Syntax),

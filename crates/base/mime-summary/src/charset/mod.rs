@@ -72,30 +72,48 @@ impl Cut {
     }
 }
 
+/// The decoder of a label; UTF-8 if no charset has it.
 fn named(label: &[u8]) -> Named {
+    looked_up(label).unwrap_or(Named::Known(UTF_8))
+}
+
+fn looked_up(label: &[u8]) -> Option<Named> {
     let label = label.trim_ascii();
     if label.is_empty() || label.eq_ignore_ascii_case(b"us-ascii") || label.eq_ignore_ascii_case(b"ascii") {
-        return Named::Unsaid;
+        return Some(Named::Unsaid);
     }
     if let Some(charset) = Charset::for_label_no_replacement(label) {
-        return Named::Known(charset);
+        return Some(Named::Known(charset));
     }
     // The tables are meant for labels in printable ASCII of a sane length.
     if label.len() > LABEL_MAX || !label.is_ascii() {
-        return Named::Known(UTF_8);
+        return None;
     }
-    by_alias(&label.to_ascii_lowercase()).unwrap_or_else(|| {
-        charset_decoder(label).map_or(Named::Known(UTF_8), |decode| Named::Other(decode, Cut::Lines))
-    })
+    let lower = label.to_ascii_lowercase();
+    by_alias(&lower)
+        .or_else(|| charset_decoder(label).map(|decode| Named::Other(decode, Cut::Lines)))
+        .or_else(|| by_letters(&lower))
+}
+
+/// Whether a charset has this label.
+pub fn is_charset(label: &[u8]) -> bool {
+    looked_up(label).is_some()
+}
+
+/// The number in the name of a code page, such as `cp-1251`, `win1251`, `IBM 850` or `1251`.
+fn code_page_number(label: &[u8]) -> Option<&[u8]> {
+    let digits = label.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    let (begin, number) = label.split_at(digits);
+    let begin = begin.strip_prefix(b"x-").unwrap_or(begin);
+    let begin = begin.strip_suffix(b"-").or_else(|| begin.strip_suffix(b"_")).unwrap_or(begin);
+    let is_of_code_page = [&b"cp"[..], b"ibm", b"dos", b"windows", b"win", b"ms", b""].contains(&begin);
+    (is_of_code_page && !number.is_empty()).then_some(number)
 }
 
 /// Charsets under names that mail programs use and the encoding standard does not have, and those
 /// that it leaves out.
 fn by_alias(label: &[u8]) -> Option<Named> {
-    let prefixes = [&b"cp-"[..], b"cp", b"ibm-", b"ibm", b"x-cp", b"dos-", b"windows-", b"ms-", b"ms", b""];
-    let number = prefixes.iter().find_map(|prefix| {
-        label.strip_prefix(*prefix).filter(|rest| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit))
-    });
+    let number = code_page_number(label);
     Some(match (label, number) {
         (_, Some(b"874")) => Named::Known(WINDOWS_874),
         (_, Some(b"932" | b"943")) => Named::Known(SHIFT_JIS),
@@ -125,16 +143,13 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         (b"utf-32" | b"utf32" | b"ucs-4" | b"iso-10646-ucs-4", _) => Named::Other(legacy::utf_32, Cut::Words),
         (b"utf-32be" | b"utf32be", _) => Named::Other(legacy::utf_32_be, Cut::Words),
         (b"utf-32le" | b"utf32le", _) => Named::Other(legacy::utf_32_le, Cut::Words),
-        (b"utf-7" | b"utf7" | b"csutf7" | b"unicode-1-1-utf-7" | b"unicode-2-0-utf-7", _) => {
+        (b"utf-7" | b"utf7" | b"csutf7", _) => Named::Other(legacy::utf_7, Cut::Lines),
+        _ if label.ends_with(b"unicode-1-1-utf-7") || label.ends_with(b"unicode-2-0-utf-7") => {
             Named::Other(legacy::utf_7, Cut::Lines)
         }
         (b"utf16" | b"utf16le", _) => Named::Known(UTF_16LE),
         (b"utf16be", _) => Named::Known(UTF_16BE),
         (b"iso8859-16" | b"iso_8859-16", _) => Named::Known(ISO_8859_16),
-        // `8859-1` without its first word.
-        _ if label.starts_with(b"8859-") => {
-            Named::Known(Charset::for_label_no_replacement(&[b"iso-", label].concat())?)
-        }
         _ => {
             let code_page = number.and_then(legacy::code_page);
             Named::Other(code_page.or_else(|| single_byte_named(label))?, Cut::Anywhere)
@@ -144,9 +159,38 @@ fn by_alias(label: &[u8]) -> Option<Named> {
 
 /// Such a charset, however its name is written: `mac_ce`, `x-mac-ce`, `KOI8_T`.
 fn single_byte_named(label: &[u8]) -> Option<Decode> {
+    single_byte::named(&letters(label))
+}
+
+/// A name without what people put between its words.
+fn letters(label: &[u8]) -> String {
     let is_of_name = |c: &char| !matches!(c, '-' | '_' | ' ');
-    let name: String = label.iter().copied().map(char::from).filter(is_of_name).collect();
-    single_byte::named(&name)
+    label.iter().copied().map(char::from).filter(is_of_name).collect()
+}
+
+/// A charset whose usual name has other signs between its words, such as `latin-1`, `euckr`,
+/// `big-5`, `8859_2` or `win-1251`.
+fn by_letters(label: &[u8]) -> Option<Named> {
+    if let Some(page) = code_page_number(label) {
+        return Charset::for_label_no_replacement(&[b"cp", page].concat()).map(Named::Known);
+    }
+    let name = letters(label.strip_prefix(b"x-").unwrap_or(label));
+    let usual = match name.as_str() {
+        "eucjp" | "ujis" | "eucjpms" => "euc-jp",
+        "euckr" => "euc-kr",
+        "tis620" => "tis-620",
+        "koi8r" => "koi8-r",
+        "koi8u" => "koi8-u",
+        "latin7" => "iso-8859-13",
+        "latin8" => "iso-8859-14",
+        "latin9" => "iso-8859-15",
+        "latin10" => "iso-8859-16",
+        other => match other.strip_prefix("8859") {
+            Some(part) => &format!("iso-8859-{part}"),
+            None => other,
+        },
+    };
+    Charset::for_label_no_replacement(usual.as_bytes()).map(Named::Known)
 }
 
 /// Whether text in this charset has states, so that each piece of it begins in the first one and
@@ -166,6 +210,7 @@ pub(crate) fn has_states(label: &[u8]) -> bool {
         "csutf7",
         "unicode-1-1-utf-7",
         "unicode-2-0-utf-7",
+        "x-unicode-",
     ]
     .iter()
     .any(|with| begins(with))
@@ -190,7 +235,7 @@ fn with_byte_order(charset: &'static Charset, label: &[u8], bytes: &[u8]) -> (&'
 }
 
 /// `bytes` in the charset with this label as text; borrowed if they are UTF-8 already.
-pub(crate) fn decode_bytes<'b>(label: &[u8], bytes: &'b [u8]) -> Cow<'b, str> {
+pub fn decode_bytes<'b>(label: &[u8], bytes: &'b [u8]) -> Cow<'b, str> {
     match named(label) {
         Named::Unsaid => match std::str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
@@ -346,6 +391,26 @@ mod tests {
             ("mac-roman", b"\x8a", "ä"),
             ("8859-1", b"\xe4", "ä"),
             ("8859-2", b"\xb9", "š"),
+            ("8859_2", b"\xb9", "š"),
+            ("latin-1", b"\xe4", "ä"),
+            ("Latin-9", b"\xa4", "€"),
+            ("latin10", b"\xa4", "€"),
+            ("koi8r", b"\xc1", "а"),
+            ("KOI8_U", b"\xa4", "є"),
+            ("cp-1251", b"\xe0", "а"),
+            ("win-1251", b"\xe0", "а"),
+            ("Windows1251", b"\xe0", "а"),
+            ("ms1251", b"\xe0", "а"),
+            ("1251", b"\xe0", "а"),
+            ("x-cp-866", b"\xa0", "а"),
+            ("tis620", b"\xca", "ส"),
+            ("euckr", b"\xc7\xd1", "한"),
+            ("ks_c_5601", b"\xc7\xd1", "한"),
+            ("eucJP", b"\xc6\xfc", "日"),
+            ("ujis", b"\xc6\xfc", "日"),
+            ("eucJP-ms", b"\xc6\xfc", "日"),
+            ("big-5", b"\xa4\xa4", "中"),
+            ("x-unicode-2-0-utf-7", b"+AOQ-", "ä"),
             ("hz-gb-2312", b"a~~~{VPND~}b", "a~中文b"),
             ("iso-2022-kr", b"\x1b$)Ca\x0eGQ1[\x0fb", "a한글b"),
             ("utf-32", b"\xff\xfe\0\0\xe4\0\0\0", "ä"),

@@ -251,7 +251,7 @@ pub(super) struct Answer {
     /// Nothing after SAVE alone.
     pub(super) response: Option<Esearch>,
     /// The messages that it names one by one.
-    listed: Option<NumSet<SeqNum>>,
+    pub(super) listed: Option<NumSet<SeqNum>>,
 }
 
 /// `* ESEARCH (TAG "a") UID ALL 2,5`
@@ -272,7 +272,7 @@ async fn esearch(
     print_esearch(ctx.wire, &head).await?;
     // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
     if let (Some(scores), Some(listed)) = (scores, listed) {
-        scores.print(ctx, listed.iter()).await?;
+        scores.print(ctx.wire, listed.iter()).await?;
     }
     ctx.wire.out().extend_from_slice(b"\r\n");
     ctx.wire.relieve().await?;

@@ -14,6 +14,7 @@ use crate::heavy::Pace;
 use crate::progress::{Progress, Reports};
 use crate::reply::Failure;
 use crate::session::Ctx;
+use crate::wire::Wire;
 
 /// Numbers printed between two checks of the output buffer.
 pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
@@ -39,21 +40,21 @@ impl Scores {
     /// ` RELEVANCY (4 99 42)`: RFC 6203 §4.
     pub(crate) async fn print(
         &self,
-        ctx: &mut Ctx<'_>,
+        wire: &mut Wire,
         seqs: impl Iterator<Item = u32>,
     ) -> Result<(), Failure> {
-        ctx.wire.out().extend_from_slice(b" RELEVANCY (");
+        wire.out().extend_from_slice(b" RELEVANCY (");
         for (i, seq) in seqs.enumerate() {
-            let out = ctx.wire.out();
+            let out = wire.out();
             if i > 0 {
                 out.push(b' ');
             }
             print::number(out, u64::from(self.of(seq)));
             if i % NUMBERS_PER_RELIEF == 0 {
-                ctx.wire.relieve().await?;
+                wire.relieve().await?;
             }
         }
-        ctx.wire.out().push(b')');
+        wire.out().push(b')');
         Ok(())
     }
 }
@@ -65,27 +66,37 @@ pub(crate) async fn scores(
     key: &SearchKey,
     found: &NumSet<SeqNum>,
 ) -> Result<Scores, Failure> {
-    let words = matching(ctx, tag, &at_level(key, Level::Words), found).await?;
-    let exact = matching(ctx, tag, &at_level(key, Level::Exact), &words).await?;
+    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    scores_in(ctx.wire, source, (tag, key), found).await
+}
+
+/// The same for any mailbox.
+pub(crate) async fn scores_in(
+    wire: &mut Wire,
+    source: Source<'_>,
+    (tag, key): (&Tag, &SearchKey),
+    found: &NumSet<SeqNum>,
+) -> Result<Scores, Failure> {
+    let words = matching(wire, source, (tag, &at_level(key, Level::Words)), found).await?;
+    let exact = matching(wire, source, (tag, &at_level(key, Level::Exact)), &words).await?;
     Ok(Scores { exact, words })
 }
 
 async fn matching(
-    ctx: &mut Ctx<'_>,
-    tag: &Tag,
-    key: &SearchKey,
+    wire: &mut Wire,
+    source: Source<'_>,
+    (tag, key): (&Tag, &SearchKey),
     within: &NumSet<SeqNum>,
 ) -> Result<NumSet<SeqNum>, Failure> {
     if within.is_empty() {
         return Ok(NumSet::new());
     }
-    let now = (ctx.service.store.unix_ms() / 1000) as i64;
-    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    let now = (source.service.store.unix_ms() / 1000) as i64;
     let question = Box::pin(Question::compiled(source, key, now)).await?;
     // The search has reported its progress. This part reports none: a count must not fall.
     let progress = Arc::new(Progress::default());
-    let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
+    let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
     let mut job = Job::new(source, question, Pace::default());
-    let found = Box::pin(ctx.wire.while_reporting(reports, job.matching(within))).await??;
+    let found = Box::pin(wire.while_reporting(reports, job.matching(within))).await??;
     Ok(found.seqs)
 }
