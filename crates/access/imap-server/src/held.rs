@@ -6,8 +6,8 @@
 //! the budget for reading pays for it.
 //!
 //! A session holds one message at most. It lets go of it when it reads another large one, begins
-//! IDLE, or closes the mailbox, after a minute without a piece, and when memory for reading is
-//! short.
+//! IDLE, or closes the mailbox. The same happens after a minute without a piece, and when memory
+//! for reading is short.
 //!
 //! Invariants: nothing waits for this memory, and nobody waits because of it for longer than the
 //! budget lets a slow message keep its bytes.
