@@ -183,6 +183,8 @@ fn of_store(error: &StoreError) -> Reply {
             let text = format!("Stored data of UID {} is damaged", named_ranges(uids));
             return Reply::no(Code::Corruption, text);
         }
+        // It is expunged, and a new message has come.
+        StoreError::Superseded(_) => return Reply::no(Code::ExpungeIssued, "The message has a new UID"),
         StoreError::Body { uid, body, why } => {
             tracing::error!(%uid, %body, %why, "body cannot be read");
             return Reply::no(Code::Corruption, format!("Message {uid} cannot be read"));
@@ -247,6 +249,7 @@ mod tests {
             (StoreError::Unavailable("disk failed".into()), StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Corrupt("x".into()), StatusKind::No, Some(Code::Corruption)),
             (StoreError::Unreadable(NumSet::range(1, 1)), StatusKind::No, Some(Code::Corruption)),
+            (StoreError::Superseded(String::new()), StatusKind::No, Some(Code::ExpungeIssued)),
             (
                 StoreError::Body { uid: Uid::MIN, body: BodyId(id), why: String::new() },
                 StatusKind::No,

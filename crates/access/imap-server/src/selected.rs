@@ -15,6 +15,7 @@ use posthaste_store::{Mailbox, View};
 use crate::annotate::reported::ReportedAnnotations;
 use crate::apart::{Threads, range_steps};
 use crate::contexts::Contexts;
+use crate::held::Holding;
 use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
@@ -128,6 +129,8 @@ pub(crate) struct Selected {
     pub(crate) layer: Option<Box<Layer>>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
     pub(crate) contexts: Contexts,
+    /// The large message that the client reads in pieces.
+    pub(crate) holding: Holding,
 }
 
 impl Selected {
@@ -150,6 +153,7 @@ impl Selected {
             stopped: None,
             layer: None,
             contexts: Contexts::default(),
+            holding: Holding::default(),
         }
     }
 

@@ -16,6 +16,7 @@ use posthaste_store::Store;
 use tokio::sync::watch;
 
 use crate::heavy::Heavy;
+use crate::held::HeldMessages;
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
@@ -35,6 +36,8 @@ pub struct ImapService {
     pub(crate) budget: ByteBudget,
     /// The memory budget for parts of large messages that are read and held.
     pub(crate) reads: ByteBudget,
+    /// Converted messages that sessions read in pieces, within that budget.
+    pub(crate) held: HeldMessages,
     /// The limits of each account over all its sessions.
     pub(crate) accounts: Accounts,
     /// Threads for long computations.
@@ -119,6 +122,7 @@ impl ImapService {
             certificates,
             budget,
             reads,
+            held: HeldMessages::default(),
             accounts,
             heavy,
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
@@ -228,6 +232,7 @@ impl ImapService {
     pub(crate) async fn room_to_read(&self, account: AccountId, bytes: u64) -> Result<BytePermit, Failure> {
         let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.held.make_room(account, &self.reads, bytes);
         if permit.grow_to_within(bytes, READS_WITHIN).await.is_err() {
             let text = "Too much is being read at the moment, try again later";
             return Err(Reply::no(Code::Unavailable, text).into());

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use posthaste_authentication::DomainKeys;
-use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota, Renewals};
 use posthaste_directory::{Account, Directory};
 use posthaste_net::ByteBudget;
-use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
+use posthaste_store::{Engine, Report, Serve, Store, StoreError, StoreOptions};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
 use crate::cluster::Cluster;
@@ -26,6 +26,8 @@ pub struct Opened {
     pub store: Store,
     pub directory: Arc<Directory>,
     pub delivery: Delivery,
+    /// Gives new UIDs to mail that an earlier version converted otherwise.
+    pub renewals: Renewals,
 }
 
 impl Opened {
@@ -115,10 +117,12 @@ async fn open(
     let served_bytes = cache_bytes / SERVED_SHARE;
     let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
     let limits = &config.limits;
+    let conversions = Conversions::new(summaries.clone()).with_precompute(config.store.precompute);
+    let conversions = Arc::new(conversions);
     let store_options = StoreOptions {
         cache_bytes: cache_bytes - served_bytes,
         served_bytes,
-        serve: Arc::new(Conversions::new(summaries.clone()).with_precompute(config.store.precompute)),
+        serve: Arc::clone(&conversions) as Arc<dyn Serve>,
         folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
         ..StoreOptions::default()
     };
@@ -137,7 +141,8 @@ async fn open(
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options)
         .with_summaries(summaries)
         .with_finished(ByteBudget::new(usize::try_from(plan.finished).unwrap_or(usize::MAX)));
-    Ok(Opened { store, directory, delivery })
+    let renewals = Renewals::begin(&delivery, &conversions);
+    Ok(Opened { store, directory, delivery, renewals })
 }
 
 /// Opens a cluster, or a data directory that must be there.

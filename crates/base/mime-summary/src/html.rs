@@ -1,9 +1,12 @@
 //! HTML as the text that a reader sees, more or less: without tags, with its entities decoded.
 //!
-//! The tag of an element within a word is nothing, any other tag is a blank. Comments, and elements
-//! that show nothing, are left out. The text comes in pieces of any length. What a piece cuts is
-//! kept, which is a name at most. So the work is linear and the memory bounded, whatever the text
-//! is.
+//! Comments, and elements that show nothing, are left out. The HTML comes in pieces of any length.
+//! What a piece cuts is kept, which is a name at most. So the work is linear and the memory
+//! bounded, whatever the text is.
+//!
+//! A [`Layout`] decides what becomes of a tag. For previews and searches the layout is a `String`:
+//! the tag of an element within a word is nothing, any other tag is a blank. A text with lines is
+//! that of [`crate::html_lines`].
 
 use std::borrow::Cow;
 
@@ -27,10 +30,50 @@ const WITHIN_WORDS: [&str; 28] = [
 /// Elements whose content is no text.
 const HIDDEN: [&str; 3] = ["style", "script", "title"];
 
+/// What a text is made of that HTML shows.
+pub(crate) trait Layout {
+    /// Text without tags and entities.
+    fn text(&mut self, text: &str);
+    /// The character of an entity. What is none comes as it is.
+    fn entity(&mut self, character: &str);
+    /// The begin or the end of an element.
+    fn tag(&mut self, name: &str, tag: Tag);
+}
+
+/// Which tag of an element it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Begin,
+    End,
+}
+
+impl Layout for String {
+    fn text(&mut self, text: &str) {
+        push_seen(text, self);
+    }
+
+    fn entity(&mut self, character: &str) {
+        if !character.chars().all(is_unseen) {
+            self.push_str(character);
+        }
+    }
+
+    fn tag(&mut self, name: &str, _: Tag) {
+        // Words of neighbouring elements do not run together.
+        if !WITHIN_WORDS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+            self.push(' ');
+        }
+    }
+}
+
 /// Turns HTML into text, piece by piece.
 #[derive(Debug, Default)]
 pub(crate) struct Rendering {
     within: Inside,
+    /// Whether the last byte of the tag so far that is no blank is `=`.
+    is_value: bool,
+    /// The last entity.
+    entity: String,
     /// The beginning of something whose end was not there yet.
     kept: String,
 }
@@ -43,6 +86,8 @@ enum Inside {
     Comment,
     /// A tag. The content of the element that it begins, if that shows nothing.
     Tag(Option<&'static str>),
+    /// The value of an attribute in a tag, up to this quotation mark.
+    Value(Option<&'static str>, u8),
     /// The content of an element that shows nothing.
     Hidden(&'static str),
 }
@@ -56,16 +101,16 @@ enum Piece {
 
 impl Rendering {
     /// Appends the text of the next piece.
-    pub(crate) fn push(&mut self, html: &str, into: &mut String) {
+    pub(crate) fn push(&mut self, html: &str, into: &mut impl Layout) {
         self.run(html, Piece::Next, into);
     }
 
     /// Appends what is left after the last piece.
-    pub(crate) fn finish(&mut self, into: &mut String) {
+    pub(crate) fn finish(&mut self, into: &mut impl Layout) {
         self.run("", Piece::Last, into);
     }
 
-    fn run(&mut self, html: &str, piece: Piece, into: &mut String) {
+    fn run(&mut self, html: &str, piece: Piece, into: &mut impl Layout) {
         let kept = std::mem::take(&mut self.kept);
         let all: Cow<'_, str> = if kept.is_empty() { html.into() } else { (kept + html).into() };
         let mut rest: &str = &all;
@@ -73,6 +118,7 @@ impl Rendering {
             let left = match self.within {
                 Inside::Text => self.text(rest, piece, into),
                 Inside::Tag(hidden) => self.tag(rest, hidden),
+                Inside::Value(hidden, mark) => self.value(rest, hidden, mark),
                 Inside::Comment => self.comment(rest),
                 Inside::Hidden(name) => self.hidden(rest, name, piece),
             };
@@ -85,10 +131,10 @@ impl Rendering {
     }
 
     /// Text up to the next tag or entity, and that. None if this is all of it, and cut.
-    fn text<'t>(&mut self, rest: &'t str, piece: Piece, into: &mut String) -> Option<&'t str> {
+    fn text<'t>(&mut self, rest: &'t str, piece: Piece, into: &mut impl Layout) -> Option<&'t str> {
         let at = memchr::memchr2(b'<', b'&', rest.as_bytes()).unwrap_or(rest.len());
         if at > 0 {
-            push_seen(rest.in_bounds(..at), into);
+            into.text(rest.in_bounds(..at));
             return Some(rest.in_bounds(at..));
         }
         let bytes = rest.as_bytes();
@@ -100,12 +146,14 @@ impl Rendering {
                     None if is_cut(ENTITY_LEN_MAX) => return None,
                     Some(len) if name.get(len) == Some(&b';') => {
                         let (entity, after) = rest.split_at_checked(len + 2).unwrap_or((rest, ""));
-                        add_entity(entity, into);
+                        self.entity.clear();
+                        add_html_token(&mut self.entity, entity.as_bytes(), false);
+                        into.entity(&self.entity);
                         return Some(after);
                     }
                     _ => {}
                 }
-                into.push('&');
+                into.text("&");
                 Some(rest.in_bounds(1..))
             }
             _ if is_cut(TAG_LOOK_MAX) && !bytes.contains(&b'>') => None,
@@ -119,24 +167,38 @@ impl Rendering {
                 let name = inner.trim_start_matches('/');
                 let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
                 let named = |known: &&str| name.eq_ignore_ascii_case(known);
-                // Words of neighbouring elements do not run together.
-                if !WITHIN_WORDS.iter().any(named) {
-                    into.push(' ');
-                }
+                into.tag(name, if is_end { Tag::End } else { Tag::Begin });
+                self.is_value = false;
                 self.within = Inside::Tag(HIDDEN.into_iter().find(named).filter(|_| !is_end));
                 Some(inner)
             }
             // A character of the text: `a < b`.
             _ => {
-                into.push('<');
+                into.text("<");
                 Some(rest.in_bounds(1..))
             }
         }
     }
 
+    /// A tag up to its end, or to a value in quotation marks.
     fn tag<'t>(&mut self, rest: &'t str, hidden: Option<&'static str>) -> Option<&'t str> {
-        let Some(end) = memchr::memchr(b'>', rest.as_bytes()) else { return Some("") };
-        self.within = hidden.map_or(Inside::Text, Inside::Hidden);
+        let at = memchr::memchr3(b'>', b'"', b'\'', rest.as_bytes());
+        let before = rest.in_bounds(..at.unwrap_or(rest.len())).trim_ascii_end();
+        let is_value = if before.is_empty() { self.is_value } else { before.ends_with('=') };
+        self.is_value = is_value && at.is_none();
+        let Some(at) = at else { return Some("") };
+        match rest.as_bytes().get(at) {
+            Some(b'>') => self.within = hidden.map_or(Inside::Text, Inside::Hidden),
+            Some(mark) if is_value => self.within = Inside::Value(hidden, *mark),
+            _ => {}
+        }
+        Some(rest.in_bounds(at + 1..))
+    }
+
+    /// A value in quotation marks may have a `>`.
+    fn value<'t>(&mut self, rest: &'t str, hidden: Option<&'static str>, mark: u8) -> Option<&'t str> {
+        let Some(end) = memchr::memchr(mark, rest.as_bytes()) else { return Some("") };
+        self.within = Inside::Tag(hidden);
         Some(rest.in_bounds(end + 1..))
     }
 
@@ -182,20 +244,11 @@ fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
-/// Appends the character of an entity, by its name in HTML or its number. What is none stays.
-fn add_entity(entity: &str, into: &mut String) {
-    let start = into.len();
-    add_html_token(into, entity.as_bytes(), false);
-    if into.get(start..).is_some_and(|made| made.chars().all(is_unseen)) {
-        into.truncate(start);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KNOWN: [(&str, &str); 16] = [
+    const KNOWN: [(&str, &str); 18] = [
         ("f&uuml;r", "für"),
         ("H<b>e</b>llo", "Hello"),
         ("<p>one</p><p>two</p>", " one  two "),
@@ -207,6 +260,8 @@ mod tests {
         ("<style>p > q { } </style>z", " z"),
         ("<SCRIPT>if (a</b) '</x' </SCRIPT >z", " z"),
         ("<titled>t", " t"),
+        ("<img alt=\"a > b\"\n title = 'c>\"d' x>y", " y"),
+        ("<p it's >y", " y"),
         ("Do&shy;nau\u{ad}dampf", "Donaudampf"),
         ("a<", "a<"),
         ("a<b", "a"),
@@ -234,7 +289,7 @@ mod tests {
 
     #[test]
     fn pieces_of_any_length_are_one_text() {
-        let all = KNOWN[..12].iter().map(|(html, _)| *html).collect::<Vec<_>>().concat();
+        let all = KNOWN[..14].iter().map(|(html, _)| *html).collect::<Vec<_>>().concat();
         let whole = in_pieces(&all, usize::MAX);
         for len in 1..60 {
             assert_eq!(in_pieces(&all, len), whole, "{len}");
@@ -244,7 +299,9 @@ mod tests {
     /// A text of beginnings only, which are never ended.
     #[test]
     fn what_never_ends_is_read_in_linear_time() {
-        for part in ["<", "&", "<!-", "<!--", "</", "<style><", "&#", "-", "<style></style"] {
+        for part in
+            ["<", "&", "<!-", "<!--", "</", "<style><", "&#", "-", "<style></style", "<a b=\"", "<a b='>"]
+        {
             let html = part.repeat(400_000 / part.len());
             let text = in_pieces(&html, 32 * 1024);
             assert!(text.len() <= html.len(), "{part}");

@@ -27,6 +27,7 @@ mod exact;
 mod fold;
 mod header;
 mod html;
+mod html_lines;
 mod in_bounds;
 mod known;
 mod media;
@@ -55,6 +56,7 @@ pub use fold::{Folder, fold_into, folded};
 pub use header::{
     Field, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, bounded_header_len, is_header_bounded, unfold,
 };
+pub use html_lines::html_lines;
 pub use in_bounds::InBounds;
 pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};

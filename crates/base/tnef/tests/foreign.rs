@@ -1,7 +1,9 @@
-//! TNEF that programs of others wrote: the samples with which Python's `tnefparse` tests itself.
-//! Debian's `tnef` and `ytnef` extract the same files as our decoder. `scripts/test` fetches the
-//! samples and installs the programs; without them the test fails. It is passed over only if
-//! POSTHASTE_TEST_CLIENTS is `no`.
+//! TNEF that programs of others wrote: the samples with which Python's `tnefparse` tests itself,
+//! and those of `ytnef` and of Perl's `Convert::TNEF`. Debian's `tnef` and `ytnef` extract the same
+//! files as our decoder. `scripts/test` fetches the samples and installs the programs; without
+//! them the test fails. It is passed over only if POSTHASTE_TEST_CLIENTS is `no`. The samples of
+//! `ytnef` and Perl are in Debian's source packages. Where those cannot be fetched, they are left
+//! out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +13,39 @@ use posthaste_testkit::client_tests_wanted;
 use posthaste_tnef::tags::{attribute, property};
 use posthaste_tnef::{Attachment, Content, Message, Outcome, Value, convert, decode};
 
-/// The samples.
-fn samples() -> Vec<PathBuf> {
+/// The folders with samples, and what the names of samples end with.
+const FOLDERS: [(&str, &[&str]); 3] = [
+    ("tnefparse-1.4.0/tests/examples", &[".tnef"]),
+    ("ytnef-2.0/test-data", &[".tnef", "winmail.dat", "SwapWord"]),
+    ("Convert-TNEF-0.18/t", &[".doc"]),
+];
+
+/// Where `scripts/test` puts what it fetches.
+fn fetched() -> PathBuf {
     let cache = match std::env::var_os("XDG_CACHE_HOME") {
         Some(cache) => PathBuf::from(cache),
         None => Path::new(&std::env::var_os("HOME").expect("a home")).join(".cache"),
     };
-    let folder = cache.join("posthaste/tnefparse-1.4.0/tests/examples");
-    let entries = std::fs::read_dir(&folder)
-        .unwrap_or_else(|e| panic!("{}: {e}; scripts/test fetches the samples", folder.display()));
-    entries.map(|entry| entry.expect("an entry").path()).collect()
+    cache.join("posthaste")
+}
+
+/// The samples.
+fn samples() -> Vec<PathBuf> {
+    let mut samples = Vec::new();
+    for (number, (folder, ends)) in FOLDERS.iter().enumerate() {
+        let folder = fetched().join(folder);
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(_) if number > 0 => continue,
+            Err(error) => panic!("{}: {error}; scripts/test fetches the samples", folder.display()),
+        };
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        samples.extend(paths.filter(|path| {
+            let name = path.to_string_lossy();
+            ends.iter().any(|end| name.ends_with(end))
+        }));
+    }
+    samples
 }
 
 /// The files that a program extracts, by name; `None` if it refuses the bytes.
@@ -107,4 +132,20 @@ fn ytnef_finds_no_other_files() {
         let (read, files) = compare_with("ytnef");
         assert!(read >= 16 && files >= 17, "{read} samples, {files} files");
     }
+}
+
+/// The files that `ytnef` ships as those of its samples.
+#[test]
+fn the_files_that_ytnef_expects_are_found() {
+    let Ok(results) = std::fs::read_dir(fetched().join("ytnef-2.0/test-data/results")) else { return };
+    let messages: Vec<Message> =
+        samples().iter().filter_map(|path| decode(&std::fs::read(path).expect("a file")).ok()).collect();
+    let mut files = 0;
+    for entry in results {
+        let path = entry.expect("an entry").path();
+        let file = std::fs::read(&path).expect("a file");
+        assert!(messages.iter().any(|message| has(message, &file)), "{}", path.display());
+        files += 1;
+    }
+    assert_eq!(files, 9);
 }

@@ -1,7 +1,11 @@
 //! The message that clients see of a body in another form: see [`posthaste_store::form`].
 //!
-//! A conversion always gives the same bytes, and its header has their hash. A program whose
-//! conversion gave others would make summaries false, so it serves an error instead.
+//! A conversion always gives the same bytes. The header of a body has their hash, or the number of
+//! the conversion. A program whose conversion gives other bytes never shows them under the same
+//! UID: the message is *superseded* ([`StoreError::Superseded`]), and becomes a new one
+//! ([`crate::Renewals`]).
+
+use std::sync::OnceLock;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,15 +14,15 @@ use posthaste_mime_summary::{HeaderFields, Span, SummaryRef, bounded_header_len,
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{Row, Serve, StoreError};
+use posthaste_store::{Row, Serve, StoreError, SummaryOf};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore, says_it_is_rich};
 use sha2::{Digest, Sha256};
 
 use crate::memory::{SUMMARY_WITHIN, one_share};
 
-/// The number of what [`convert`] gives for a message. It is in each body that was not converted at
-/// delivery. A program that gives other bytes has another number.
-pub(crate) const CONVERSION: u32 = 3;
+/// The number of what the conversion to MIME gives for a message. It is in each body that was not
+/// converted at delivery. A program that gives other bytes has another number.
+pub const CONVERSION: u32 = 4;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -27,18 +31,58 @@ const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
 pub struct Conversions {
     budget: ByteBudget,
     precompute: Precompute,
+    renewal: OnceLock<Box<dyn Renew>>,
+}
+
+/// Gives superseded messages new UIDs.
+#[async_trait]
+pub(crate) trait Renew: Send + Sync {
+    /// Once for each message, however many readers request it.
+    async fn renew(&self, superseded: SummaryOf) -> Result<(), StoreError>;
+}
+
+/// Why clients are not shown a stored body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unserved {
+    /// An earlier version of this program showed other bytes of it.
+    Superseded(String),
+    /// It is damaged, or in a form that this program does not know.
+    Damaged(String),
+}
+
+impl std::fmt::Display for Unserved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Superseded(why) | Self::Damaged(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<Unserved> for StoreError {
+    fn from(why: Unserved) -> Self {
+        match why {
+            Unserved::Superseded(why) => Self::Superseded(why),
+            Unserved::Damaged(why) => Self::Corrupt(why),
+        }
+    }
 }
 
 impl Conversions {
     /// Conversions that take their memory from a budget that deliveries may share.
     pub fn new(budget: ByteBudget) -> Self {
-        Self { budget: one_share(budget), precompute: Precompute::default() }
+        let (precompute, renewal) = (Precompute::default(), OnceLock::new());
+        Self { budget: one_share(budget), precompute, renewal }
     }
 
     /// Sets whether items are kept that are made for a reader.
     #[must_use]
     pub fn with_precompute(self, precompute: Precompute) -> Self {
         Self { precompute, ..self }
+    }
+
+    /// From now on superseded messages get new UIDs. Nothing if that was so before.
+    pub(crate) fn renew_by(&self, renewal: Box<dyn Renew>) {
+        let _ = self.renewal.set(renewal);
     }
 
     /// Waits until there is this much memory.
@@ -66,7 +110,12 @@ impl Serve for Conversions {
         });
         let served =
             work.await.map_err(|error| StoreError::Corrupt(format!("a conversion failed: {error}")))?;
-        served.map_err(StoreError::Corrupt)
+        served.map_err(StoreError::from)
+    }
+
+    async fn renew(&self, superseded: SummaryOf) -> Result<(), StoreError> {
+        let nobody = || StoreError::Unavailable("this program gives no message a new UID".to_owned());
+        self.renewal.get().ok_or_else(nobody)?.renew(superseded).await
     }
 
     async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
@@ -94,28 +143,41 @@ fn is_plain(stored: &[u8]) -> bool {
 
 /// The message that clients see of a stored body, or why it cannot be shown. Takes as long as a
 /// conversion.
-pub(crate) fn served(stored: &Bytes) -> Result<Bytes, String> {
+pub(crate) fn served(stored: &Bytes) -> Result<Bytes, Unserved> {
     let Some(header) = FormHeader::of(stored) else { return Ok(stored.clone()) };
     let content = FormHeader::content(stored);
+    let damaged = |why: String| Unserved::Damaged(why);
     let served = match header.form {
         Form::Plain => return Ok(content),
-        Form::Rich => match convert(&content) {
-            Ok(Outcome::Converted(mime)) => Bytes::from(mime),
-            Ok(_) => return Err("its rich part is not found".to_owned()),
-            Err(why) => return Err(format!("its rich part is damaged: {why}")),
-        },
+        Form::Rich => converted(&content).map_err(Unserved::Superseded)?,
         Form::Enriched => match restore(&content, header.served_len as usize) {
             Ok(mime) => Bytes::from(mime),
-            Err(why) => return Err(format!("its rich form is damaged: {why}")),
+            Err(why) => return Err(damaged(format!("its rich form is damaged: {why}"))),
         },
         Form::WithOriginal => content.slice(..content.len().min(header.served_len as usize)),
-        Form::Compressed => return Ok(compressed::decompress(stored)?.into()),
+        Form::Compressed => {
+            let served = compressed::decompress(stored).map_err(|why| damaged(why.to_owned()))?;
+            return Ok(served.into());
+        }
         Form::Unconverted => return converted_later(header, content),
-        Form::Unknown(number) => return Err(format!("form {number} is unknown to this program")),
+        Form::Unknown(number) => return Err(damaged(format!("form {number} is unknown to this program"))),
     };
     match header_of(header.form, &served) {
         Some(again) if again == header => Ok(served),
-        _ => Err("its conversion differs from the one in its summary".to_owned()),
+        // An engine returns no byte that differs from those that were written.
+        _ if header.form == Form::Rich => {
+            Err(Unserved::Superseded("its conversion gives other bytes now".to_owned()))
+        }
+        _ => Err(damaged("its content differs from the one in its summary".to_owned())),
+    }
+}
+
+/// A rich message as MIME. A program before this one has converted it.
+fn converted(sent: &[u8]) -> Result<Bytes, String> {
+    match convert(sent) {
+        Ok(Outcome::Converted(mime)) => Ok(mime.into()),
+        Ok(_) => Err("its rich part is not found".to_owned()),
+        Err(why) => Err(format!("its rich part is damaged: {why}")),
     }
 }
 
@@ -131,11 +193,17 @@ pub(crate) fn unconverted(sent: &[u8], len_max: u64) -> Option<Bytes> {
     Some(FormHeader { form: Form::Unconverted, served_len, digest }.before(sent))
 }
 
-fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, String> {
-    let [l0, l1, l2, l3, number @ ..] = header.digest;
-    if u32::from_le_bytes(number) != CONVERSION {
-        return Err("it needs the conversion of another version of this program".to_owned());
+/// Whether a body that begins so names another conversion than this program's.
+pub(crate) fn has_other_number(header: &FormHeader) -> bool {
+    let [_, _, _, _, number @ ..] = header.digest;
+    header.form == Form::Unconverted && u32::from_le_bytes(number) != CONVERSION
+}
+
+fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, Unserved> {
+    if has_other_number(&header) {
+        return Err(Unserved::Superseded("its conversion has another number now".to_owned()));
     }
+    let [l0, l1, l2, l3, ..] = header.digest;
     let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
     match convert(&sent) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),
@@ -255,7 +323,7 @@ pub fn summarize_stored(stored: &[u8]) -> Vec<u8> {
     match served(&Bytes::copy_from_slice(stored)) {
         Ok(served) => crate::summarize(&served),
         Err(why) => {
-            tracing::error!(why, "a stored body cannot be converted");
+            tracing::error!(%why, "a stored body cannot be converted");
             Vec::new()
         }
     }

@@ -3,7 +3,7 @@
 //! | stored | to `keep` | to `mime` | to `rich` |
 //! | --- | --- | --- | --- |
 //! | as MIME | stays | stays | TNEF that gives it back |
-//! | as MIME, with the rich original | the original | stays | the original |
+//! | as MIME, with the rich original | the original | stays; without `keep_original` and with [`Loss::Allow`], MIME | the original |
 //! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent | a new message | a new message | a new message |
@@ -23,9 +23,11 @@
 //! added again, with its flags, its dates, and its annotations (RFC 5257) of all users. The old one
 //! is expunged after that.
 //!
-//! A body that loses its rich original ([`Loss::Allow`]) takes another form only if no message of
-//! another account has it. Otherwise the message becomes a new one with a body of its own, and the
-//! others keep the original.
+//! A body loses its rich original ([`Loss::Allow`]) only if no message of another account has it.
+//! Otherwise it becomes MIME with the original behind it.
+//!
+//! A superseded message becomes a new one without this command, too: see [`crate::Renewals`]. It
+//! takes the same steps, for that message alone.
 //!
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
 //! cut off loses nothing, and the next one goes on.
@@ -48,7 +50,7 @@ use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
 use crate::rich::Shape;
-use crate::step::{Loss, Step, Twin, stays, step};
+use crate::step::{Loss, Step, Twin, beside_original, may_be_superseded, stays, step};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -93,8 +95,7 @@ pub struct ConvertReport {
     pub examined: u64,
     /// Messages whose bodies have another form now.
     pub converted: u64,
-    /// Messages that are new ones now: clients see other bytes, or the rich original, which they
-    /// lose, is also that of another account's message.
+    /// Messages that are new ones now, because clients see other bytes.
     pub renumbered: u64,
     /// Messages whose items were made.
     pub items: u64,
@@ -143,12 +144,21 @@ struct Candidate {
     lacks_items: bool,
 }
 
+/// The messages that are converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that an earlier version of this program showed otherwise.
+    Superseded,
+}
+
 /// A mailbox that is being converted, one message after the other.
 pub struct Converter<'d> {
     delivery: &'d Delivery,
     account: Account,
     mailbox: Arc<Mailbox>,
     options: ConvertOptions,
+    which: Which,
     /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
     found: VecDeque<Candidate>,
@@ -176,12 +186,30 @@ impl Delivery {
             account: account.clone(),
             mailbox,
             options,
+            which: Which::All,
             rest,
             found: VecDeque::new(),
             bodies: None,
             held,
             report: ConvertReport::default(),
         })
+    }
+
+    /// Makes a new message of one that is superseded. It is stored as sent, like the old one.
+    pub(crate) async fn renewed(
+        &self,
+        account: &Account,
+        mailbox: Arc<Mailbox>,
+        uid: Uid,
+    ) -> Result<ConvertReport, DeliveryError> {
+        let held = Held::default();
+        let (to, items) = (Some(Format::Keep), Items::Leave);
+        let options = ConvertOptions { to, items, mode: ConvertMode::Apply, loss: Loss::Refuse };
+        let mut converter = self.converter(account, mailbox, options, &held).await?;
+        converter.which = Which::Superseded;
+        converter.rest = NumSet::range(uid.value(), uid.value());
+        while converter.advance().await? {}
+        Ok(converter.report)
     }
 }
 
@@ -301,6 +329,9 @@ impl Converter<'_> {
 
     async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
+        if self.which == Which::Superseded && !may_be_superseded(&stored) {
+            return Ok(());
+        }
         let before = stored.len() as u64;
         let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
@@ -314,7 +345,10 @@ impl Converter<'_> {
                     self.report.refused += 1;
                     return Ok(());
                 }
-                GivenUp::OthersHaveIt => Step::Renumber(twin),
+                GivenUp::OthersHaveIt => match beside_original(&stored, &twin.served) {
+                    Some(new) => Step::Recode(new),
+                    None => return Ok(()),
+                },
             },
             step => step,
         };

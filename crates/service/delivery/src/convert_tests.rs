@@ -261,7 +261,7 @@ async fn copies_within_a_folder_are_both_converted() {
     assert_eq!(forms(&delivery, &ana).await, [Form::Rich, Form::Rich]);
 }
 
-/// A body whose conversion gave other bytes in an earlier program cannot be read. Its original can.
+/// A body whose conversion gave other bytes in an earlier program, before somebody reads it.
 #[tokio::test]
 async fn what_an_earlier_program_converted_otherwise_is_a_new_message() {
     let (delivery, ana) = delivery().await;
@@ -280,9 +280,7 @@ async fn what_an_earlier_program_converted_otherwise_is_a_new_message() {
     };
     mailbox.destination().append(vec![message]).await.unwrap();
     let view = mailbox.current().await.unwrap();
-    let (uid, body) = (Uid::new(4).unwrap(), mailbox.body_of(Uid::new(4).unwrap()).await.unwrap().unwrap());
     assert_eq!(view.exists(), 4);
-    assert!(mailbox.read_body(uid, body, 0..u64::MAX).await.is_err());
     // Without --lossy: its original stays.
     let report = run(&delivery, &ana, to(Format::Mime)).await;
     assert_eq!((report.renumbered, report.would_lose, report.failed), (1, 1, 0));

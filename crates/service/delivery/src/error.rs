@@ -97,6 +97,7 @@ impl DeliveryError {
                 | StoreError::Name(_)
                 | StoreError::Refused(_)
                 | StoreError::Keyword(_)
+                | StoreError::Superseded(_)
                 | StoreError::UidsExhausted
                 | StoreError::UidValiditiesExhausted => Kind::Refused,
                 StoreError::Corrupt(_) | StoreError::Unreadable(_) | StoreError::Body { .. } => {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_directory::{Account, AccountChange, Format, Precompute};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{Flag, Keyword, NumSet};
+use posthaste_net::ByteBudget;
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{IncomingMessage, MemoryEngine};
+use posthaste_store::{IncomingMessage, MemoryEngine, StoreError, View};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::conversions::{CONVERSION, unconverted};
@@ -15,7 +16,7 @@ use crate::convert::{ConvertMode, ConvertOptions, ConvertReport, Items};
 use crate::held::Held;
 use crate::step::Loss;
 use crate::tests::{add, delivery_on, import, message, open};
-use crate::{Delivery, DeliveryOptions};
+use crate::{Conversions, Delivery, DeliveryOptions, Renewals};
 
 /// Mail that is plain, rich, rich and signed, rich and damaged, and rich again.
 fn mail() -> Vec<Vec<u8>> {
@@ -228,11 +229,53 @@ async fn the_bytes_of_a_later_conversion_are_decided_at_delivery() {
         (read[0].as_ref().unwrap(), read[1].as_ref().unwrap()),
         (&Bytes::from(mime), &Bytes::from(sent.clone()))
     );
-    assert!(read[2].as_ref().unwrap_err().is_damage());
-    // `convert` makes a new message of the last one, as of every one that cannot be read.
+    assert!(matches!(read[2], Err(StoreError::Superseded(_))));
+    // It is a new message by now, as it would be delivered today.
+    let uids = |view: &View| view.rows(&view.all()).map(|(_, row)| row.uid().value()).collect::<Vec<_>>();
+    assert_eq!(uids(&inbox.view()), [1, 2, 4]);
+    let shown = shown(&delivery, &ana).await;
+    assert_eq!((&shown[2].2, &shown[2].1), (read[0].as_ref().unwrap(), &shown[0].1));
+    // So `convert` finds nothing to do.
     let to = Some(Format::Keep);
     let options = ConvertOptions { to, items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
     let report = run(&delivery, &ana, options).await;
-    assert_eq!((report.examined, report.renumbered, report.failed), (3, 1, 0));
-    assert_eq!(shown(&delivery, &ana).await.len(), 3);
+    assert_eq!((report.examined, report.renumbered, report.failed), (3, 0, 0));
+}
+
+/// A body that a program with another number of the conversion has stored.
+fn of_another_program(sent: &[u8]) -> Bytes {
+    let stored = unconverted(sent, 1 << 20).unwrap();
+    let mut header = FormHeader::of(&stored).unwrap();
+    header.digest[4..].copy_from_slice(&(CONVERSION - 1).to_le_bytes());
+    header.before(sent)
+}
+
+/// A server with a new conversion gives new UIDs to what its readers would find superseded: once,
+/// and to nothing else.
+#[tokio::test]
+async fn messages_of_another_conversion_get_new_uids_in_the_background() {
+    let (delivery, ana) = with(Precompute::FirstFetch, &mail()[..2]).await;
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    let flags = vec![Flag::Seen, Flag::Keyword(Keyword::new("$Forwarded").unwrap())];
+    for sent in &mail()[1..] {
+        let (bytes, body) = (of_another_program(sent), delivery.store().new_body_id());
+        let summary = Bytes::new();
+        let message = IncomingMessage { bytes, summary, body, flags: flags.clone(), date: 7, saved: Some(9) };
+        inbox.destination().append(vec![message]).await.unwrap();
+    }
+    let renewals = Renewals::begin(&delivery, &Conversions::new(ByteBudget::new(256 << 20)));
+    assert_eq!(renewals.run().await.unwrap(), 4);
+    let view = inbox.view();
+    let rows: Vec<_> = view.rows(&view.all()).map(|(_, row)| *row).collect();
+    assert_eq!(rows.iter().map(|row| row.uid().value()).collect::<Vec<_>>(), [1, 2, 7, 8, 9, 10]);
+    for row in &rows[2..] {
+        let kept: Vec<Flag> = view.head().keywords.flags_of(row.flags()).collect();
+        assert_eq!((kept, row.date()), (flags.clone(), 7));
+    }
+    let (eager, eager_ana) = with(Precompute::Delivery, &mail()).await;
+    let (expected, shown) = (shown(&eager, &eager_ana).await, shown(&delivery, &ana).await);
+    assert!(shown[..2] == expected[..2] && shown[2..] == expected[1..]);
+    // It is done for this conversion.
+    assert_eq!(renewals.run().await.unwrap(), 0);
+    assert!(inbox.view().modseq() == view.modseq());
 }

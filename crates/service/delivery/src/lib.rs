@@ -13,6 +13,7 @@
 //! | [`UrlPart`] | messages and their parts by URL |
 //! | [`StoredForms`] | rich mail (TNEF): as MIME or as sent, as each account keeps it |
 //! | [`Conversions`] | what clients see of mail that is kept in another form |
+//! | [`Renewals`] | new UIDs for mail that an earlier program converted otherwise |
 //! | [`convert`] | stored mail in the form of another format |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
@@ -36,6 +37,7 @@ mod items_tests;
 mod memory;
 mod prepared;
 mod quota;
+mod renew;
 mod rich;
 mod step;
 mod summarize;
@@ -43,7 +45,7 @@ mod summarize;
 mod tests;
 
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
-pub use conversions::{Conversions, summarize_stored};
+pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
@@ -56,6 +58,7 @@ pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};
 pub use quota::{MESSAGE_COST, Quota, QuotaReservation, Usage};
+pub use renew::Renewals;
 pub use rich::StoredForms;
 pub use step::Loss;
 pub use summarize::summarize;

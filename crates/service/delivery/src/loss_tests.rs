@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use posthaste_mail_model::Flag;
 use posthaste_store::form::Form;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{Engine as _, MemoryEngine};
@@ -64,12 +65,21 @@ async fn a_loss_is_that_of_one_account() {
     let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
     let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
     let report = run(&delivery, &ana, lossy).await;
-    assert_eq!((report.converted, report.renumbered, report.would_lose), (0, 1, 0));
+    // Clients see the same bytes, so she keeps the UID. Ben needs the original.
+    assert_eq!((report.converted, report.renumbered, report.would_lose), (1, 0, 0));
     assert_eq!(dry, report, "a dry run says what happens");
-    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
-    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    for account in [&ana, &ben] {
+        assert_eq!(forms(&delivery, account).await, [Form::WithOriginal]);
+    }
     assert_eq!(content(&delivery, &ana, "INBOX").await, before);
-    // Both messages are Ben's: they keep their UIDs.
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    assert_eq!(inbox.view().last_uid(), Uid::new(1));
+    // As long as Ana has it, Ben's lossy run leaves it as it is.
+    let report = run(&delivery, &ben, lossy).await;
+    assert_eq!((report.converted, report.renumbered, report.would_lose), (0, 0, 0));
+    inbox.store_flags(&NumSet::range(1, 1), FlagChange::Add, &[Flag::Deleted], None).await.unwrap();
+    inbox.expunge(None).await.unwrap();
+    // Both messages are Ben's now: they keep their UIDs.
     let report = run(&delivery, &ben, lossy).await;
     assert_eq!((report.converted, report.renumbered), (1, 0));
     assert_eq!(forms(&delivery, &ben).await, [Form::Plain]);
@@ -121,7 +131,7 @@ async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> 
     *engine.happens.lock().unwrap() = Some(gets(delivery.clone(), ana.clone(), ben.clone()));
     run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
     assert!(engine.happens.lock().unwrap().is_none());
-    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    assert_eq!(forms(&delivery, &ben).await, [Form::WithOriginal]);
     for account in [&ana, &ben] {
         assert_eq!(content(&delivery, account, "INBOX").await, before);
     }

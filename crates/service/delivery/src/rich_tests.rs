@@ -8,8 +8,8 @@ use posthaste_directory::{Account, Format, FormatSettings, NewAccount};
 use posthaste_mail_model::Secret;
 use posthaste_metrics::{Counter, Metered, Registry};
 use posthaste_net::{ByteBudget, Holder};
-use posthaste_store::IncomingMessage;
 use posthaste_store::form::{Form, FormHeader};
+use posthaste_store::{IncomingMessage, StoreError};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::tests::{content, delivery, delivery_with, import, message, open};
@@ -143,21 +143,26 @@ async fn mail_that_looks_like_a_stored_form_is_mail() {
 }
 
 #[tokio::test]
-async fn a_conversion_that_gives_other_bytes_is_an_error() {
+async fn a_conversion_that_gives_other_bytes_is_never_shown() {
     let (delivery, ana) = delivery().await;
     let rich = samples::mail(&samples::note());
     let stored = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] }.before(&rich);
     delivery.mailboxes(ana.id).await.unwrap();
     let future = FormHeader { form: Form::Unknown(9), served_len: 7, digest: [0; 8] }.before(&rich);
     let inbox = open(&delivery, &ana, "INBOX").await;
-    for bytes in [stored, future] {
+    for (bytes, is_superseded) in [(stored, true), (future, false)] {
         let body = delivery.store().new_body_id();
         let message =
             IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
         let appended = inbox.destination().append(vec![message]).await.unwrap();
         let error = inbox.read_body(appended.uids[0], body, 0..7).await.unwrap_err();
-        assert!(error.is_damage(), "{error}");
+        assert_eq!(matches!(error, StoreError::Superseded(_)), is_superseded, "{error}");
+        assert_eq!(error.is_damage(), !is_superseded, "{error}");
     }
+    // The first one is a new message by now.
+    let view = inbox.view();
+    let uids: Vec<_> = view.rows(&view.all()).map(|(_, row)| row.uid().value()).collect();
+    assert_eq!(uids, [2, 3]);
 }
 
 /// Conversions to MIME and to rich mail run on other threads.

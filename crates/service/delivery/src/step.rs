@@ -65,6 +65,18 @@ pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
         && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
 }
 
+/// The body of a rich message as MIME that keeps its original, which others need; `None` if it is
+/// stored so.
+pub(crate) fn beside_original(stored: &Bytes, served: &[u8]) -> Option<Bytes> {
+    let form = FormHeader::of(stored)?.form;
+    original_of(stored).filter(|_| form != Form::WithOriginal).and_then(|sent| with_original(served, &sent))
+}
+
+/// Whether a program before this one may have shown other bytes of a body.
+pub(crate) fn may_be_superseded(stored: &[u8]) -> bool {
+    FormHeader::of(stored).is_some_and(|header| matches!(header.form, Form::Rich | Form::Unconverted))
+}
+
 /// How a stored body of this account changes.
 pub(crate) fn step(
     stored: &Bytes,
@@ -76,10 +88,10 @@ pub(crate) fn step(
     let seen = match (served(stored), form) {
         (Ok(seen), _) => seen,
         (Err(why), Form::Rich | Form::Unconverted) => {
-            tracing::info!(account, why, "rich mail is converted again and becomes a new message");
+            tracing::info!(account, %why, "rich mail is converted again and becomes a new message");
             return Ok(Step::Renumber(again(stored, account, to, len_max)));
         }
-        (Err(why), _) => return Err(why),
+        (Err(why), _) => return Err(why.to_string()),
     };
     // Of what cannot be converted, clients see what was sent: it has no other form.
     let form = match form {
@@ -107,17 +119,22 @@ pub(crate) fn step(
         (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
             Some(as_converted(seen.clone()))
         }
+        (Form::WithOriginal, Format::Mime) if !to.keep_original && loss == Loss::Allow => {
+            Some(as_converted(seen.clone()))
+        }
         (Form::WithOriginal, Format::Keep | Format::Rich) => {
             original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
         }
         _ => None,
     };
     let Some(new) = new else { return Ok(Step::Stays) };
-    if served(&new)? != seen {
+    if served(&new).map_err(|why| why.to_string())? != seen {
         return Err("clients would see other bytes after its conversion".to_owned());
     }
     Ok(match (form, original_of(&new)) {
-        (Form::Rich, None) => Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen }),
+        (Form::Rich | Form::WithOriginal, None) => {
+            Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen })
+        }
         _ => Step::Recode(new),
     })
 }

@@ -12,12 +12,14 @@ use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy}
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
-use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use posthaste_store::{
+    Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Serve, Store, StoreOptions,
+};
 
 use crate::export::{ExportReport, MailFormat};
 use crate::import::{ImportError, ImportOptions, ImportReport};
 use crate::{
-    Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, NewMessage, Quota,
+    Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, NewMessage, Quota, Renewals,
     SummaryMemory,
 };
 
@@ -33,8 +35,10 @@ pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOption
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(options.precompute);
     let serve = Arc::new(serve);
-    let store = Store::new(engine, StoreOptions { serve, ..StoreOptions::default() });
-    let delivery = Delivery::new(store, Arc::new(directory), options);
+    let store_options =
+        StoreOptions { serve: Arc::clone(&serve) as Arc<dyn Serve>, ..StoreOptions::default() };
+    let delivery = Delivery::new(Store::new(engine, store_options), Arc::new(directory), options);
+    Renewals::begin(&delivery, &serve);
     let ana = add(&delivery, "ana@example.org").await;
     (delivery, ana)
 }

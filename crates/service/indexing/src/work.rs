@@ -290,7 +290,13 @@ impl SearchIndex {
                         scanned = scanned.difference(&NumSet::range(message.uid, message.uid));
                     }
                     // A message that cannot be read is in no segment: searches say so.
-                    Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::TooLarge { .. }) => {
+                    // A superseded one has a new UID once somebody reads it.
+                    Err(
+                        StoreError::Corrupt(_)
+                        | StoreError::Body { .. }
+                        | StoreError::TooLarge { .. }
+                        | StoreError::Superseded(_),
+                    ) => {
                         drop(reader.lent.finish());
                     }
                     Err(error) => return Err(error),

@@ -39,6 +39,11 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.entries.values().map(|e| &e.value)
     }
 
+    /// The key of a value for which this is true.
+    pub fn find(&self, condition: impl Fn(&V) -> bool) -> Option<K> {
+        self.entries.iter().find(|(_, entry)| condition(&entry.value)).map(|(key, _)| *key)
+    }
+
     /// The value; counts as a use.
     pub fn get(&mut self, key: &K) -> Option<&V> {
         self.now += 1;

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::aside::LargePermits;
 use crate::changed::ChangedMailboxes;
-use crate::engine::{BodyRange, Engine};
-use crate::error::Result;
+use crate::engine::{BodyRange, Engine, SummaryOf};
+use crate::error::{Result, StoreError};
 use crate::follow::Followers;
 use crate::served::{NoForms, Serve, Served};
 
@@ -143,6 +143,22 @@ impl Context {
             whole.extend_from_slice(&piece);
             if end == range.end || (piece.len() as u64) < PIECE_BYTES {
                 return Ok(Bytes::from(whole));
+            }
+        }
+    }
+
+    /// The error of a reader who cannot read a message's body. A superseded message has a new UID
+    /// by then, so that this one was expunged.
+    pub async fn unread(&self, message: SummaryOf, error: StoreError) -> StoreError {
+        if !matches!(error, StoreError::Superseded(_)) {
+            return error.of_body(message.uid, message.body);
+        }
+        match self.served.serve.renew(message).await {
+            Ok(()) => error,
+            Err(failed) => {
+                let SummaryOf { mailbox, uid, .. } = message;
+                tracing::error!(%mailbox, %uid, %error, why = %failed, "a message did not get a new UID");
+                failed
             }
         }
     }

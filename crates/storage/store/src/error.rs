@@ -67,6 +67,10 @@ pub enum StoreError {
     /// Messages that exist and whose summaries cannot be read.
     #[error("the summaries of these messages are damaged: UID {}", named_ranges(.0))]
     Unreadable(NumSet),
+    /// An earlier version of this program showed clients other bytes of a rich message. It becomes
+    /// a new message, with a new UID.
+    #[error("an earlier version of this program showed other bytes of it: {0}")]
+    Superseded(String),
     /// The message's body is missing or unreadable.
     #[error("the body {body} of message {uid} cannot be read: {why}")]
     Body {

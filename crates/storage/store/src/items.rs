@@ -15,7 +15,7 @@ use posthaste_mail_model::{BodyId, MailboxId, NumSet, SeqNum, Uid};
 
 use crate::context::Context;
 use crate::engine::{Stored, SummaryOf, Unreadable, Visit};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::mailbox::Mailbox;
 use crate::row::Row;
 use crate::store::Store;
@@ -23,6 +23,8 @@ use crate::view::View;
 
 /// Messages whose sizes are looked up at a time.
 const AT_ONCE: usize = 128;
+/// Times that all sizes of a mailbox are looked up because messages came or went meanwhile.
+const TRIES_MAX: usize = 3;
 
 /// Whether a summary that was made is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +42,12 @@ impl Context {
     async fn made_summary(&self, message: SummaryOf, keep: Keep) -> Result<Bytes> {
         let SummaryOf { mailbox, uid, body } = message;
         let serve = &self.served.serve;
-        let served = self.read_body(body, 0..u64::MAX).await.map_err(|error| error.of_body(uid, body))?;
-        let summary = serve.summarize(served).await?;
+        // A client that reads in pieces needs the summary for each piece.
+        let make = || async { serve.summarize(self.read_body(body, 0..u64::MAX).await?).await };
+        let summary = match self.served.summary(body, make).await {
+            Ok(summary) => summary,
+            Err(error) => return Err(self.unread(message, error).await),
+        };
         if keep == Keep::Never || keep == Keep::AsSet && !serve.keeps_summaries() {
             return Ok(summary);
         }
@@ -82,6 +88,8 @@ impl Context {
                         return Ok(Unreadable(unreadable));
                     }
                 }
+                // It was expunged, and a new message has come.
+                Err(StoreError::Superseded(_)) => {}
                 Err(error) if error.is_damage() => {
                     tracing::error!(%mailbox, %uid, %error, "the items of a message cannot be made");
                     unreadable = unreadable.union(&NumSet::range(uid.value(), uid.value()));
@@ -112,6 +120,22 @@ impl Mailbox {
     #[boxed]
     pub async fn made_summary(&self, uid: Uid, body: BodyId, keep: Keep) -> Result<Bytes> {
         self.context().made_summary(SummaryOf { mailbox: self.id(), uid, body }, keep).await
+    }
+
+    /// The newest view with RFC822.SIZE in all rows. Messages whose sizes cannot be made of what is
+    /// stored may get new UIDs for it.
+    #[boxed]
+    pub async fn all_sized(&self) -> Result<Arc<View>> {
+        let mut view = self.view();
+        for _ in 1..TRIES_MAX {
+            let sized = self.sized(&view, &view.all()).await?;
+            let newest = self.view();
+            if sized.counts().without_items() == 0 || newest.modseq() == view.modseq() {
+                return Ok(sized);
+            }
+            view = newest;
+        }
+        self.sized(&view, &view.all()).await
     }
 
     /// The view with the RFC822.SIZE of these messages in all rows. Most views have it already.

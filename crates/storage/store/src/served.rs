@@ -6,10 +6,17 @@
 //! compressed body, only the frames are read and decompressed in which the range lies. Those that
 //! are read in part are kept within the same budget.
 //!
+//! A reader may hold what is converted of one body ([`crate::HeldBody`]). It is not evicted then,
+//! and does not count in this budget: the reader pays for it. So two clients that read large
+//! messages by turns do not evict each other's.
+//!
+//! A summary that is made for a reader and not stored is kept like a converted message.
+//!
 //! What delivery converted is kept for the first readers: the search index and the first FETCH. It
 //! has a part of the budget to itself, so that a burst of mail does not evict what is being read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,7 +26,7 @@ use tokio::sync::OnceCell;
 
 use crate::cache::Cache;
 use crate::compressed::{self, FRAME_LEN, Layout};
-use crate::engine::{BodyRange, Engine, Epoch};
+use crate::engine::{BodyRange, Engine, Epoch, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::form::{Form, FormHeader};
 
@@ -43,8 +50,15 @@ const TRIES_MAX: usize = 4;
 /// Makes the message that clients see of a body with a [`FormHeader`], and its items.
 #[async_trait]
 pub trait Serve: Send + Sync {
-    /// The message as clients see it.
+    /// The message as clients see it. [`StoreError::Superseded`] if an earlier version of this
+    /// program showed other bytes.
     async fn serve(&self, stored: Bytes) -> Result<Bytes>;
+
+    /// Adds a superseded message again, with a new UID, and expunges the old one. Its bytes must
+    /// not change (RFC 9051 §2.3.1.1).
+    async fn renew(&self, _superseded: SummaryOf) -> Result<()> {
+        Err(StoreError::Unavailable("this program gives no message a new UID".to_owned()))
+    }
 
     /// The summary of a message as clients see it, if delivery made none.
     async fn summarize(&self, served: Bytes) -> Result<Bytes>;
@@ -80,11 +94,31 @@ impl Serve for NoForms {
 
 /// What is kept of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Piece {
+pub(crate) enum Piece {
     /// All of it, converted.
     Whole(BodyId),
     /// A frame, decompressed.
     Frame(BodyId, usize),
+    /// Its summary, which is not stored.
+    Summary(BodyId),
+}
+
+/// A piece that is made, or is being made.
+#[derive(Default)]
+pub(crate) struct Kept {
+    made: OnceCell<Bytes>,
+    /// Readers who pay for it.
+    holders: AtomicUsize,
+}
+
+impl Kept {
+    /// Bytes that count in the budget of the cache.
+    fn cost(&self) -> usize {
+        match self.holders.load(Ordering::Acquire) {
+            0 => self.made.get().map_or(0, Bytes::len),
+            _ => 0,
+        }
+    }
 }
 
 /// How a body is stored.
@@ -107,7 +141,7 @@ impl StoredAs {
 /// The conversions under way and those that are kept.
 pub(crate) struct Served {
     pub serve: Arc<dyn Serve>,
-    kept: Mutex<Cache<Piece, Arc<OnceCell<Bytes>>>>,
+    kept: Mutex<Cache<Piece, Arc<Kept>>>,
     /// What delivery converted, for the first readers.
     arrived: Mutex<Cache<BodyId, Bytes>>,
     arrived_len_max: usize,
@@ -115,7 +149,7 @@ pub(crate) struct Served {
     /// process may change the form of a body.
     notes: Mutex<Cache<BodyId, (StoredAs, Epoch)>>,
     #[cfg(test)]
-    decompressed: std::sync::atomic::AtomicUsize,
+    decompressed: AtomicUsize,
 }
 
 impl Served {
@@ -128,7 +162,7 @@ impl Served {
             arrived_len_max: for_arrived / ARRIVED_MESSAGE_SHARE,
             notes: Mutex::new(Cache::new(NOTES_BYTES)),
             #[cfg(test)]
-            decompressed: std::sync::atomic::AtomicUsize::default(),
+            decompressed: AtomicUsize::default(),
         }
     }
 
@@ -306,7 +340,7 @@ impl Served {
             None => engine.read_body(body, stored).await?,
         };
         #[cfg(test)]
-        self.decompressed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.decompressed.fetch_add(1, Ordering::Relaxed);
         compressed::append_frame(&frame, layout.frame_len(n), served).map_err(damaged_frame)
     }
 
@@ -317,17 +351,48 @@ impl Served {
         make: impl FnOnce() -> F,
     ) -> Result<Bytes> {
         let cell = self.kept.lock().get_or_insert_with(piece, Arc::default);
-        let made = cell.get_or_try_init(make).await;
+        let made = cell.made.get_or_try_init(make).await;
         let evicted = {
             let mut kept = self.kept.lock();
             match &made {
-                Ok(made) => kept.set_bytes(&piece, made.len()),
+                Ok(_) => kept.set_bytes(&piece, cell.cost()),
                 Err(_) => drop(kept.remove_if(&piece, |known| Arc::ptr_eq(known, &cell))),
             }
             kept.evict(|cell| Arc::strong_count(cell) > 1)
         };
         drop(evicted);
         made.cloned()
+    }
+
+    /// The summary of a body that is not stored.
+    pub async fn summary<F: Future<Output = Result<Bytes>>>(
+        &self,
+        body: BodyId,
+        make: impl FnOnce() -> F,
+    ) -> Result<Bytes> {
+        self.keep(Piece::Summary(body), make).await
+    }
+
+    /// A piece that is not evicted until [`Served::release`].
+    pub fn hold(&self, piece: Piece) -> Arc<Kept> {
+        let mut all = self.kept.lock();
+        let kept = all.get_or_insert_with(piece, Arc::default);
+        kept.holders.fetch_add(1, Ordering::AcqRel);
+        all.set_bytes(&piece, 0);
+        kept
+    }
+
+    /// Ends what [`Served::hold`] began.
+    pub fn release(&self, piece: Piece, held: Arc<Kept>) {
+        let mut all = self.kept.lock();
+        held.holders.fetch_sub(1, Ordering::AcqRel);
+        if all.peek(&piece).is_some_and(|kept| Arc::ptr_eq(kept, &held)) {
+            all.set_bytes(&piece, held.cost());
+        }
+        drop(held);
+        let evicted = all.evict(|kept| Arc::strong_count(kept) > 1);
+        drop(all);
+        drop(evicted);
     }
 
     async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {

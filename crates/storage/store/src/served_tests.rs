@@ -1,16 +1,15 @@
 //! Bodies in other forms, as readers get them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 
 use super::*;
 use crate::suite::{add_mailbox, new_id};
 use crate::{Holders, IncomingMessage, MemoryEngine, Store, StoreOptions};
 
-/// Doubles the stored body, and counts how often. A summary is the length, as a number.
+/// Doubles the stored body, and counts how often. A summary is the length, as a number; they are
+/// counted, too.
 #[derive(Default)]
-struct Doubling(AtomicUsize, bool);
+struct Doubling(AtomicUsize, bool, AtomicUsize);
 
 #[async_trait]
 impl Serve for Doubling {
@@ -25,6 +24,7 @@ impl Serve for Doubling {
     }
 
     async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+        self.2.fetch_add(1, Ordering::Relaxed);
         Ok(served.len().to_string().into())
     }
 
@@ -163,7 +163,7 @@ async fn what_delivery_converted_is_there_for_the_first_readers() {
 #[tokio::test]
 async fn items_are_made_for_a_reader_and_kept_or_not() {
     for keeps in [true, false] {
-        let world = World::with(Doubling(AtomicUsize::default(), keeps), 0).await;
+        let world = World::with(Doubling(AtomicUsize::default(), keeps, AtomicUsize::default()), 0).await;
         let (first, _) = world.append(b"plain", 5).await;
         let sent = FormHeader { form: Form::Unconverted, served_len: 6, digest: [0; 8] }.before(b"winter");
         let body = world.store.new_body_id();
@@ -296,4 +296,64 @@ async fn a_damaged_frame_is_an_error_and_the_others_are_read() {
         let error = mailbox.read_body(uid, body, range).await.unwrap_err();
         assert!(error.is_damage() && error.to_string().contains("damaged"), "{error}");
     }
+}
+
+/// Two readers by turns: without what they hold, each piece would be a conversion.
+#[tokio::test]
+async fn readers_who_hold_their_messages_do_not_evict_each_other() {
+    let world = World::new(4_000).await;
+    let mut bodies = Vec::new();
+    for byte in *b"ab" {
+        bodies.push(world.append(&[byte; 2_000], 4_000).await);
+    }
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let in_turns = async || {
+        for start in (0..4_000).step_by(500) {
+            for (uid, body) in &bodies {
+                let piece = mailbox.read_body(*uid, *body, start..start + 500).await.unwrap();
+                assert_eq!(piece.len(), 500);
+            }
+        }
+    };
+    in_turns().await;
+    assert_eq!(world.conversions(), 16, "each evicts the other's");
+    let mut held = Vec::new();
+    for (_, body) in &bodies {
+        held.push(mailbox.hold(*body).await.unwrap().unwrap());
+    }
+    in_turns().await;
+    assert!(world.conversions() <= 18, "{}", world.conversions());
+    // What is held has no part in the budget of the others.
+    let (small, other) = world.append(&[b'c'; 200], 400).await;
+    for _ in 0..2 {
+        mailbox.read_body(small, other, 5..9).await.unwrap();
+    }
+    let before = world.conversions();
+    assert!(before <= 19);
+    drop(held);
+    // The budget holds again: the smallest was read last.
+    mailbox.read_body(small, other, 5..9).await.unwrap();
+    assert_eq!(world.conversions(), before);
+    in_turns().await;
+    assert_eq!(world.conversions(), before + 16);
+    // A message that is stored as clients see it is not held.
+    let (_, plain) = world.append(&[b'd'; 100], 100).await;
+    assert!(mailbox.hold(plain).await.unwrap().is_none());
+}
+
+/// With summaries that are not stored, a piece costs neither a conversion nor a summary.
+#[tokio::test]
+async fn a_summary_that_is_not_stored_is_made_once_for_a_reader() {
+    let world = World::new(1 << 20).await;
+    let sent = FormHeader { form: Form::Unconverted, served_len: 6, digest: [0; 8] }.before(b"winter");
+    let body = world.store.new_body_id();
+    let message =
+        IncomingMessage { bytes: sent, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
+    let uid = world.store.destination(world.mailbox).append(vec![message]).await.unwrap().uids[0];
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    for start in 0..4 {
+        assert_eq!(mailbox.made_summary(uid, body, crate::Keep::AsSet).await.unwrap(), "12");
+        assert_eq!(mailbox.read_body(uid, body, start..start + 1).await.unwrap().len(), 1);
+    }
+    assert_eq!((world.conversions(), world.serve.2.load(Ordering::Relaxed)), (1, 1));
 }

@@ -100,8 +100,7 @@ async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Re
 /// Octets of all messages: RFC 8438 §2. The rows of messages without items do not have them.
 async fn octets(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
     let mailbox = session.service.store.open(mailbox).await?;
-    let view = mailbox.view();
-    Ok(mailbox.sized(&view, &view.all()).await?.counts().octets())
+    Ok(mailbox.all_sized().await?.counts().octets())
 }
 
 /// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.

@@ -244,6 +244,11 @@ impl Faults {
                 self.unreadable.push(uid.value());
                 Ok(None)
             }
+            // It has a new UID, and its EXPUNGE is reported next.
+            Err(Failure::Store(StoreError::Superseded(_))) => {
+                self.expunged();
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -3,19 +3,20 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use posthaste_delivery::{Conversions, Delivery, DeliveryOptions};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Renewals};
 use posthaste_directory::{
     AccountChange, Client, Directory, Identifier, NewAccount, Policy, Precompute, Referral, Service,
 };
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes, RecordOfActs};
 use posthaste_indexing::{Query, Scope, SearchIndex};
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
+use posthaste_mail_model::{AccountId, Flag, MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
-use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
+use posthaste_store::{Engine, IncomingMessage, Serve, Store, StoreError, StoreOptions, SummaryOf};
 use posthaste_testkit::{FaultyDirectory, TestEngine, Wire};
 
 /// The account every test has.
@@ -32,6 +33,45 @@ pub struct Server {
     directory: Arc<Directory>,
     store: Store,
     service: Arc<ImapService>,
+}
+
+/// Conversions that are counted.
+pub struct Counted {
+    conversions: Conversions,
+    served: AtomicUsize,
+    summarized: AtomicUsize,
+}
+
+impl Counted {
+    /// How often a message was converted, and how often a summary was made.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.served.load(Ordering::Relaxed), self.summarized.load(Ordering::Relaxed))
+    }
+}
+
+#[async_trait::async_trait]
+impl Serve for Counted {
+    async fn serve(&self, stored: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.conversions.serve(stored).await
+    }
+
+    async fn renew(&self, superseded: SummaryOf) -> Result<(), StoreError> {
+        self.conversions.renew(superseded).await
+    }
+
+    async fn summarize(&self, served: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
+        self.summarized.fetch_add(1, Ordering::Relaxed);
+        self.conversions.summarize(served).await
+    }
+
+    fn octets(&self, summary: &[u8]) -> Option<u32> {
+        self.conversions.octets(summary)
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        self.conversions.keeps_summaries()
+    }
 }
 
 impl Server {
@@ -151,11 +191,21 @@ impl Server {
 
     /// With conversions of rich mail, whose items are kept or not when a client asks for them.
     pub fn start_converting(precompute: Precompute) -> Self {
-        let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(precompute);
-        let options = StoreOptions { serve: Arc::new(serve), ..StoreOptions::default() };
-        let service =
-            |delivery| ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20));
-        Self::start_storing(options, |engine| engine, service)
+        Self::start_counting(precompute, StoreOptions::default().served_bytes).0
+    }
+
+    /// The same with this much memory for conversions, which are counted.
+    pub fn start_counting(precompute: Precompute, served_bytes: usize) -> (Self, Arc<Counted>) {
+        let conversions = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(precompute);
+        let counted = Counted { conversions, served: AtomicUsize::new(0), summarized: AtomicUsize::new(0) };
+        let counted = Arc::new(counted);
+        let serve = Arc::clone(&counted) as Arc<dyn Serve>;
+        let options = StoreOptions { serve, served_bytes, ..StoreOptions::default() };
+        let service = |delivery| {
+            Renewals::begin(&delivery, &counted.conversions);
+            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+        };
+        (Self::start_storing(options, |engine| engine, service), counted)
     }
 
     fn start_storing(
@@ -286,6 +336,15 @@ impl Server {
             let delivered = service.deliver(message, &[recipient]).await;
             assert!(delivered.iter().all(Result::is_ok), "{delivered:?}");
         });
+    }
+
+    /// Stores a body with this summary in INBOX, as an earlier version may have done.
+    pub fn store(&self, bytes: bytes::Bytes, summary: bytes::Bytes, flags: &[Flag]) -> Uid {
+        let (_, inbox) = self.mailbox(USER, "INBOX");
+        let (body, flags) = (self.store.new_body_id(), flags.to_vec());
+        let message = IncomingMessage { bytes, summary, body, flags, date: 1_000_000_000, saved: Some(1) };
+        let inbox = self.store.destination(inbox);
+        self.runtime.block_on(inbox.append(vec![message])).expect("a message").uids[0]
     }
 
     /// A session in an INBOX that holds this one message; its line ends are made CRLF.

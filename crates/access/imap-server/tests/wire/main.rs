@@ -51,6 +51,8 @@ mod replace;
 mod rev2;
 mod revoked;
 mod rich_items;
+mod rich_pieces;
+mod rich_superseded;
 mod search_exact;
 mod search_index;
 mod search_keys;

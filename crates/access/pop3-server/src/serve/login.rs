@@ -130,7 +130,7 @@ impl Driver {
         let view = mailbox.view();
         let sized = match view.counts().without_items() {
             0 => view,
-            _ => Box::pin(mailbox.sized(&view, &view.all())).await?,
+            _ => Box::pin(mailbox.all_sized()).await?,
         };
         let maildrop = Maildrop::new(sized, inbox.uid_validity);
         self.service.delivery.folder_opened(&Opening {

@@ -26,7 +26,8 @@ impl Driver {
     pub(super) async fn retrieve(&mut self, row: Row, lines: Option<u64>) -> Result<Next, NetError> {
         let (message, first) = match self.begin(&row, lines).await {
             Ok(Some(begun)) => begun,
-            Ok(None) => return Ok(self.refuse(Refusal::Expunged)),
+            // A superseded message is a new one from now on, which the next session lists.
+            Ok(None) | Err(StoreError::Superseded(_)) => return Ok(self.refuse(Refusal::Expunged)),
             Err(error) => return Ok(self.refuse(Refusal::of_store(&error))),
         };
         self.out.extend_from_slice(b"+OK ");

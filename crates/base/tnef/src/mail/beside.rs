@@ -6,9 +6,8 @@
 
 use posthaste_mime_summary::{
     CharsetReader, Disposition, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
+    html_lines,
 };
-
-use super::html;
 
 /// Bytes of a text that is compared. A longer one is kept beside the other: nothing is lost. The
 /// copies of a comparison take some ten times as much.
@@ -41,7 +40,7 @@ impl Outer {
             if is_plain && outer.plain.is_none() {
                 outer.plain = decoded(part, &media, message);
             } else if media.is("text", "html") && outer.html.is_none() {
-                outer.html = decoded(part, &media, message).map(|html| html::text_of(&html));
+                outer.html = decoded(part, &media, message).map(|html| html_lines(&html));
             }
         }
         outer

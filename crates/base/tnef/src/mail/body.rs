@@ -1,8 +1,7 @@
 //! A message's text, out of whichever of its properties has it.
 
-use posthaste_mime_summary::{CharsetReader, InBounds};
+use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
-use super::html::text_of;
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::tags::{attribute, property};
@@ -62,7 +61,7 @@ impl Bodies {
         let mut text = bodies.text.filter(has_words);
         if text.is_none() {
             let made = match &html {
-                Some(html) => Some(text_of(html)),
+                Some(html) => Some(html_lines(html)),
                 None => message.text(property::REPORT_TEXT),
             };
             budget.take(len(&made))?;

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use posthaste_mime_summary::{
     Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer,
+    html_lines,
 };
 use sha2::{Digest, Sha256};
 
@@ -24,7 +25,6 @@ use super::beside::{Essence, Outer, is_attachment};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
-use super::html;
 use super::people::People;
 use super::whole::Whole;
 use crate::decode::{decode, has_signature};
@@ -323,7 +323,7 @@ impl<'m> Conversion<'m> {
         let before: Vec<_> = before.collect();
         let own = whole.text.as_deref().and_then(Essence::of);
         let shown = whole.html.as_ref().filter(|_| !before.is_empty());
-        let shown = shown.and_then(|html| Essence::of(&html::text_of(html)));
+        let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
             let outer = Outer::of(self.message, structure, index);
             let is_plain = text.kind == Kind::Leaf && text.media(self.message).is("text", "plain");

@@ -270,9 +270,15 @@ fn is_inside(structure: &Structure, part: &Part) -> bool {
     false
 }
 
-/// Whether text can stand as it is in a property of 8-bit text. A NUL would end it.
+/// Whether text can stand as it is in a property of 8-bit text. A NUL would end it. Text without a
+/// charset is ASCII (RFC 2045 §5.2), or UTF-8 all the same.
 fn is_utf8(charset: &[u8], content: &[u8]) -> bool {
-    let is_declared = charset.eq_ignore_ascii_case(b"utf-8") || charset.eq_ignore_ascii_case(b"us-ascii");
+    let is = |prefix: &[u8]| charset.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
+    let is_declared = charset.is_empty()
+        || charset.eq_ignore_ascii_case(b"utf-8")
+        || charset.eq_ignore_ascii_case(b"us-ascii")
+        // These contain ASCII, and begin no other charset in it.
+        || content.is_ascii() && (is(b"iso-8859-") || is(b"windows-125"));
     is_declared && memchr::memchr(0, content).is_none() && std::str::from_utf8(content).is_ok()
 }
 

@@ -111,3 +111,15 @@ fn a_damaged_frame_is_an_error() {
     assert!(restore(b"x", 1_000).is_err());
     assert_eq!(restore(&encode(&samples::note()).unwrap(), 1_000), Err(Damage::Frame));
 }
+
+/// Text without a charset, or in one that contains ASCII, is stored once.
+#[test]
+fn plain_text_is_stored_once() {
+    let text = "words of a text that is long enough\r\n".repeat(1_000);
+    for kind in ["", "Content-Type: text/plain\r\n", "Content-Type: text/plain; charset=iso-8859-1\r\n"] {
+        let message = format!("Subject: x\r\n{kind}\r\n{text}").into_bytes();
+        let rich = enrich(&message).unwrap();
+        assert_eq!(restore(&rich, message.len()).unwrap(), message);
+        assert!(rich.len() < message.len() + 1_000, "{kind}: {} bytes of {}", rich.len(), message.len());
+    }
+}

@@ -17,7 +17,6 @@ mod entity;
 mod frame;
 mod header;
 mod headers;
-mod html;
 mod item;
 mod people;
 mod recurrence;

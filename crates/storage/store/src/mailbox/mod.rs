@@ -34,8 +34,9 @@ use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
 use crate::context::Context;
-use crate::engine::{BodyRange, Unreadable, Visit};
+use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
+use crate::held::HeldBody;
 use crate::row::Row;
 use crate::view::View;
 pub(crate) use state::MailboxState;
@@ -243,10 +244,27 @@ impl Mailbox {
     }
 
     /// A range of a message's bytes as clients see them, cut at its end. A caller that reads in
-    /// pieces first calls [`Mailbox::body_of`] and then this.
+    /// pieces first calls [`Mailbox::body_of`] and then this. After [`StoreError::Superseded`] the
+    /// message is expunged, and there is a new one.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         posthaste_metrics::count(Counter::BodyReads, 1);
-        self.state.context.read_body(body, range).await.map_err(|error| error.of_body(uid, body))
+        let context = &self.state.context;
+        match context.read_body(body, range).await {
+            Ok(bytes) => Ok(bytes),
+            // Boxed: nearly every body can be read.
+            Err(error) => {
+                let message = SummaryOf { mailbox: self.id(), uid, body };
+                Err(Box::pin(context.unread(message, error)).await)
+            }
+        }
+    }
+
+    /// Keeps what is converted of a body for a reader who comes again, until the value is dropped.
+    /// The reader pays for the memory. `None` if the body is not converted whole.
+    pub async fn hold(&self, body: BodyId) -> Result<Option<HeldBody>> {
+        let context = &self.state.context;
+        let is_converted = context.served.is_converted_whole(&*context.engine, body).await?;
+        Ok(is_converted.then(|| HeldBody::new(Arc::clone(context), body)))
     }
 
     /// UIDs expunged after a mod-sequence, and whether the list is complete. If not,

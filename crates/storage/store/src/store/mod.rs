@@ -10,7 +10,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -38,6 +38,16 @@ struct Shared {
     lists: Mutex<Cache<AccountId, KnownList>>,
 }
 
+/// A store that ends when nobody else uses it: for what the store itself holds.
+pub struct WeakStore(Weak<Shared>);
+
+impl WeakStore {
+    /// The store, if it has not ended.
+    pub fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(|shared| Store { shared })
+    }
+}
+
 /// A list and the engine's epoch when it was read.
 #[derive(Clone)]
 struct KnownList {
@@ -59,6 +69,16 @@ impl Store {
             lists: Mutex::new(Cache::new(for_lists)),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// The same store, for what it holds itself.
+    pub fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.shared))
+    }
+
+    /// The account in whose list a mailbox is, by the lists in memory.
+    pub fn known_owner(&self, mailbox: MailboxId) -> Option<AccountId> {
+        self.shared.lists.lock().find(|known| known.list.entries.iter().any(|entry| entry.id == mailbox))
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -31,6 +31,7 @@ use crate::apart::{Threads, print_ranges, range_steps, row_steps};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::held::LargeMessage;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
@@ -387,6 +388,14 @@ impl FetchJob<'_> {
         Ok(Printed::Yes)
     }
 
+    /// Holds a message that the client may read in pieces.
+    async fn hold(&self, selected: &Selected, message: &Visited<'_>) {
+        let (mailbox, body, bytes) = (&selected.mailbox, message.stored.body, u64::from(message.row.size()));
+        let large = LargeMessage { mailbox, body, bytes };
+        let ImapService { held, reads, .. } = self.service;
+        held.hold(&selected.holding, self.account, reads, large).await;
+    }
+
     /// Prints a message that was set aside.
     async fn aside(
         &self,
@@ -399,6 +408,9 @@ impl FetchJob<'_> {
         let subject = self.subject(selected, message.seq, message.row);
         if self.must_wait(&message) {
             let reader = MessageReader::new(self.bodies(selected), message.row, &message.stored);
+            if reader.is_large() && self.plan.reads == Reads::Bodies {
+                Box::pin(self.hold(selected, &message)).await;
+            }
             return body::print(wire, reader, printer, subject, message.stored).await;
         }
         line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);

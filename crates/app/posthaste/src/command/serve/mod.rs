@@ -235,6 +235,8 @@ impl Background {
         let retention = Retention::new(opened.store.clone(), Arc::clone(&opened.directory));
         let retention = retain(retention, config.retention.clone());
         let retention = tokio::spawn(Metered::background(metrics(), "retention", retention));
+        let renewing = Metered::background(metrics(), "convert", renew(opened.renewals.clone()));
+        let renewing = tokio::spawn(renewing);
         let expiry = tokio::spawn(watch_expiry(certificates.clone()));
         Self(vec![
             foreign.abort_handle(),
@@ -242,12 +244,23 @@ impl Background {
             maintenance.abort_handle(),
             indexing.abort_handle(),
             retention.abort_handle(),
+            renewing.abort_handle(),
             expiry.abort_handle(),
         ])
     }
 
     fn stop(self) {
         self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Gives new UIDs to the mail that an earlier version would have converted otherwise. What is left
+/// is done when somebody reads it, or by the next start.
+async fn renew(renewals: Renewals) {
+    match renewals.run().await {
+        Ok(0) => {}
+        Ok(renewed) => tracing::info!(renewed, "rich mail of an earlier version has new UIDs"),
+        Err(error) => tracing::warn!(%error, "rich mail of an earlier version has no new UIDs yet"),
     }
 }
 

@@ -1,0 +1,187 @@
+//! The converted message that a session reads in pieces.
+//!
+//! Rich mail that is stored as sent is converted for its readers, and the result is kept within the
+//! memory for conversions. Two clients that read large messages by turns would evict each other's,
+//! and each piece would be a conversion. So a session holds the large message that it reads, and
+//! the budget for reading pays for it.
+//!
+//! A session holds one message at most. It lets go of it when it reads another large one, begins
+//! IDLE, or closes the mailbox. The same happens after a minute without a piece, and when memory
+//! for reading is short.
+//!
+//! Invariants: nothing waits for this memory, and nobody waits because of it for longer than the
+//! budget lets a slow message keep its bytes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use posthaste_mail_model::{AccountId, BodyId};
+use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_store::{HeldBody, Mailbox};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// Time without a piece after which a message is let go: longer than the pauses of a client that
+/// reads on. Twice as long would keep twice as much of what nobody reads on.
+const UNUSED_MAX: Duration = Duration::from_secs(60);
+
+/// A message is held only if this many times its bytes are free, so that reading goes on without a
+/// wait.
+const FREE_TIMES: usize = 2;
+
+/// What all sessions hold. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct HeldMessages(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    next: u64,
+    sessions: HashMap<u64, Held>,
+}
+
+/// What a session holds.
+struct Held {
+    account: AccountId,
+    body: BodyId,
+    used: Instant,
+    paid: Arc<BytePermit>,
+    watcher: AbortHandle,
+    _message: HeldBody,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+/// The place of a session among all: it holds nothing after that is dropped.
+#[derive(Default)]
+pub(crate) struct Holding(OnceLock<Place>);
+
+struct Place {
+    all: HeldMessages,
+    key: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.all.release(self.key);
+    }
+}
+
+impl Holding {
+    /// Lets go of what the session holds.
+    pub(crate) fn release(&self) {
+        if let Some(Place { all, key }) = self.0.get() {
+            all.release(*key);
+        }
+    }
+
+    fn key(&self, all: &HeldMessages) -> u64 {
+        let place = self.0.get_or_init(|| Place { all: all.clone(), key: all.new_key() });
+        place.key
+    }
+}
+
+/// A large message that is about to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct LargeMessage<'m> {
+    pub(crate) mailbox: &'m Mailbox,
+    pub(crate) body: BodyId,
+    pub(crate) bytes: u64,
+}
+
+impl HeldMessages {
+    /// Holds a message for a session of an account, if it is one that is converted, and if there is
+    /// memory for it now.
+    pub(crate) async fn hold(
+        &self,
+        holding: &Holding,
+        account: AccountId,
+        reads: &ByteBudget,
+        message: LargeMessage<'_>,
+    ) {
+        let LargeMessage { mailbox, body, bytes } = message;
+        let (key, bytes) = (holding.key(self), usize::try_from(bytes).unwrap_or(usize::MAX));
+        if self.is_held(key, body, bytes) {
+            return;
+        }
+        self.release(key);
+        // The read that follows reports an error.
+        let Ok(Some(held)) = mailbox.hold(body).await else { return };
+        if reads.available() / FREE_TIMES < bytes {
+            return;
+        }
+        let paid = Arc::new(reads.begin(Holder::Account(account.0.to_bytes())));
+        if paid.grow_to(bytes).is_err() {
+            return;
+        }
+        let watcher = tokio::spawn(watch(self.clone(), key, Arc::clone(&paid))).abort_handle();
+        let held = Held { account, body, used: Instant::now(), paid, watcher, _message: held };
+        let before = self.lock().sessions.insert(key, held);
+        drop(before);
+    }
+
+    /// Lets go of what would make a session of this account wait for so many bytes.
+    pub(crate) fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
+        let released: Vec<Held> = {
+            let mut all = self.lock();
+            if all.sessions.is_empty() {
+                return;
+            }
+            let of_account = all.sessions.values().filter(|held| held.account == account);
+            let held: usize = of_account.map(|held| held.paid.bytes()).sum();
+            let (is_full, is_share_full) =
+                (reads.available() < bytes, held.saturating_add(bytes) > reads.largest());
+            let ends = |held: &Held| is_full || is_share_full && held.account == account;
+            all.sessions.extract_if(|_, held| ends(held)).map(|(_, held)| held).collect()
+        };
+        drop(released);
+    }
+
+    fn new_key(&self) -> u64 {
+        let mut all = self.lock();
+        all.next += 1;
+        all.next
+    }
+
+    /// Whether a session holds this message. Counts as a use.
+    fn is_held(&self, key: u64, body: BodyId, bytes: usize) -> bool {
+        let mut all = self.lock();
+        let Some(held) = all.sessions.get_mut(&key) else { return false };
+        held.used = Instant::now();
+        held.paid.came(bytes);
+        held.body == body
+    }
+
+    fn release(&self, key: u64) {
+        let released = self.lock().sessions.remove(&key);
+        drop(released);
+    }
+
+    /// Time until what a session holds counts as unused.
+    fn time_left(&self, key: u64) -> Duration {
+        let used = self.lock().sessions.get(&key).map(|held| held.used);
+        UNUSED_MAX.saturating_sub(used.map_or(UNUSED_MAX, |used| used.elapsed()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets go of what a session holds once it is unused, or others need its memory.
+async fn watch(all: HeldMessages, key: u64, paid: Arc<BytePermit>) {
+    let mut left = UNUSED_MAX;
+    while !left.is_zero() {
+        tokio::select! {
+            () = paid.revoked() => break,
+            () = tokio::time::sleep(left) => left = all.time_left(key),
+        }
+    }
+    // The permit goes with what it pays for.
+    drop(paid);
+    all.release(key);
+}

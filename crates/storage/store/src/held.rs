@@ -1,0 +1,32 @@
+//! What is converted of the message that a reader reads in pieces: it stays until the reader ends.
+
+use std::sync::Arc;
+
+use posthaste_mail_model::BodyId;
+
+use crate::context::Context;
+use crate::served::{Kept, Piece};
+
+/// The converted message and the summary that is not stored, of one body. Neither is evicted from
+/// the memory for conversions, nor counted there, while a reader has this value. They are made when
+/// they are first read.
+pub struct HeldBody {
+    context: Arc<Context>,
+    pieces: Vec<(Piece, Arc<Kept>)>,
+}
+
+impl HeldBody {
+    pub(crate) fn new(context: Arc<Context>, body: BodyId) -> Self {
+        let hold = |piece| (piece, context.served.hold(piece));
+        let pieces = [Piece::Whole(body), Piece::Summary(body)].map(hold).into();
+        Self { context, pieces }
+    }
+}
+
+impl Drop for HeldBody {
+    fn drop(&mut self) {
+        for (piece, held) in self.pieces.drain(..) {
+            self.context.served.release(piece, held);
+        }
+    }
+}
