@@ -192,6 +192,7 @@ async fn serve(
                     server.reload(&mut listeners);
                     if let Some(outgoing) = &outgoing {
                         outgoing.set_filter(&server.filter);
+                        outgoing.set_limits(&server.config.limits);
                     }
                 }
                 SignalRequest::Stop => break,
