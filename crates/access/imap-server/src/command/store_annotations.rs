@@ -98,8 +98,13 @@ pub(super) async fn run(
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Some(&own)).await?;
     written?;
-    let code =
-        (!modified.is_empty()).then(|| Code::Modified(ctx.selected.in_numbering(&modified, set.numbering())));
+    let code = match modified.is_empty() {
+        true => None,
+        false => {
+            let numbers = ctx.selected.in_numbering(ctx.threads(), modified, set.numbering()).await?;
+            Some(Code::Modified(numbers))
+        }
+    };
     reply(code, &withdrawn, &expunged)
 }
 
