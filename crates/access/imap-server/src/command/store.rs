@@ -85,20 +85,20 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
             report_unchanged(ctx, &same).await?;
         }
     }
-    let modified = Box::pin(modified(ctx, &stored, numbering)).await?;
+    let modified = Box::pin(modified(ctx, &stored.modified, numbering)).await?;
     Ok(reply(command.answer, modified, &expunged))
 }
 
 /// Those that others had changed: RFC 7162 §3.1.3.
-async fn modified(
+pub(super) async fn modified(
     ctx: &Ctx<'_>,
-    stored: &FlagsStored,
+    uids: &NumSet,
     numbering: Numbering,
 ) -> Result<Option<Code>, Failure> {
-    if stored.modified.is_empty() {
+    if uids.is_empty() {
         return Ok(None);
     }
-    let numbers = ctx.selected.in_numbering(ctx.threads(), stored.modified.clone(), numbering).await?;
+    let numbers = ctx.selected.in_numbering(ctx.threads(), uids.clone(), numbering).await?;
     Ok(Some(Code::Modified(numbers)))
 }
 

@@ -44,7 +44,7 @@ async fn messages_over_the_octets_of_an_account_are_refused_until_others_have_le
     }
     // Two domains have their copies of the first message; the third has not.
     world.script("z.test", [Script::Unreachable(busy())]);
-    world.run_at(START, 7).await;
+    world.run_at(START, 6).await;
     assert!(world.submit(&["g@x.test"]).await && !world.submit(&["h@x.test"]).await);
     // No bound, and the bound again: all that waits counts.
     world.relay.set_account_octets_max(0);

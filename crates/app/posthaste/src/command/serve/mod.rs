@@ -191,8 +191,7 @@ async fn serve(
                 SignalRequest::Reload => {
                     server.reload(&mut listeners);
                     if let Some(outgoing) = &outgoing {
-                        outgoing.set_filter(&server.filter);
-                        outgoing.set_limits(&server.config.limits);
+                        outgoing.set(&server.filter, &server.config.limits);
                     }
                 }
                 SignalRequest::Stop => break,

@@ -87,13 +87,9 @@ impl Outgoing {
         Ok(Some(Self { filter, current, stop, tasks }))
     }
 
-    /// Delivers by another filter from now on.
-    pub fn set_filter(&self, filter: &Filter) {
+    /// Delivers by another filter from now on, and with other limits.
+    pub fn set(&self, filter: &Filter, limits: &Limits) {
         self.current.set(filter.clone());
-    }
-
-    /// Takes over limits that have changed.
-    pub fn set_limits(&self, limits: &Limits) {
         if let Some(relay) = self.filter.relay() {
             relay.set_account_octets_max(limits.account_queued.as_u64());
         }
