@@ -9,7 +9,7 @@
 use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_store::View;
 
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::{Pace, Paced, SLICE_STEPS};
 use crate::reply::Failure;
 use crate::service::ImapService;
 use crate::wire::Wire;
@@ -46,6 +46,20 @@ impl Threads<'_> {
         Pace::default().note(steps);
         Ok(done)
     }
+
+    /// Does work of about so many steps: with its pauses if they are few, else on another thread.
+    /// What the work drops is freed there, too.
+    pub(crate) async fn run_paced<T: Send + 'static>(
+        self,
+        steps: u64,
+        pace: &mut Pace,
+        work: impl for<'p> FnOnce(&'p mut Pace) -> Paced<'p, T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if steps > SLICE_STEPS {
+            return self.service.heavy.run_paced(self.account, work).await;
+        }
+        Ok(work(pace).await)
+    }
 }
 
 /// Steps of operations on sets with so many ranges together.
@@ -56,6 +70,11 @@ pub(crate) fn range_steps(ranges: usize) -> u64 {
 /// Steps of finding a row of a set, beside those of the work on it: each range is looked up.
 pub(crate) fn find_steps<N>(set: &NumSet<N>) -> u64 {
     range_steps(set.ranges().len()) / set.count().max(1)
+}
+
+/// Steps of looking at the rows of a set.
+pub(crate) fn set_steps<N>(set: &NumSet<N>) -> u64 {
+    range_steps(set.ranges().len()) + set.count() * ROW_STEPS
 }
 
 /// Steps of selecting messages of a view by their rows.

@@ -11,7 +11,9 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
@@ -55,7 +57,16 @@ pub(crate) fn open_steps(messages: u32) -> u64 {
 /// A command has ended. Yields if this one and those before it did a slice of work together. A
 /// client may send thousands at once, each of which does less.
 pub(crate) async fn command_ended() {
-    let steps = FINISHED.get().saturating_add(COMMAND_STEPS);
+    finished(COMMAND_STEPS).await;
+}
+
+/// The same within a command whose parts count their work themselves.
+pub(crate) async fn part_ended() {
+    finished(0).await;
+}
+
+async fn finished(more: u64) {
+    let steps = FINISHED.get().saturating_add(more);
     if steps < SLICE_STEPS {
         FINISHED.set(steps);
         return;
@@ -69,12 +80,31 @@ pub(crate) async fn command_ended() {
 pub(crate) struct Pace {
     steps: u64,
     progress: Option<Arc<Progress>>,
+    pauses: Pauses,
 }
 
+/// What a pause is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Pauses {
+    /// Other tasks of the thread have their turn.
+    #[default]
+    Yields,
+    /// None: no task waits for this thread.
+    None,
+}
+
+/// Work that waits for nothing, beside the pauses of its [`Pace`].
+pub(crate) type Paced<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
+
 impl Pace {
+    /// The pace of work on a thread of its own.
+    fn apart() -> Self {
+        Self { steps: 0, progress: None, pauses: Pauses::None }
+    }
+
     /// The pace of a command whose progress is reported.
     pub(crate) fn reporting(progress: Arc<Progress>) -> Self {
-        Self { steps: 0, progress: Some(progress) }
+        Self { steps: 0, progress: Some(progress), pauses: Pauses::Yields }
     }
 
     /// The counter of the messages of a walk, if the progress is reported.
@@ -104,14 +134,18 @@ impl Pace {
     pub(crate) async fn rest(&mut self) {
         if self.steps >= SLICE_STEPS {
             self.steps = 0;
-            tokio::task::yield_now().await;
+            if self.pauses == Pauses::Yields {
+                tokio::task::yield_now().await;
+            }
         }
     }
 }
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        FINISHED.set(FINISHED.get().saturating_add(self.steps));
+        if self.pauses == Pauses::Yields {
+            FINISHED.set(FINISHED.get().saturating_add(self.steps));
+        }
     }
 }
 
@@ -150,6 +184,31 @@ impl Heavy {
             tracing::error!(%error, "a computation failed");
             aborted()
         })
+    }
+
+    /// The same for work that is written with pauses, so that a task can do it, too. Here it has
+    /// none.
+    pub(crate) async fn run_paced<T: Send + 'static>(
+        &self,
+        account: AccountId,
+        work: impl for<'p> FnOnce(&'p mut Pace) -> Paced<'p, T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let work = move || {
+            let mut pace = Pace::apart();
+            let polled = work(&mut pace).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            debug_assert!(polled.is_ready(), "work apart waits for something");
+            polled
+        };
+        match self.run(account, work).await? {
+            Poll::Ready(done) => Ok(done),
+            Poll::Pending => Err(Reply::no(Code::ServerBug, "The computation was aborted").into()),
+        }
+    }
+
+    /// The permit of an account, which has no long work done meanwhile.
+    #[cfg(test)]
+    pub(crate) async fn hold(&self, account: AccountId) -> Option<posthaste_net::KeyedPermit<AccountId>> {
+        self.0.acquire(account).await
     }
 
     /// How many accounts have work here, or wait for it.

@@ -60,6 +60,7 @@ mod sync;
 mod table;
 mod thread_id;
 mod transport;
+mod turns;
 mod waiting;
 mod wire;
 

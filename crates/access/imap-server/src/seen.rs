@@ -14,6 +14,7 @@ use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
 
+use crate::apart::{Threads, set_steps};
 use crate::layer::Layer;
 use crate::reply::Failure;
 use crate::rights::changeable;
@@ -109,25 +110,29 @@ pub(crate) struct CarriedSeen {
 }
 
 /// Prepares the mailbox that messages are copied to. `reading`: if it is another account's.
-pub(crate) fn carry(
-    selected: &Selected,
-    uids: &NumSet,
+pub(crate) async fn carry(
+    (selected, threads): (&Selected, Threads<'_>),
+    uids: &Arc<NumSet>,
     (target, rights): (Destination, Rights),
     reading: Option<Reading>,
-) -> (Destination, CarriedSeen) {
+) -> Result<(Destination, CarriedSeen), Failure> {
     if selected.layer.is_none() && reading.is_none() {
-        return (target, CarriedSeen { noted: None });
+        return Ok((target, CarriedSeen { noted: None }));
     }
-    let rows = selected.announced.rows_of_uids(uids);
-    let seen = rows.filter(|(_, row)| row.flags().contains(FlagSet::SEEN));
-    let seen: NumSet = seen.map(|(_, row)| row.uid().value()).collect();
+    let (view, uids, steps) = (Arc::clone(&selected.announced), Arc::clone(uids), set_steps(uids));
+    let work = move || {
+        let rows = view.rows_of_uids(&uids);
+        let seen = rows.filter(|(_, row)| row.flags().contains(FlagSet::SEEN));
+        seen.map(|(_, row)| row.uid().value()).collect::<NumSet>()
+    };
+    let seen = threads.run(steps, work).await?;
     let target = target.keeping(changeable(rights).difference(FlagSet::SEEN));
-    match reading {
+    Ok(match reading {
         // One's own: the copies have the flag itself.
         None => (target.seeing(seen), CarriedSeen { noted: None }),
         Some(_) if !rights.contains(Rights::SEEN) => (target, CarriedSeen { noted: None }),
         Some(reading) => (target, CarriedSeen { noted: Some((reading, seen)) }),
-    }
+    })
 }
 
 impl CarriedSeen {

@@ -83,6 +83,25 @@ impl Numbered {
         set.resolve(Uid::new(self.view.head().uid_next.value() - 1), &self.saved)
     }
 
+    /// The sequence numbers of one page of the messages that a UID FETCH names (RFC 9394 §3.3).
+    /// Each range is looked up by its two ends, so the cost does not grow with the folder.
+    pub(crate) fn page_of_uids(&self, set: &UidSet, page: PageRange) -> NumSet<SeqNum> {
+        let view = &self.view;
+        // How many messages have a UID up to this one.
+        let up_to = |uid: u32| match uid.checked_add(1).and_then(Uid::new) {
+            Some(after) => view.rank(after),
+            None => view.exists(),
+        };
+        let mut seqs = NumSet::new();
+        for &(low, high) in self.uids_of(set).ranges() {
+            let (before, last) = (up_to(low.saturating_sub(1)), up_to(high));
+            if before < last {
+                seqs.push_range(before + 1, last);
+            }
+        }
+        page.of(&seqs)
+    }
+
     /// Steps of resolving a set. Without `$`, a set has as many ranges as a line can name.
     pub(crate) fn steps(&self, set: &MessageSet) -> u64 {
         let set = match set {
@@ -178,25 +197,6 @@ impl Selected {
         Ok(threads.run(numbered.steps(&set), move || numbered.uids(&set)).await??)
     }
 
-    /// The sequence numbers of one page of the messages that a UID FETCH names (RFC 9394 §3.3).
-    /// Each range is looked up by its two ends, so the cost does not grow with the folder.
-    pub(crate) fn page_of_uids(&self, set: &UidSet, page: PageRange) -> NumSet<SeqNum> {
-        let view = &self.announced;
-        // How many messages have a UID up to this one.
-        let up_to = |uid: u32| match uid.checked_add(1).and_then(Uid::new) {
-            Some(after) => view.rank(after),
-            None => view.exists(),
-        };
-        let mut seqs = NumSet::new();
-        for &(low, high) in self.uids_of(set).ranges() {
-            let (before, last) = (up_to(low.saturating_sub(1)), up_to(high));
-            if before < last {
-                seqs.push_range(before + 1, last);
-            }
-        }
-        page.of(&seqs)
-    }
-
     /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
     /// is no error (RFC 9051 §6.4.9).
     pub(crate) fn uids_of(&self, set: &UidSet) -> NumSet {
@@ -209,10 +209,16 @@ impl Selected {
     }
 
     /// A set of UIDs in the numbering of the client's command, for its response.
-    pub(crate) fn in_numbering(&self, uids: &NumSet, numbering: Numbering) -> NumSet<ResponseNum> {
+    pub(crate) async fn in_numbering(
+        &self,
+        threads: Threads<'_>,
+        uids: NumSet,
+        numbering: Numbering,
+    ) -> Result<NumSet<ResponseNum>, Failure> {
+        let (view, steps) = (Arc::clone(&self.announced), range_steps(uids.ranges().len()));
         match numbering {
-            Numbering::Seq => self.announced.seqs_of_uids(uids).into_response(),
-            Numbering::Uid => uids.clone().into_response(),
+            Numbering::Seq => threads.run(steps, move || view.seqs_of_uids(&uids).into_response()).await,
+            Numbering::Uid => Ok(uids.into_response()),
         }
     }
 

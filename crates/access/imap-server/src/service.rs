@@ -10,7 +10,7 @@ use posthaste_filter::{Event, Filter};
 use posthaste_imap_codec::response::Code;
 use posthaste_indexing::SearchIndex;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
+use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder, KeyedSemaphore};
 use posthaste_sharing::SharedMailboxes;
 use posthaste_store::Store;
 use tokio::sync::watch;
@@ -25,6 +25,9 @@ use crate::reply::{Failure, Reply};
 fn one_message(options: &ImapOptions) -> usize {
     usize::try_from(options.append_bytes_max).unwrap_or(usize::MAX)
 }
+
+/// Turns of all accounts together: more than there are sessions.
+const TURNS_MAX: usize = 1 << 20;
 
 /// Everything an IMAP session needs besides its connection. All listeners share one.
 pub struct ImapService {
@@ -42,6 +45,8 @@ pub struct ImapService {
     pub(crate) accounts: Accounts,
     /// Threads for long computations.
     pub(crate) heavy: Heavy,
+    /// The turns of the sessions of each account at long reports.
+    pub(crate) turns: KeyedSemaphore<AccountId>,
     /// The values that SORT and THREAD compare.
     pub(crate) keys: KeyCache,
     /// Which messages may hold a word.
@@ -125,6 +130,7 @@ impl ImapService {
             held: HeldMessages::default(),
             accounts,
             heavy,
+            turns: KeyedSemaphore::new(TURNS_MAX, 1),
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             index,
             annotated: watch::Sender::new(()),

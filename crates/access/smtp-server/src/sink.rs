@@ -18,6 +18,14 @@ pub enum RelayRefusal {
     /// A recipient without a domain that could be looked up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(String),
+    /// Too many octets of its account wait already.
+    #[error(
+        "messages of the account that wait would have more than {limit} octets (`limits.account_queued`)"
+    )]
+    AccountFull {
+        /// The limit.
+        limit: u64,
+    },
     /// It could not be kept.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
@@ -28,6 +36,7 @@ impl From<QueueError> for RelayRefusal {
         match error {
             QueueError::Delivery(error) => error.into(),
             QueueError::Store(error) => DeliveryError::Store(error).into(),
+            QueueError::AccountFull { limit, .. } => Self::AccountFull { limit },
             error => DeliveryError::Interrupted(error.to_string()).into(),
         }
     }

@@ -8,7 +8,10 @@ const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct_horse";
 
 fn server() -> Server {
-    let mut server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"));
+    served(ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")))
+}
+
+fn served(mut server: ServerBuilder) -> Server {
     for protocol in ["imap", "sieve"] {
         server = server.listen(&format!("{protocol}=127.0.0.1:0"));
     }
@@ -193,4 +196,43 @@ fn the_owners_script_runs_for_others() {
     bob.imap(&format!("LOGIN bob@example.org {PASSWORD}")).unwrap();
     append(&mut bob, "\"Other Users/ana@example.org/Marked\"", "hello");
     assert!(messages(&mut ana, "Marked")[0].ends_with("by-bob"));
+}
+
+/// The script would run for each of thousands of messages. The account has two connections, so a
+/// third login shows that the session of the client that left has ended.
+#[test]
+fn a_client_that_leaves_during_a_store_ends_the_runs_of_its_script() {
+    const DOUBLINGS: u32 = 12;
+    let dir = tempfile::tempdir().unwrap();
+    let builder = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"));
+    let server =
+        served(builder.settings(&dir.path().join("settings.toml"), "[limits]\naccount_connections = 2\n"));
+    put(&server, "mark", "require [\"imapsieve\", \"imap4flags\"]; addflag \"ran\";");
+    let (mut client, mut other) = (logged_in(&server), logged_in(&server));
+    client.imap("CREATE Marked").unwrap();
+    append(&mut client, "Marked", "first");
+    client.imap("SELECT Marked").unwrap();
+    for _ in 0..DOUBLINGS {
+        client.imap("COPY 1:* Marked").unwrap();
+    }
+    script_of(&mut client, "Marked", "mark");
+    other.imap("SELECT Marked").unwrap();
+    client.send(b"s STORE 1:* +FLAGS.SILENT (\\Seen)\r\n").unwrap();
+    let mut ran = || {
+        let found = other.imap("UID SEARCH RETURN (COUNT) KEYWORD ran").unwrap();
+        let count = found.iter().find_map(|line| line.split_once(" COUNT ")).unwrap().1;
+        count.parse::<u32>().unwrap()
+    };
+    while ran() == 0 {}
+    drop(client);
+    loop {
+        let mut third = LineClient::connect(server.address("imap")).unwrap();
+        third.line().unwrap();
+        let login = third.imap(&format!("LOGIN {USER} {PASSWORD}")).unwrap();
+        if login.last().unwrap().starts_with("t OK") {
+            break;
+        }
+    }
+    let ran = ran();
+    assert!(ran < 1 << DOUBLINGS, "{ran} messages");
 }

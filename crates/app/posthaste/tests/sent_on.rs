@@ -45,6 +45,10 @@ impl World {
 
     /// Hands in a message; the reply to it.
     fn send(&self, protocol: &str, from: &str, to: &[&str]) -> String {
+        self.send_text(protocol, from, to, "words\r\n")
+    }
+
+    fn send_text(&self, protocol: &str, from: &str, to: &[&str], words: &str) -> String {
         let mut client = LineClient::connect(self.server.address(protocol)).unwrap();
         client.reply().unwrap();
         client.ask(if protocol == "lmtp" { "LHLO test" } else { "EHLO test" }).unwrap();
@@ -57,7 +61,7 @@ impl World {
             assert!(reply.starts_with("250"), "{to}: {reply}");
         }
         client.ask("DATA").unwrap();
-        let text = format!("From: {from}\r\nTo: {}\r\nSubject: hello\r\n\r\nwords\r\n", to[0]);
+        let text = format!("From: {from}\r\nTo: {}\r\nSubject: hello\r\n\r\n{words}", to[0]);
         client.send(&dot_stuffed(text.as_bytes())).unwrap();
         client.reply().unwrap()
     }
@@ -158,4 +162,29 @@ fn a_sender_has_groups_copy_only_so_much() {
     let list = world.run(&["queue", "list"], "");
     assert!(list.contains("\t+here\tteam@example.org\t"), "{list}");
     assert!(!world.server.logged("limits.group_copies_per_hour").is_empty());
+}
+
+/// What waits because of a forward, and what is submitted, each have the bound for themselves.
+#[test]
+fn what_waits_for_an_account_has_a_bound_in_octets() {
+    // Two messages of 28 KB fit, and a small one.
+    let world = World::new("account_queued = \"64 KiB\"\nmessage_size = \"64 KiB\"");
+    let submit =
+        |words: usize| world.send_text("submission", ANA, &["bo@far.test"], &"words\r\n".repeat(words));
+    for reply in [submit(4000), submit(4000)] {
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    let reply = submit(4000);
+    assert!(reply.starts_with("452 4.3.1 "), "{reply}");
+    assert_eq!(world.queued(), 2);
+    let reply = submit(1);
+    assert!(reply.starts_with("250"), "a small one has room: {reply}");
+    world.run(&["account", "set", ANA, "--forward", "ana@far.test", "--no-copy"], "");
+    for _ in 0..3 {
+        let reply = world.send_text("lmtp", "a@far.test", &[ANA], &"words\r\n".repeat(4000));
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    world.inbox(ANA, 1);
+    assert_eq!(world.queued(), 5);
+    assert_eq!(world.server.logged("limits.account_queued").len(), 2);
 }

@@ -302,6 +302,7 @@ impl Filter {
             tls: mail.chain.tls,
             smtputf8,
             binary: mail.chain.needs.binary,
+            account: mail.chain.submitter.map(str::to_owned),
             ..mail.chain.asked.envelope(from, to)
         };
         let (mut others, mut envelopes) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 //! Effects that send mail: `redirect`, `vacation`, `notify`, and the report of a `reject` that the
 //! protocol cannot transmit.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -67,18 +68,9 @@ impl Filter {
         outcome: &Outcome,
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
-        let mut failed = None;
+        let failed = self.redirect_all(recipient, outcome, mail).await;
         for effect in &outcome.effects {
             match effect {
-                Effect::Redirect { address, version } => {
-                    let edited = outcome.edited(*version, mail.served).map(Bytes::from);
-                    let text = edited.unwrap_or_else(|| mail.sent.clone());
-                    let sent = match mail.chain.count() {
-                        true => self.redirect(recipient, address, text, mail).await,
-                        false => Err(NotSent::TooMany),
-                    };
-                    failed = sent.err().or(failed);
-                }
                 // The sender of junk may be forged. RFC 3834 §2 wants no
                 // response then.
                 Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
@@ -94,6 +86,40 @@ impl Filter {
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Sends the message to all addresses to which a run redirects it. Accounts here get each version
+    /// of it in one delivery. So it comes into one mailbox once, also if the script names several
+    /// addresses of an account. Returns the failure of one of them.
+    async fn redirect_all(
+        &self,
+        recipient: &Recipient,
+        outcome: &Outcome,
+        mail: Mail<'_>,
+    ) -> Option<NotSent> {
+        let (mut failed, mut here) = (None, BTreeMap::<usize, Vec<Recipient>>::new());
+        let text_of = |version| {
+            let edited = outcome.edited(version, mail.served).map(Bytes::from);
+            edited.unwrap_or_else(|| mail.sent.clone())
+        };
+        for effect in &outcome.effects {
+            let Effect::Redirect { address, version } = effect else { continue };
+            if !mail.chain.count() {
+                failed = Some(NotSent::TooMany);
+                continue;
+            }
+            if let Ok(Target::Account(to)) = self.target(address).await {
+                here.entry(*version).or_default().push(to);
+                continue;
+            }
+            let sent = self.redirect(recipient, address, text_of(*version), mail).await;
+            failed = sent.err().or(failed);
+        }
+        for (version, to) in here {
+            let sent = self.redirect_here(recipient, &to, text_of(version), mail).await;
+            failed = sent.err().or(failed);
+        }
+        failed
     }
 
     /// Stores the records that a run wants remembered. A failure is logged: the message is
@@ -131,11 +157,8 @@ impl Filter {
                 Origin::Server => chain.for_own(RequiredExtensions::of_report(&text)).free(),
             };
             let Chain { tls, needs, asked, home, .. } = chain;
-            let (refusals, client) = (Refusals::Never, RemoteClient::default());
             let is_quarantined = home == Home::Junk;
-            let lease_end = None;
-            let envelope =
-                Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end };
+            let envelope = envelope(from, chain);
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -145,12 +168,7 @@ impl Filter {
                     Ok(())
                 }
                 (Ok(Target::Account(recipient)), _) => {
-                    // RFC 5321 §4.4: the last host adds it.
-                    let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
-                    let outcomes =
-                        self.deliver_filtered(Bytes::from(text), envelope, &[recipient], chain).await;
-                    outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
-                    Ok(())
+                    self.send_here(&text, envelope, &[recipient], chain).await
                 }
                 // Other servers would take this one for the sender of it.
                 (Err(ResolveError::NotLocal), Some(_)) if is_quarantined => Err(NotSent::Junk(to.to_owned())),
@@ -169,7 +187,8 @@ impl Filter {
                     let RequiredExtensions { binary, smtputf8 } = needs;
                     let smtputf8 = smtputf8 || !to.is_ascii() || !from.is_ascii();
                     let plain = asked.envelope(&from, &[to]);
-                    let envelope = queue::Envelope { tls, smtputf8, binary, ..plain };
+                    let sent_on_by = chain.account.map(|account| account.name.clone());
+                    let envelope = queue::Envelope { tls, smtputf8, binary, sent_on_by, ..plain };
                     relay.accept(text, &envelope, origin).await?;
                     Ok(())
                 }
@@ -179,8 +198,22 @@ impl Filter {
         })
     }
 
-    /// RFC 5228 §4.2. The envelope's sender stays within this server. §10: a message that this
-    /// script has sent on before is not sent on again.
+    /// Delivers a message to accounts here.
+    async fn send_here(
+        &self,
+        text: &[u8],
+        envelope: Envelope<'_>,
+        to: &[Recipient],
+        chain: Chain<'_>,
+    ) -> Result<(), NotSent> {
+        // RFC 5321 §4.4: the last host adds it.
+        let text = [format!("Return-Path: <{}>\r\n", envelope.from).as_bytes(), text].concat();
+        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, to, chain).await;
+        outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
+        Ok(())
+    }
+
+    /// RFC 5228 §4.2. The envelope's sender stays within this server.
     async fn redirect(
         &self,
         recipient: &Recipient,
@@ -188,6 +221,44 @@ impl Filter {
         text: Bytes,
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
+        let name = recipient.account.name.as_str();
+        let (text, results) = self.redirected(recipient, text, mail).await?;
+        let origin = Origin::Elsewhere { results, forwarder: name };
+        self.send(text, mail.from, address, mail.chain.next_by(&recipient.account), origin).await?;
+        tracing::info!(account = name, from = mail.from, to = address, "redirected");
+        Ok(())
+    }
+
+    /// The same to accounts here, in one delivery.
+    async fn redirect_here(
+        &self,
+        recipient: &Recipient,
+        to: &[Recipient],
+        text: Bytes,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let (text, _) = self.redirected(recipient, text, mail).await?;
+        let chain = mail.chain.next_by(&recipient.account);
+        if chain.is_too_long() {
+            return Err(NotSent::Loop);
+        }
+        // In a box because their scripts may send it on in turn.
+        Box::pin(self.send_here(&text, envelope(mail.from, chain), to, chain)).await?;
+        let name = recipient.account.name.as_str();
+        for to in to {
+            tracing::info!(account = name, from = mail.from, to = to.address.as_str(), "redirected");
+        }
+        Ok(())
+    }
+
+    /// The text of a message that a script sends on, and the results of its verification. RFC 5228
+    /// §10: one that this script has sent on before is not sent on again.
+    async fn redirected<'m>(
+        &self,
+        recipient: &Recipient,
+        text: Bytes,
+        mail: Mail<'m>,
+    ) -> Result<(Bytes, Option<&'m str>), NotSent> {
         let name = recipient.account.name.as_str();
         // The message as it came: a script may have removed the field from its own version.
         let mut before = compose::fields(mail.served, REDIRECTED);
@@ -204,10 +275,7 @@ impl Filter {
         };
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        let origin = Origin::Elsewhere { results, forwarder: name };
-        self.send(text, mail.from, address, mail.chain.next_by(&recipient.account), origin).await?;
-        tracing::info!(account = name, from = mail.from, to = address, "redirected");
-        Ok(())
+        Ok((text, results))
     }
 
     /// The trace fields of a message that an account or a group sends on.
@@ -401,6 +469,20 @@ impl Filter {
 
     fn now_signed(&self) -> i64 {
         i64::try_from(self.now()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The envelope of a message that is sent within this server.
+fn envelope<'e>(from: &'e str, chain: Chain<'_>) -> Envelope<'e> {
+    Envelope {
+        from,
+        refusals: Refusals::Never,
+        is_quarantined: chain.home == Home::Junk,
+        tls: chain.tls,
+        needs: chain.needs,
+        asked: &[],
+        client: RemoteClient::default(),
+        lease_end: None,
     }
 }
 

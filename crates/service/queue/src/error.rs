@@ -27,6 +27,16 @@ pub enum QueueError {
     /// There is no such item.
     #[error("there is no item {0} in the queue: `posthaste queue list` shows all items")]
     NoItem(u32),
+    /// Too much waits already because of the account.
+    #[error(
+        "messages that wait because of {account} would have more than {limit} octets (`limits.account_queued`)"
+    )]
+    AccountFull {
+        /// The account.
+        account: String,
+        /// The limit.
+        limit: u64,
+    },
     /// Others changed it again and again.
     #[error("item {0} is being changed by others; try again")]
     Busy(u32),

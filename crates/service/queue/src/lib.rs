@@ -29,6 +29,7 @@ mod front;
 mod here;
 mod item;
 mod lease;
+mod ledger;
 mod owed;
 mod priority;
 mod queue;

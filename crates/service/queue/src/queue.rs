@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use crate::error::QueueError;
 use crate::item::{self, Arrival, Item, ItemId, Part};
+use crate::ledger::{Counted, Ledger, Payer, Reserved};
 use crate::report::HEADER_LEN_MAX;
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
@@ -36,6 +37,8 @@ pub struct Queue {
     /// Rows with this number or a later one came after this process began.
     first: ItemId,
     arrivals: Arc<Arrivals>,
+    /// What waits because of each account.
+    ledger: Arc<Ledger>,
 }
 
 /// Items that this process added and its runner has not seen.
@@ -81,7 +84,8 @@ impl Queue {
         let mailbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
         let heads = delivery.store().status(&[mailbox]).await?;
         let head = heads.into_iter().flatten().next().ok_or(StoreError::NoMailbox(mailbox))?;
-        Ok(Self { delivery, mailbox, first: head.uid_next.value(), arrivals: Arc::default() })
+        let (first, arrivals, ledger) = (head.uid_next.value(), Arc::default(), Arc::default());
+        Ok(Self { delivery, mailbox, first, arrivals, ledger })
     }
 
     /// Whether a store has items, whether or not anything sends them.
@@ -133,6 +137,7 @@ impl Queue {
     /// says that some may not be.
     pub(crate) async fn add(&self, message: Bytes, parts: Vec<Part<'_>>) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
+        let reserved = self.reserve(parts.first().and_then(|part| Payer::of(part.envelope)), size).await?;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
@@ -151,9 +156,64 @@ impl Queue {
             }
             items.push(item);
         }
+        if let Some(reserved) = reserved {
+            reserved.hold(&items);
+        }
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
         Ok(items)
+    }
+
+    /// Sets how many octets may wait because of each account; 0: any number.
+    pub(crate) fn set_account_octets_max(&self, octets: u64) {
+        self.ledger.set_max(octets);
+    }
+
+    /// Counts the octets of a message that is about to be added, if there is a bound.
+    async fn reserve(&self, payer: Option<Payer>, octets: u64) -> Result<Option<Reserved>, QueueError> {
+        let limit = self.ledger.max();
+        let Some(payer) = payer.filter(|_| limit > 0) else { return Ok(None) };
+        if self.ledger.is_due() {
+            self.count_all().await?;
+        }
+        let payer = Arc::new(payer);
+        let mut reserved = self.ledger.reserve(&payer, octets);
+        if reserved.is_none() && self.ledger.is_old(self.store().unix_ms()) {
+            self.count_all().await?;
+            reserved = self.ledger.reserve(&payer, octets);
+        }
+        let full = || QueueError::AccountFull { account: payer.account().to_owned(), limit };
+        reserved.map(Some).ok_or_else(full)
+    }
+
+    /// Counts all items again, also those that others added and removed.
+    async fn count_all(&self) -> Result<(), QueueError> {
+        let _one = self.ledger.reading.lock().await;
+        if !self.ledger.is_due() && !self.ledger.is_old(self.store().unix_ms()) {
+            // Another message was first.
+            return Ok(());
+        }
+        let before = self.ledger.begin_reading();
+        match self.counted().await {
+            Ok(found) => {
+                self.ledger.end_reading(before, found, self.store().unix_ms());
+                Ok(())
+            }
+            Err(error) => {
+                self.ledger.give_up_reading();
+                Err(error)
+            }
+        }
+    }
+
+    async fn counted(&self) -> Result<Vec<Counted>, QueueError> {
+        let (mut found, mut after) = (Vec::new(), None);
+        while let Some(page) = self.page(after).await? {
+            after = Some(page.last);
+            found.extend(page.items.iter().filter_map(Counted::of));
+            tokio::task::yield_now().await;
+        }
+        Ok(found)
     }
 
     /// Removes items of a message that is refused, because the client will send it again.
@@ -219,7 +279,10 @@ impl Queue {
     #[boxed]
     pub async fn remove(&self, item: &Item) -> Result<(), QueueError> {
         match self.commit(item.id, item.version, None).await? {
-            CommitOutcome::Done => self.remove_messages(&NumSet::range(item.id, item.id)).await,
+            CommitOutcome::Done => {
+                self.ledger.remove(item.id);
+                self.remove_messages(&NumSet::range(item.id, item.id)).await
+            }
             CommitOutcome::Conflict => Err(QueueError::Busy(item.id)),
         }
     }

@@ -118,6 +118,12 @@ impl Relay {
         self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
     }
 
+    /// Sets how many octets may wait in the queue because of each account, for all clones. What it
+    /// submits and what is sent on for it are counted apart. 0: any number.
+    pub fn set_account_octets_max(&self, octets: u64) {
+        self.queue.set_account_octets_max(octets);
+    }
+
     /// Whether an account files each message in INBOX: there is no script and no forward.
     pub(crate) fn keeps_all(&self, account: &Account) -> bool {
         let is_plain = account.scripts.active.is_none() && account.forward.is_none();

@@ -1,17 +1,20 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
+use std::sync::Arc;
+
 use posthaste_delivery::Usage;
 use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
+use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, Way};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
+use crate::apart::set_steps;
 use crate::message_limit::{MessageLimit, newest};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
@@ -27,7 +30,7 @@ pub(super) async fn copy(
     set: &MessageSet,
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
-    let uids = ctx.selected.uids(ctx.threads(), set).await?;
+    let uids = Arc::new(ctx.selected.uids(ctx.threads(), set).await?);
     let CopyTarget { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
@@ -38,12 +41,13 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    all_there(ctx, &uids, set.numbering())?;
+    let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
-    let _reserved = ctx.service.delivery.reserve_quota(&owner, usage(ctx, &uids)).await?;
+    let _reserved = ctx.service.delivery.reserve_quota(&owner, usage).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Copy).await?;
-    let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
+    let (target, carried) =
+        Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
     let copying = Box::pin(target.copy_from(&ctx.selected.mailbox, &uids));
     let copied = ctx.wire.reporting(reports, copying).await;
@@ -74,13 +78,15 @@ pub(super) async fn move_(
     }
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
-    all_there(ctx, &uids, set.numbering())?;
+    let uids = Arc::new(uids);
+    let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
-        false => Some(ctx.service.delivery.reserve_quota(&owner, usage(ctx, &uids)).await?),
+        false => Some(ctx.service.delivery.reserve_quota(&owner, usage).await?),
     };
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Move).await?;
-    let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
+    let (target, carried) =
+        Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
     let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &target));
     let moved = ctx.wire.reporting(reports, moving).await;
@@ -148,8 +154,8 @@ pub(super) async fn happened(
 }
 
 /// The quota that messages take.
-fn usage(ctx: &Ctx<'_>, uids: &NumSet) -> Usage {
-    let rows = ctx.selected.announced.rows_of_uids(uids);
+fn usage(view: &View, uids: &NumSet) -> Usage {
+    let rows = view.rows_of_uids(uids);
     rows.fold(Usage::default(), |sum, (_, row)| Usage {
         bytes: sum.bytes + u64::from(row.size()),
         messages: sum.messages + 1,
@@ -192,14 +198,22 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
 }
 
-/// A set of sequence numbers means messages that this session reported. All of them are copied, or
-/// none (RFC 9051 §6.4.7). That also holds if others have expunged some of them and this session
-/// has not reported that yet (RFC 2180 §4.4.1).
-fn all_there(ctx: &Ctx<'_>, uids: &NumSet, numbering: Numbering) -> Result<(), Failure> {
-    if numbering == Numbering::Seq && ctx.selected.mailbox.view().existing(uids) != *uids {
-        return Err(Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into());
-    }
-    Ok(())
+/// The quota that messages take. A set of sequence numbers means messages that this session
+/// reported. All of them are copied, or none (RFC 9051 §6.4.7). That also holds if others have
+/// expunged some of them and this session has not reported that yet (RFC 2180 §4.4.1).
+async fn usage_if_all_there(
+    ctx: &Ctx<'_>,
+    uids: &Arc<NumSet>,
+    numbering: Numbering,
+) -> Result<Usage, Failure> {
+    let (view, newest) = (Arc::clone(&ctx.selected.announced), ctx.selected.mailbox.view());
+    let (uids, steps) = (Arc::clone(uids), 2 * set_steps(uids));
+    let work = move || {
+        let all_there = numbering == Numbering::Uid || newest.existing(&uids) == *uids;
+        all_there.then(|| usage(&view, &uids))
+    };
+    let usage = ctx.threads().run(steps, work).await?;
+    usage.ok_or_else(|| Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into())
 }
 
 /// The reply when other sessions have expunged all of the messages. A UID that does not exist is no

@@ -15,6 +15,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum};
 use super::gather::{Gathered, KeysWanted, Source, dates, text_key};
 use super::search;
 use super::search::fuzzy;
+use super::search::job::Matches;
 use super::search::scores::{self, Scores};
 use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
@@ -22,7 +23,7 @@ use crate::apart::{find_steps, range_steps, row_steps};
 use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::{Pace, Paced};
 use crate::keys::{Answered, Asked, Direction, Order, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -31,8 +32,8 @@ use crate::session::Ctx;
 
 /// Steps of making a key.
 const KEY_STEPS: u64 = 8;
-/// Steps of comparing a UID with that of a remembered result, or of noting one.
-const UID_STEPS: u64 = 4;
+/// Steps of sorting a message by a key, about. A slice has 33,000 messages.
+const SORT_STEPS: u64 = 60;
 
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
@@ -50,9 +51,9 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     search::limit::refuse(ctx, &args.key)?;
     let context = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let saving = args.returns.is_some_and(|r| r.save);
-    let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
+    let Matches { seqs: found, expunged } = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let scores = match scored {
-        true => Some(scores::scores(ctx, tag, &args.key, &found.seqs).await?),
+        true => Some(scores::scores(ctx, tag, &args.key, &found).await?),
         false => None,
     };
     let sorted = {
@@ -62,7 +63,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
         let mut pace = Pace::default();
         // Boxed, as in SEARCH.
-        let job = Box::pin(sort(source, &found.seqs, &args.criteria, (scores, &ranks), &mut pace));
+        let job = Box::pin(sort(source, found, &args.criteria, (scores, &ranks), &mut pace));
         ctx.wire.while_reporting(reports, job).await?
     };
     let sorted = match sorted {
@@ -89,10 +90,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     if let Some(context) = context {
         match not_kept {
             Some(why) => context.refuse(ctx.wire, why),
-            None => open_context(ctx, context, args.criteria, &sorted).await,
+            None => open_context(ctx, context, args.criteria, &sorted).await?,
         }
     }
-    Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged))
+    Ok(search::done(args.numbering, expunged + sorted.gathered.expunged))
 }
 
 /// Why an order is not kept up to date.
@@ -112,21 +113,22 @@ async fn open_context(
     context: RequestedContext,
     criteria: Vec<SortCriterion>,
     sorted: &Sorted,
-) {
-    let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
+) -> Result<(), Failure> {
+    let uids = saved(ctx, sorted.gathered.seqs.clone()).await?;
     let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
     for uid in sorted.numbers(Numbering::Uid) {
         in_order.push(uid);
         pace.worked(KEY_STEPS).await;
     }
-    let initial = InitialResult { uids, order: Some((criteria, in_order)) };
+    let initial = InitialResult { uids: Arc::unwrap_or_clone(uids), order: Some((criteria, in_order)) };
     let by = Searcher { service: ctx.service, account: ctx.login.id };
     context.open(ctx.wire, ctx.selected, by, initial).await;
+    Ok(())
 }
 
 /// Messages in order.
 struct Sorted {
-    gathered: Gathered,
+    gathered: Arc<Gathered>,
     /// The sequence numbers in the order of the mailbox: as many as UIDs and places.
     seqs: Vec<u32>,
     /// The places among them, in the order of the result.
@@ -171,29 +173,31 @@ impl Sorted {
 
 async fn sort(
     source: Source<'_>,
-    found: &NumSet<SeqNum>,
+    found: NumSet<SeqNum>,
     criteria: &[SortCriterion],
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
     let criteria = once_each(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
-    let asked = asked(&criteria);
-    let answered = asked.as_ref().and_then(|asked| gathered.answered(source, asked));
-    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
-    let places = match answered {
-        Some(Answered::Sort(places)) => places,
+    let (asked, mut answered) = (asked(&criteria), None);
+    if let Some(asked) = &asked {
+        (gathered, answered) = gathered.answered(source, asked.clone()).await?;
+    }
+    let (places, gathered) = match answered {
+        Some(Answered::Sort(places)) => (places, Arc::new(gathered)),
         _ => {
             gathered.gather(source, &wanted(&criteria), pace).await?;
-            let places = order(&gathered, source.selected, (&criteria, scores.as_ref(), ranks), pace).await?;
+            let gathered = Arc::new(gathered);
+            let places = order(&gathered, source, (&criteria, scores.as_ref(), ranks), pace).await?;
             if let Some(asked) = asked {
-                gathered.remember(source, asked, Answered::Sort(Arc::clone(&places)));
-                pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+                gathered.remember(source, asked, Answered::Sort(Arc::clone(&places))).await?;
             }
-            places
+            (places, gathered)
         }
     };
-    let seqs = gathered.seqs.iter().collect();
+    let of = Arc::clone(&gathered);
+    let seqs = source.threads().run(gathered.uid_steps(), move || of.seqs.iter().collect()).await?;
     Ok(Sorted { gathered, seqs, places, scores })
 }
 
@@ -217,17 +221,19 @@ fn wanted(criteria: &[SortCriterion]) -> KeysWanted {
 /// The places of the messages in the order of these criteria, each once.
 async fn order(
     gathered: &Gathered,
-    selected: &Selected,
+    source: Source<'_>,
     (criteria, scores, ranks): (&[SortCriterion], Option<&Scores>, &[Ranks]),
     pace: &mut Pace,
 ) -> Result<Arc<[u32]>, Failure> {
-    let mut order = Order::new(gathered.uids.len());
+    let (threads, count) = (source.threads(), gathered.uids.len());
+    let steps = count as u64 * SORT_STEPS;
+    let mut order = threads.run(gathered.uid_steps(), move || Order::new(count)).await?;
     // The sort is stable: the key that counts least comes first.
     for criterion in criteria.iter().rev() {
         let keys = match (scores, criterion.key) {
             (Some(scores), SortKey::Relevancy) => by_scores(gathered, scores, pace).await,
             (_, SortKey::Annotation(at)) => by_ranks(gathered, ranks.get(usize::from(at)), pace).await,
-            (_, key) => keys(gathered, selected, key, pace).await?,
+            (_, key) => keys(gathered, source.selected, key, pace).await?,
         };
         if keys.len() != gathered.uids.len() {
             return Err(without_key("key to sort by").into());
@@ -236,9 +242,16 @@ async fn order(
             true => Direction::Descending,
             false => Direction::Ascending,
         };
-        order.by(&keys, direction, pace).await;
+        order = threads.run_paced(steps, pace, move |pace| sorted_by(order, keys, direction, pace)).await?;
     }
-    Ok(order.places().collect())
+    threads.run(gathered.uid_steps(), move || order.places().collect()).await
+}
+
+fn sorted_by(mut order: Order, keys: Vec<u64>, direction: Direction, pace: &mut Pace) -> Paced<'_, Order> {
+    Box::pin(async move {
+        order.by(&keys, direction, pace).await;
+        order
+    })
 }
 
 /// The criteria without those whose key comes a second time: messages that are equal in a key are
@@ -305,7 +318,7 @@ async fn keys(
                 }
             }
         }
-        (SortKey::Date, _) => return Ok(dates(gathered, selected, pace).await),
+        (SortKey::Date, _) => return Ok(dates(gathered, &selected.announced, pace).await),
         _ => {
             for row in rows() {
                 keys.push(match key {

@@ -8,6 +8,7 @@ use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
+use crate::apart::{Threads, row_steps};
 use crate::heavy::{HEAD_STEPS, open_steps};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
@@ -53,9 +54,13 @@ pub(super) async fn report(
         // RFC 7162 §3.1: requesting it switches CONDSTORE on.
         session.enable_condstore();
     }
-    let recent = if items.contains(&StatusItem::Recent) { recent(session, entry.id, head).await? } else { 0 };
+    let recent = if items.contains(&StatusItem::Recent) {
+        Box::pin(recent(session, entry.id, head)).await?
+    } else {
+        0
+    };
     let reclaimed = match items.contains(&StatusItem::DeletedStorage) && head.counts.deleted > 0 {
-        true => deleted_storage(session, entry.id).await?,
+        true => Box::pin(deleted_storage(session, entry.id)).await?,
         false => 0,
     };
     let unseen = match reading.filter(|_| items.contains(&StatusItem::Unseen)) {
@@ -94,7 +99,8 @@ async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Re
     }
     let mailbox = session.service.store.open(mailbox).await?;
     let (view, recent) = (mailbox.view(), mailbox.recent());
-    Ok(view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum())
+    let work = move || view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum();
+    threads(session)?.run(u64::from(head.counts.messages), work).await
 }
 
 /// Octets of all messages: RFC 8438 §2. The rows of messages without items do not have them.
@@ -106,6 +112,15 @@ async fn octets(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
 /// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.
 async fn deleted_storage(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
     let view = session.service.store.open(mailbox).await?.view();
-    let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
-    Ok(view.rows(&deleted).map(|(_, row)| u64::from(row.size())).sum())
+    let steps = row_steps(&view);
+    let work = move || {
+        let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
+        view.rows(&deleted).map(|(_, row)| u64::from(row.size())).sum()
+    };
+    threads(session)?.run(steps, work).await
+}
+
+/// Where the rows of a large mailbox are looked at.
+fn threads(session: &Session) -> Result<Threads<'_>, Failure> {
+    Ok(Threads { service: &session.service, account: session.login()?.id })
 }

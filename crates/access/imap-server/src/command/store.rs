@@ -72,7 +72,9 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test gets a response, also with
                 // `.SILENT`.
-                let seqs = ctx.selected.announced.seqs_of_uids(&same);
+                let (view, uids) = (Arc::clone(&ctx.selected.announced), same.clone());
+                let steps = range_steps(same.ranges().len());
+                let seqs = Box::pin(ctx.threads().run(steps, move || view.seqs_of_uids(&uids))).await?;
                 // Adding no flags changes nothing, so every row counts as expected by the client.
                 let own = OwnChange { uids: &same, change: FlagChange::Add, flags: &[], with_modseq: true };
                 sync::report_messages(ctx.wire, ctx.selected, *ctx.enabled, &seqs, Some(&own)).await?;
@@ -83,9 +85,21 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
             report_unchanged(ctx, &same).await?;
         }
     }
-    let modified = (!stored.modified.is_empty())
-        .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.set.numbering())));
+    let modified = Box::pin(modified(ctx, &stored.modified, numbering)).await?;
     Ok(reply(command.answer, modified, &expunged))
+}
+
+/// Those that others had changed: RFC 7162 §3.1.3.
+pub(super) async fn modified(
+    ctx: &Ctx<'_>,
+    uids: &NumSet,
+    numbering: Numbering,
+) -> Result<Option<Code>, Failure> {
+    if uids.is_empty() {
+        return Ok(None);
+    }
+    let numbers = ctx.selected.in_numbering(ctx.threads(), uids.clone(), numbering).await?;
+    Ok(Some(Code::Modified(numbers)))
 }
 
 /// The messages of the command that were not changed.

@@ -11,7 +11,7 @@ use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Stored};
 
-use super::DONE;
+use super::{DONE, store};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -98,8 +98,7 @@ pub(super) async fn run(
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Some(&own)).await?;
     written?;
-    let code =
-        (!modified.is_empty()).then(|| Code::Modified(ctx.selected.in_numbering(&modified, set.numbering())));
+    let code = store::modified(ctx, &modified, set.numbering()).await?;
     reply(code, &withdrawn, &expunged)
 }
 

@@ -4,20 +4,22 @@
 //! Expunged messages are reported before EXPUNGE, while their sequence numbers are valid. The
 //! others are reported after EXISTS and FETCH.
 
-use posthaste_imap_codec::Numbering;
 use posthaste_imap_codec::response::{Update, UpdateKind};
+use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
 use posthaste_store::{Difference, StoreError, View};
 
 use super::ordered::Run;
 use super::{Context, Contexts, members, order, print};
+use crate::apart::Threads;
 use crate::command::gather::Source;
 use crate::command::search::criteria::{Question, Watched};
 use crate::command::search::job::{self, Job};
-use crate::heavy::Pace;
+use crate::heavy::{Pace, part_ended};
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::service::ImapService;
+use crate::turns::{Of, Turn};
 use crate::wire::Wire;
 
 /// Steps of finding a message in the view before.
@@ -30,6 +32,13 @@ pub(crate) struct Searcher<'s> {
     pub(crate) account: AccountId,
 }
 
+impl<'s> Searcher<'s> {
+    /// Where long work is done.
+    pub(crate) fn threads(self) -> Threads<'s> {
+        Threads { service: self.service, account: self.account }
+    }
+}
+
 /// Two views, and what differs.
 pub(crate) struct Step<'v> {
     pub(crate) old: &'v View,
@@ -37,9 +46,24 @@ pub(crate) struct Step<'v> {
     pub(crate) diff: &'v Difference,
 }
 
+/// The client that gets reports, and the session's turn to make them.
+pub(crate) struct Reporter<'w, 's> {
+    pub(crate) wire: &'w mut Wire,
+    pub(crate) turn: &'w mut Turn<'s>,
+}
+
+impl Reporter<'_, '_> {
+    /// Sends a report. Meanwhile another session has the turn.
+    async fn send(&mut self, context: (&Tag, Numbering), updates: &[Update]) -> Result<(), Failure> {
+        self.turn.give();
+        let (tag, numbering) = context;
+        print::updates(self.wire, tag, numbering, updates).await
+    }
+}
+
 /// Reports messages that are about to be reported as expunged (RFC 5267 §4.3.4). Nothing is read.
 pub(crate) async fn report_expunged(
-    wire: &mut Wire,
+    to: &mut Reporter<'_, '_>,
     contexts: &mut Contexts,
     old: &View,
     expunged: &NumSet,
@@ -47,6 +71,7 @@ pub(crate) async fn report_expunged(
     let pace = &mut Pace::default();
     contexts.pending = contexts.pending.difference(expunged);
     for context in &mut contexts.list {
+        to.turn.take(Of::Evaluated(expunged.count())).await;
         let mut dropped = NumSet::new();
         for uid in expunged.iter() {
             if context.members.remove(uid) {
@@ -57,8 +82,10 @@ pub(crate) async fn report_expunged(
             }
         }
         let (removed, _) = context.remove(old, &dropped, pace).await;
-        print::updates(wire, &context.tag, context.numbering, removed.as_slice()).await?;
+        to.send((&context.tag, context.numbering), removed.as_slice()).await?;
+        part_ended().await;
     }
+    to.turn.give();
     Ok(())
 }
 
@@ -97,13 +124,17 @@ impl Contexts {
         by: Searcher<'_>,
         step: &Step<'_>,
     ) -> Result<(), Failure> {
-        let view = step.new;
+        let (view, mut turn) = (step.new, Turn::of(by.threads()));
         let due = view.seqs_of_uids(&self.pending).union(&step.diff.arrived);
         let mut postponed = false;
         let mut at = 0;
         while let Some(context) = self.list.get_mut(at) {
             let source = Source { service: by.service, account: by.account, selected };
-            let ended = match context.look(wire, source, step, &due).await {
+            let to = &mut Reporter { wire, turn: &mut turn };
+            let looked = context.look(to, source, step, &due).await;
+            turn.give();
+            part_ended().await;
+            let ended = match looked {
                 Ok(Looked::Done) => None,
                 // Its EXPUNGE comes next, and then the rest can be evaluated.
                 Ok(Looked::Postponed) => {
@@ -164,11 +195,12 @@ impl Context {
     /// Evaluates the messages that are due and those whose change matters here.
     async fn look(
         &mut self,
-        wire: &mut Wire,
+        to: &mut Reporter<'_, '_>,
         source: Source<'_>,
         step: &Step<'_>,
         due: &NumSet<SeqNum>,
     ) -> Result<Looked, Failure> {
+        to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
         // Nothing that `kept` lets through depends on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
@@ -177,7 +209,7 @@ impl Context {
         }
         let mut evaluation = Job::new(source, question, Pace::default());
         let work = Box::pin(evaluation.matching(&candidates));
-        let job::Matches { seqs, expunged } = wire.while_there(work).await??;
+        let job::Matches { seqs, expunged } = to.wire.while_there(work).await??;
         if expunged > 0 {
             return Ok(Looked::Postponed);
         }
@@ -194,15 +226,14 @@ impl Context {
                 pace.rest().await;
             }
         }
-        self.apply(wire, source, step.new, added, dropped).await
+        self.apply(to, (source, step.new), added, dropped).await
     }
 
     /// Takes messages into the result and out of it, and reports that.
     async fn apply(
         &mut self,
-        wire: &mut Wire,
-        source: Source<'_>,
-        view: &View,
+        to: &mut Reporter<'_, '_>,
+        (source, view): (Source<'_>, &View),
         added: NumSet,
         dropped: NumSet,
     ) -> Result<Looked, Failure> {
@@ -213,7 +244,7 @@ impl Context {
             && !added.is_empty()
         {
             let placing = Box::pin(order::add(source, &sorted.criteria, &mut sorted.order, &added, pace));
-            let outcome = wire.while_there(placing).await?;
+            let outcome = to.wire.while_there(placing).await?;
             if !matches!(outcome, Ok(true)) {
                 // Nothing has changed.
                 sorted.order.put_back(&stood, pace).await;
@@ -239,7 +270,7 @@ impl Context {
             };
             updates.push(Update { kind: UpdateKind::AddTo, places });
         }
-        print::updates(wire, &self.tag, self.numbering, &updates).await?;
+        to.send((&self.tag, self.numbering), &updates).await?;
         Ok(Looked::Done)
     }
 

@@ -38,6 +38,17 @@ impl LinkColumn {
         self.identifiers.hashes.len()
     }
 
+    /// Values in it: the cost of a copy.
+    pub(crate) fn values(&self) -> usize {
+        self.links.len() + self.references.len() + self.identifiers()
+    }
+
+    /// How many identifiers get another place when these links are made. Mostly none does.
+    pub(crate) fn moved_for(&self, new: &NewLinks) -> usize {
+        let more = new.messages.len() + new.references.len();
+        if self.identifiers.has_room(more) { 0 } else { self.identifiers() + more }
+    }
+
     /// The messages to which a message refers, the root first.
     pub(crate) fn references(&self, link: Link) -> &[u32] {
         let start = link.start as usize;
@@ -123,6 +134,11 @@ impl Identifiers {
         if more > 0 && self.slots.len() < wanted {
             self.grow(wanted);
         }
+    }
+
+    /// Whether so many more have places without growth: as [`Self::number`] grows.
+    fn has_room(&self, more: usize) -> bool {
+        self.slots.len() > (self.hashes.len() + more) * 4 / 3
     }
 
     /// Where to look for an identifier first.

@@ -47,6 +47,13 @@ pub(crate) struct TextColumn {
     pub(crate) texts: Texts,
 }
 
+impl TextColumn {
+    /// Values in it: the cost of a copy.
+    pub(crate) fn values(&self) -> usize {
+        self.numbers.len() + self.texts.len()
+    }
+}
+
 /// The keys of a mailbox. A column that no command requested has no messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
@@ -66,6 +73,12 @@ impl Table {
     /// The texts of a key, to add some.
     pub(crate) fn text_mut(&mut self, key: SortField) -> &mut Arc<TextColumn> {
         &mut self.texts[key as usize]
+    }
+
+    /// Values in all columns: the cost of a copy.
+    pub(crate) fn values(&self) -> usize {
+        let texts = self.texts.iter().map(|column| column.values());
+        self.sent.len() + self.links.values() + texts.sum::<usize>()
     }
 
     /// Forgets columns that hold more than twice as many messages as the mailbox has: the others

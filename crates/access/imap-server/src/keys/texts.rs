@@ -41,6 +41,11 @@ pub(crate) struct NewTexts {
 }
 
 impl NewTexts {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// Takes a text that `append` appends. Returns what that returns.
     pub(crate) fn push(&mut self, append: impl FnOnce(&mut Vec<u8>) -> usize) -> usize {
         let len = append(&mut self.bytes);

@@ -282,5 +282,6 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
         priority: parameters.priority.unwrap_or_default(),
         account: None,
+        sent_on_by: None,
     }
 }

@@ -116,6 +116,10 @@ pub(crate) fn not_relayed(refusal: &RelayRefusal) -> Reply {
         RelayRefusal::Domain(address) => {
             reply(550, (5, 1, 2), format!("<{address}> has no domain that mail could be sent to"))
         }
+        RelayRefusal::AccountFull { limit } => {
+            let text = format!("Messages of yours that wait may have {limit} octets; try again later");
+            reply(452, (4, 3, 1), text)
+        }
         RelayRefusal::Delivery(error) => delivery(error.kind()),
     }
 }

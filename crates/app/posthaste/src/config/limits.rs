@@ -37,6 +37,7 @@ pub struct Limits {
     pub sent_on_messages_per_hour: u64,
     pub sent_on_messages_per_day: u64,
     pub group_copies_per_hour: u64,
+    pub account_queued: ByteSize,
     #[serde(deserialize_with = "duration")]
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -79,6 +80,12 @@ impl Limits {
             if (1..ACCOUNT_BYTES_LEAST).contains(&set.as_u64()) {
                 return Err(format!("`{key}` must be at least 64 MiB, or 0 for no limit"));
             }
+        }
+        // A message over the limit would be refused again and again.
+        if (1..self.message_len()).contains(&self.account_queued.as_u64()) {
+            return Err(
+                "`limits.account_queued` must be at least `limits.message_size`, or 0 for no limit".into()
+            );
         }
         Ok(())
     }

@@ -290,3 +290,28 @@ async fn a_reason_beyond_ascii_is_reported_unless_the_script_wants_a_reply() {
     assert!(matches!(bring("far@b.test", false).await, Err(Undelivered::Rejected(_))));
     assert_eq!((world.left().await.len(), world.inbox().await), (0, 0));
 }
+
+/// RFC 5228 §10. A script that names many addresses of one account makes no copy for each.
+#[tokio::test]
+async fn one_mailbox_gets_a_redirected_message_once() {
+    let world = World::new().await;
+    world.add(BO).await;
+    let to = ["bo@example.org", "bo+a@example.org", "bo+b@example.org", "x@c.test", "bo+c@example.org"];
+    world.use_script(&to.map(|to| format!("redirect \"{to}\";\r\n")).concat()).await;
+    world.bring("victim@b.test", ANA, (&mail("victim@b.test"), false)).await.unwrap();
+    assert_eq!((world.count(BO, "INBOX").await, world.inbox().await), (1, 0));
+    assert_eq!(world.left_to().await, ["x@c.test"]);
+    // Another version of it is another message.
+    let edits = "require \"editheader\"; redirect \"bo@example.org\"; addheader \"X\" \"y\"; redirect \"bo+a@example.org\";";
+    world.use_script(edits).await;
+    world.bring("victim@b.test", ANA, (&mail("victim@b.test"), false)).await.unwrap();
+    assert_eq!(world.count(BO, "INBOX").await, 3);
+    // Each address has a mailbox of its own: each of them gets a copy.
+    let files = "require [\"fileinto\", \"mailbox\", \"envelope\", \"subaddress\", \"variables\"];
+        if envelope :detail :matches \"to\" \"*\" { fileinto :create \"${1}\"; }";
+    world.give_script(BO, files).await;
+    world.use_script(&to.map(|to| format!("redirect \"{to}\";\r\n")).concat()).await;
+    world.bring("victim@b.test", ANA, (&mail("victim@b.test"), false)).await.unwrap();
+    let found = (world.count(BO, "a").await, world.count(BO, "b").await, world.count(BO, "INBOX").await);
+    assert_eq!(found, (1, 1, 4));
+}

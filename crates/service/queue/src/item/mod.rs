@@ -80,6 +80,8 @@ pub struct Envelope {
     pub priority: Priority,
     /// The account that submitted it, by its name.
     pub account: Option<String>,
+    /// The account for which the server sends it on, by its name.
+    pub sent_on_by: Option<String>,
 }
 
 /// A recipient as the sender gave it.
@@ -190,9 +192,11 @@ pub struct Item {
     pub warned: bool,
     /// Reports that are stored and not on their way.
     pub(crate) owed: Vec<Owed>,
-    /// The account that submitted it. Only an item for mailboxes here has one: copies that groups
-    /// make of it count for that account.
+    /// The account that submitted it. Its octets count for that account. So do copies that groups
+    /// make of an item for mailboxes here.
     pub account: Option<String>,
+    /// The account for which the server sends it on. Its octets count for that account.
+    pub sent_on_by: Option<String>,
 }
 
 /// Where items for mailboxes of this server go. As a destination it stands where others have a
@@ -309,7 +313,6 @@ impl Item {
     /// An item that was never stored, of a message with its octets.
     pub(crate) fn new(part: Part<'_>, id: ItemId, (body, size): (BodyId, u64), now: i64) -> Self {
         let Part { envelope, destination, recipients, reason } = part;
-        let is_here = Here::of(TlsWish::split(&destination).0).is_some();
         Self {
             id,
             version: 0,
@@ -330,7 +333,8 @@ impl Item {
             held: false,
             warned: false,
             owed: Vec::new(),
-            account: envelope.account.clone().filter(|_| is_here),
+            account: envelope.account.clone(),
+            sent_on_by: envelope.sent_on_by.clone(),
         }
     }
 
@@ -479,6 +483,7 @@ pub(crate) mod tests {
             warned: true,
             owed: Vec::new(),
             account: None,
+            sent_on_by: None,
         }
     }
 

@@ -12,9 +12,11 @@ use crate::priority::Priority;
 
 /// The version described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2
 /// had no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without
-/// them. Version 3 had no `account`, and is written for an item without one. So an older program
-/// reads all items that it could have written.
-const VERSION: u32 = 4;
+/// them. Version 3 had no `account`, and is written for an item without one. Version 4 had no
+/// `sent_on_by`, and is written for an item without it. So an older program reads all items that it
+/// could have written.
+const VERSION: u32 = 5;
+const VERSION_WITHOUT_SENT_ON: u32 = 4;
 const VERSION_WITHOUT_ACCOUNT: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
 /// The oldest version that is read.
@@ -54,6 +56,8 @@ struct ItemRecord {
     owed: Vec<Owed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     account: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sent_on_by: Option<String>,
 }
 
 impl Item {
@@ -89,6 +93,7 @@ impl Item {
             warned: record.warned,
             owed: record.owed,
             account: record.account,
+            sent_on_by: record.sent_on_by,
         })
     }
 
@@ -99,10 +104,11 @@ impl Item {
             && Here::of_item(self).is_none()
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = ItemRecord {
-            v: match &self.account {
-                Some(_) => VERSION,
-                None if is_known_to_version_2 => VERSION_WITHOUT_OWED,
-                None => VERSION_WITHOUT_ACCOUNT,
+            v: match (&self.sent_on_by, &self.account) {
+                (Some(_), _) => VERSION,
+                (None, Some(_)) => VERSION_WITHOUT_SENT_ON,
+                _ if is_known_to_version_2 => VERSION_WITHOUT_OWED,
+                _ => VERSION_WITHOUT_ACCOUNT,
             },
             body: self.body.to_string(),
             size: self.size,
@@ -122,6 +128,7 @@ impl Item {
             warned: self.warned,
             owed: self.owed.clone(),
             account: self.account.clone(),
+            sent_on_by: self.sent_on_by.clone(),
         };
         let json = serde_json::to_vec(&record);
         json.map(Bytes::from).map_err(|e| QueueError::Record { record: name(self.id), why: e.to_string() })
@@ -132,8 +139,8 @@ impl Item {
 mod tests {
     use super::*;
     use crate::dsn::{Notify, OriginalRecipient};
+    use crate::item::To;
     use crate::item::tests::sample;
-    use crate::item::{Envelope, Part, To};
     use crate::success::Success;
 
     #[test]
@@ -153,22 +160,10 @@ mod tests {
         assert!(item.write().unwrap().starts_with(b"{\"v\":4,"));
         let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
         assert_eq!(Item::read(&entry).unwrap(), item);
-    }
-
-    /// Nobody needs it of an item that leaves this server: older programs go on reading that one.
-    #[test]
-    fn only_an_item_for_mailboxes_here_has_an_account() {
-        let envelope = Envelope { account: Some("ana@example.org".into()), ..Envelope::default() };
-        let of = |destination: &str| {
-            let (destination, reason) = (destination.to_owned(), String::new());
-            let part = Part { envelope: &envelope, destination, recipients: Vec::new(), reason };
-            Item::new(part, 1, (BodyId(Id::new(1, 2)), 9), 1_000).account
-        };
-        assert_eq!(
-            [of("+here"), of("+junk+requiretls")],
-            [envelope.account.clone(), envelope.account.clone()]
-        );
-        assert_eq!(of("x.test"), None);
+        item.sent_on_by = item.account.take();
+        assert!(item.write().unwrap().starts_with(b"{\"v\":5,"));
+        let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
+        assert_eq!(Item::read(&entry).unwrap(), item);
     }
 
     #[test]
@@ -182,8 +177,8 @@ mod tests {
         assert!(why("queue/x", "{}").contains("NUMBER"));
         assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
         let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":5");
-        assert!(why("queue/0000000001", &later).contains("version 5"));
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":6");
+        assert!(why("queue/0000000001", &later).contains("version 6"));
     }
 
     /// A record of an earlier version.

@@ -22,6 +22,7 @@ mod dsn;
 mod here;
 mod kills;
 mod nodes;
+mod octets;
 mod report_ways;
 mod reports;
 mod transactions;

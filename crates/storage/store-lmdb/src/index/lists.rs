@@ -141,16 +141,17 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
     for item in index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()? {
         let (key, value) = item.indexed()?;
         records += u32::from(key.len() > version_key(account).len());
-        let fault = || damaged(format!("entry in the mailbox list of account {account}"));
+        // Its text is made of damaged entries alone: a list has thousands of others.
+        let fault = || damaged(format_args!("entry in the mailbox list of account {account}"))();
         match key.get(16) {
             Some(&TAG_MAILBOX) => {
                 let entry = unseal(seed_of_key(key), value).and_then(|mut read| read_entry(&mut read));
-                list.entries.push(entry.ok_or_else(fault())?);
+                list.entries.push(entry.ok_or_else(fault)?);
             }
-            Some(&TAG_SUBSCRIBED) => list.subscribed.extend(names_from(key, value).ok_or_else(fault())?),
+            Some(&TAG_SUBSCRIBED) => list.subscribed.extend(names_from(key, value).ok_or_else(fault)?),
             // Version and highest UIDVALIDITY, which were read above.
             Some(0) => {}
-            _ => return Err(fault()()),
+            _ => return Err(fault()),
         }
     }
     // A key in which a bit turned takes an entry to another account.

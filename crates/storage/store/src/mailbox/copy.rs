@@ -59,7 +59,7 @@ impl Originals {
     /// unknown is an error.
     #[boxed]
     pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
-        let uids = view.existing(uids);
+        let uids = existing(source, view, uids).await?;
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
         let mut visit = |stored: Stored<'_>| {
@@ -133,6 +133,15 @@ impl Originals {
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq, left_out })
     }
+}
+
+/// Those of the UIDs that exist. A set of many ranges is looked up on another thread.
+async fn existing(source: &MailboxState, view: &View, uids: &NumSet) -> Result<NumSet> {
+    if !is_large(uids.ranges().len() as u64) {
+        return Ok(view.existing(uids));
+    }
+    let (view, uids) = (view.clone(), uids.clone());
+    source.context.large_permits.run(move || view.existing(&uids)).await
 }
 
 /// Maps flags from one mailbox's keyword table to another's.

@@ -273,7 +273,7 @@ impl Mailbox {
         if since >= self.view().modseq() {
             return Ok((NumSet::new(), true));
         }
-        let changes = self.state.context.engine.changes_since(self.id(), since).await?;
+        let changes = self.state.changes_since(since, self.view().exists()).await?;
         Ok((changes.expunged, changes.complete))
     }
 }

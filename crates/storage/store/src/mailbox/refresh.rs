@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use tokio::runtime::Handle;
 
 use super::base::{Base, Needs};
@@ -113,8 +113,7 @@ impl MailboxState {
     }
 
     async fn read_changes(&self, view: &View) -> Result<Base> {
-        let changes =
-            self.or_mark_deleted(self.context.engine.changes_since(self.id, view.modseq()).await)?;
+        let changes = self.or_mark_deleted(self.changes_since(view.modseq(), view.exists()).await)?;
         let next = match after(view, &changes) {
             Some(next) => next,
             None => self.or_mark_deleted(self.load_view().await)?,
@@ -139,6 +138,19 @@ impl MailboxState {
     fn seen(&self, epoch: Epoch) {
         self.suspect.store(false, Ordering::Release);
         self.mark_checked(epoch);
+    }
+
+    /// The changes since a mod-sequence in a mailbox of about so many messages. Those in a large one
+    /// are read on another thread, as its rows are.
+    pub(super) async fn changes_since(&self, since: ModSeq, messages: u32) -> Result<Changes> {
+        let (engine, id) = (Arc::clone(&self.context.engine), self.id);
+        if engine.epoch().is_some() && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
+            let runtime = Handle::current();
+            let work = move || runtime.block_on(engine.changes_since(id, since));
+            // Boxed: nearly no mailbox is large.
+            return Box::pin(self.context.large_permits.run(work)).await?;
+        }
+        engine.changes_since(id, since).await
     }
 
     /// Reads all rows of the mailbox. Those of a large one are read on another thread: a million

@@ -27,7 +27,7 @@ use self::reader::{Bodies, MessageReader};
 use super::walk::{Handled, Long, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
-use crate::apart::{Threads, print_ranges, range_steps, row_steps};
+use crate::apart::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -74,7 +74,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     // RFC 4314 §4: without the right, \Seen stays as it is.
     let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
     if may_set_seen && items.iter().any(FetchItem::sets_seen) {
-        mark_seen(ctx, &seqs, &mut items).await?;
+        Box::pin(mark_seen(ctx, &seqs, &mut items)).await?;
     }
     let rendered = annotations(ctx, &mut items, &seqs).await?;
     let plan = Plan::compile(&items).annotated(rendered);
@@ -140,13 +140,19 @@ async fn selected_messages(
     modifiers: &FetchModifiers,
 ) -> Result<NumSet<SeqNum>, Failure> {
     let mut seqs = match (modifiers.partial, set) {
-        (Some(page), MessageSet::Uid(uids)) => ctx.selected.page_of_uids(uids, page),
+        (Some(page), MessageSet::Uid(uids)) => {
+            let (numbered, uids) = (ctx.selected.numbered(), uids.clone());
+            ctx.threads().run(numbered.steps(set), move || numbered.page_of_uids(&uids, page)).await?
+        }
         _ => ctx.selected.seqs(ctx.threads(), set).await?,
     };
     if let Some(since) = modifiers.changed_since {
         seqs = match modifiers.partial {
             // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
-            Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
+            Some(_) => {
+                let view = Arc::clone(&ctx.selected.announced);
+                ctx.threads().run(set_steps(&seqs), move || sync::changed_among(&view, &seqs, since)).await?
+            }
             None => {
                 let view = Arc::clone(&ctx.selected.announced);
                 let steps = row_steps(&view) + range_steps(seqs.ranges().len());
@@ -248,12 +254,16 @@ async fn mark_seen(
     seqs: &NumSet<SeqNum>,
     items: &mut Vec<FetchItem>,
 ) -> Result<(), Failure> {
-    let view = &ctx.selected.announced;
-    let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));
-    if unseen.is_empty() {
+    let (view, seqs) = (Arc::clone(&ctx.selected.announced), seqs.clone());
+    let steps = 2 * range_steps(seqs.ranges().len()) + row_steps(&view);
+    let work = move || {
+        let unseen = view.with_flags(FlagSet::EMPTY, FlagSet::SEEN);
+        view.uids_of_seqs(&seqs.intersection(&unseen))
+    };
+    let uids = ctx.threads().run(steps, work).await?;
+    if uids.is_empty() {
         return Ok(());
     }
-    let uids = view.uids_of_seqs(&unseen);
     let (change, flags) = (FlagChange::Add, &[Flag::Seen]);
     let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None };
     match seen::store_flags(ctx.service, ctx.selected, order).await {

@@ -7,39 +7,43 @@ use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::SummaryRef;
 
 use super::missing::{Missing, ROW_STEPS};
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::apart::Threads;
 use crate::keys::{Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn};
+use crate::reply::Failure;
 
 /// Steps of a byte of a text.
 pub(super) const TEXT_BYTE_STEPS: u64 = 2;
 /// Steps of finding an identifier.
 const LINK_STEPS: u64 = 100;
 
+/// Steps of copying a value, or of finding a new place for it.
+const VALUE_STEPS: u64 = 20;
+
 /// No message of a segment has this text yet.
 const UNUSED: u32 = u32::MAX;
 
 /// Columns that grow. They are taken out of their table meanwhile.
-pub(super) struct Growing<'m> {
-    missing: &'m Missing,
+pub(super) struct Growing {
+    missing: Arc<Missing>,
     sent: Added<Option<i64>>,
     link_column: Arc<LinkColumn>,
     links: Added<Link>,
     new_links: NewLinks,
-    texts: Vec<GrowingText<'m>>,
+    /// As in `missing`.
+    texts: Vec<GrowingText>,
     scratch: SortTexts,
 }
 
 /// A column of texts that grows.
-struct GrowingText<'m> {
+struct GrowingText {
     key: SortField,
-    missing: &'m NumSet,
     column: Arc<TextColumn>,
-    /// The numbers of texts; they may be fewer than the messages until [`Growing::number`].
+    /// The numbers of texts; they may be fewer than the messages until [`Growing::numbered`].
     added: Added<u32>,
     new: NewTexts,
 }
 
-impl GrowingText<'_> {
+impl GrowingText {
     /// Takes the texts of these messages of a segment, each different one once. Returns the steps.
     fn push_stored(&mut self, front: &Front<'_>, messages: impl Iterator<Item = (usize, u32)>) -> u64 {
         let stored = front.keys().texts(self.key as usize);
@@ -56,6 +60,9 @@ impl GrowingText<'_> {
             }
             self.added.push(uid, *number);
         }
+        if used == 0 {
+            return steps;
+        }
         // So far they are numbers of this segment's texts.
         let mut of_column = Vec::with_capacity(used as usize);
         Arc::make_mut(&mut self.column).texts.number(&mut self.new, &mut of_column);
@@ -66,21 +73,37 @@ impl GrowingText<'_> {
     }
 }
 
-impl<'m> Growing<'m> {
-    pub(super) fn taken_from(table: &mut Table, missing: &'m Missing) -> Self {
+impl Growing {
+    /// Takes the columns of keys that some messages lack out of their table. Large ones are copied
+    /// or extended on another thread.
+    pub(super) async fn begin(
+        threads: Threads<'_>,
+        table: &mut Table,
+        missing: Arc<Missing>,
+    ) -> Result<Self, Failure> {
+        let mut taken = std::mem::take(table);
+        let steps = VALUE_STEPS * (taken.values() as u64 + missing.uids.count());
+        let work = move || {
+            let growing = Self::taken_from(&mut taken, missing);
+            (taken, growing)
+        };
+        let growing;
+        (*table, growing) = threads.run(steps, work).await?;
+        Ok(growing)
+    }
+
+    fn taken_from(table: &mut Table, missing: Arc<Missing>) -> Self {
         let mut link_column = std::mem::take(&mut table.links);
-        Arc::make_mut(&mut link_column).reserve(missing.links.count() as usize);
+        if !missing.links.is_empty() {
+            Arc::make_mut(&mut link_column).reserve(missing.links.count() as usize);
+        }
         let mut texts = Vec::with_capacity(missing.texts.len());
         for (key, missing) in &missing.texts {
             let mut column = std::mem::take(table.text_mut(*key));
-            Arc::make_mut(&mut column).texts.reserve(missing.count() as usize);
-            texts.push(GrowingText {
-                key: *key,
-                missing,
-                column,
-                added: Added::new(),
-                new: NewTexts::default(),
-            });
+            if !missing.is_empty() {
+                Arc::make_mut(&mut column).texts.reserve(missing.count() as usize);
+            }
+            texts.push(GrowingText { key: *key, column, added: Added::new(), new: NewTexts::default() });
         }
         Self {
             missing,
@@ -103,8 +126,9 @@ impl<'m> Growing<'m> {
             self.links.uids.push(uid);
             steps += LINK_STEPS * (1 + self.new_links.push_summary(summary) as u64);
         }
-        for GrowingText { key, missing, added, new, .. } in &mut self.texts {
+        for (text, (_, missing)) in self.texts.iter_mut().zip(&self.missing.texts) {
             if missing.contains(uid) {
+                let GrowingText { key, added, new, .. } = text;
                 added.uids.push(uid);
                 let scratch = &mut self.scratch;
                 steps += TEXT_BYTE_STEPS * new.push(|text| scratch.append(*key, summary, text)) as u64;
@@ -116,40 +140,64 @@ impl<'m> Growing<'m> {
     /// Takes the keys of those messages of a segment that lack some. Returns the steps.
     pub(super) fn push_stored(&mut self, front: &Front<'_>) -> u64 {
         let keys = front.keys();
-        // The messages of the segment that lack a key, by their ordinal in it.
-        let lacking = |missing: &'m NumSet| {
-            let numbered = front.uids().enumerate();
-            numbered.filter(move |(ordinal, uid)| missing.contains(*uid) && keys.has(*ordinal))
-        };
+        let missing = Arc::clone(&self.missing);
         let mut steps = (1 + self.texts.len() as u64) * front.uids().len() as u64 * ROW_STEPS;
-        for (ordinal, uid) in lacking(&self.missing.sent) {
+        for (ordinal, uid) in lacking(front, &missing.sent) {
             self.sent.push(uid, keys.sent(ordinal));
         }
-        if !self.missing.links.is_empty() {
+        if !missing.links.is_empty() {
             for (uid, link) in front.uids().zip(keys.links()) {
-                if let Some(link) = link.filter(|_| self.missing.links.contains(uid)) {
+                if let Some(link) = link.filter(|_| missing.links.contains(uid)) {
                     self.links.uids.push(uid);
                     steps += LINK_STEPS * (1 + self.new_links.push_stored(&link) as u64);
                 }
             }
         }
-        for text in &mut self.texts {
-            steps += text.push_stored(front, lacking(text.missing));
+        for (text, (_, missing)) in self.texts.iter_mut().zip(&missing.texts) {
+            steps += text.push_stored(front, lacking(front, missing));
         }
         steps
     }
 
-    /// Numbers the texts and identifiers of the last messages.
-    pub(super) fn number(&mut self) {
+    /// Numbers the texts and identifiers of the last messages. Where the table of identifiers must
+    /// become larger, another thread does it: messages may refer to any number of others. Texts have
+    /// their room since [`Self::begin`].
+    pub(super) async fn numbered(mut self, threads: Threads<'_>) -> Result<Self, Failure> {
+        let moved = self.link_column.moved_for(&self.new_links);
+        let work = move || {
+            self.number();
+            self
+        };
+        threads.run(VALUE_STEPS * moved as u64, work).await
+    }
+
+    fn number(&mut self) {
         if !self.new_links.is_empty() {
             Arc::make_mut(&mut self.link_column).make(&mut self.new_links, &mut self.links.values);
         }
         for GrowingText { column, new, added, .. } in &mut self.texts {
-            Arc::make_mut(column).texts.number(new, &mut added.values);
+            if !new.is_empty() {
+                Arc::make_mut(column).texts.number(new, &mut added.values);
+            }
         }
     }
 
-    pub(super) async fn put_back(mut self, table: &mut Table, pace: &mut Pace) {
+    /// Puts the columns back into their table, with the new values. Many are sorted in by another
+    /// thread.
+    pub(super) async fn put_back(self, threads: Threads<'_>, table: &mut Table) -> Result<(), Failure> {
+        let mut taken = std::mem::take(table);
+        let there: usize = self.texts.iter().map(|text| text.column.values()).sum();
+        let there = taken.values() + self.link_column.values() + there;
+        let steps = VALUE_STEPS * (there as u64 + self.missing.uids.count());
+        let work = move || {
+            self.extend(&mut taken);
+            taken
+        };
+        *table = threads.run(steps, work).await?;
+        Ok(())
+    }
+
+    fn extend(mut self, table: &mut Table) {
         if !self.sent.uids.is_empty() {
             Arc::make_mut(&mut table.sent).add(&self.sent.uids, &self.sent.values);
         }
@@ -158,11 +206,18 @@ impl<'m> Growing<'m> {
         }
         table.links = self.link_column;
         for GrowingText { key, mut column, added, .. } in self.texts {
-            Arc::make_mut(&mut column).numbers.add(&added.uids, &added.values);
+            if !added.uids.is_empty() {
+                Arc::make_mut(&mut column).numbers.add(&added.uids, &added.values);
+            }
             *table.text_mut(key) = column;
-            pace.worked((added.uids.len() as u64 * 8).min(SLICE_STEPS)).await;
         }
     }
+}
+
+/// The messages of a segment that lack a key, by their ordinal in it.
+fn lacking<'f>(front: &'f Front<'_>, missing: &'f NumSet) -> impl Iterator<Item = (usize, u32)> + 'f {
+    let (keys, numbered) = (front.keys(), front.uids().enumerate());
+    numbered.filter(move |(ordinal, uid)| missing.contains(*uid) && keys.has(*ordinal))
 }
 
 /// New values of a column.

@@ -3,8 +3,10 @@
 use posthaste_indexing::SortField;
 use posthaste_mail_model::NumSet;
 
+use crate::apart::{Threads, range_steps};
 use crate::heavy::Pace;
 use crate::keys::Table;
+use crate::reply::Failure;
 
 /// Steps of looking at a row or a kept key.
 pub(super) const ROW_STEPS: u64 = 8;
@@ -33,22 +35,36 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    pub(super) async fn of(table: &Table, uids: &[u32], wanted: &KeysWanted, pace: &mut Pace) -> Self {
+    pub(super) async fn of(
+        table: &Table,
+        uids: &[u32],
+        (wanted, threads): (&KeysWanted, Threads<'_>),
+        pace: &mut Pace,
+    ) -> Result<Self, Failure> {
         let mut missing = Self::default();
         if wanted.sent {
-            missing.sent = without(table.sent.of(uids), uids, pace).await;
-            missing.uids = missing.sent.clone();
+            let of_key = without(table.sent.of(uids), uids, pace).await;
+            missing.sent = missing.note(of_key, threads).await?;
         }
         if wanted.links {
-            missing.links = without(table.links.links.of(uids), uids, pace).await;
-            missing.uids = missing.uids.union(&missing.links);
+            let of_key = without(table.links.links.of(uids), uids, pace).await;
+            missing.links = missing.note(of_key, threads).await?;
         }
         for key in &wanted.texts {
             let of_key = without(table.text(*key).numbers.of(uids), uids, pace).await;
-            missing.uids = missing.uids.union(&of_key);
+            let of_key = missing.note(of_key, threads).await?;
             missing.texts.push((*key, of_key));
         }
-        missing
+        Ok(missing)
+    }
+
+    /// Notes messages that lack a key among all, and returns them.
+    async fn note(&mut self, of_key: NumSet, threads: Threads<'_>) -> Result<NumSet, Failure> {
+        let all = std::mem::take(&mut self.uids);
+        let steps = range_steps(all.ranges().len() + of_key.ranges().len());
+        let both;
+        (self.uids, both) = threads.run(steps, move || (all.union(&of_key), of_key)).await?;
+        Ok(both)
     }
 }
 

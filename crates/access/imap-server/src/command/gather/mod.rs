@@ -12,13 +12,13 @@ use posthaste_imap_codec::response::Code;
 use posthaste_indexing::{SEGMENT_MESSAGES_MIN, SortField, SortTexts};
 use posthaste_mail_model::{AccountId, NumSet, SeqNum};
 use posthaste_net::BytePermit;
-use posthaste_store::named_ranges;
+use posthaste_store::{View, named_ranges};
 
 use self::growing::{Growing, TEXT_BYTE_STEPS};
 pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
-use crate::apart::{RANGE_STEPS, find_steps};
+use crate::apart::{RANGE_STEPS, Threads, find_steps, range_steps};
 use crate::heavy::Pace;
 use crate::keys::{Answered, Asked, Table, without_key};
 use crate::reply::{Failure, Reply};
@@ -37,6 +37,11 @@ const BATCH: usize = 1024;
 
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
+
+/// Steps of comparing a UID with that of a remembered result, or of noting one.
+const UID_STEPS: u64 = 4;
+/// Steps of finding a UID in a set.
+const FIND_UID_STEPS: u64 = 20;
 
 /// Messages with their keys.
 pub(super) struct Gathered {
@@ -61,11 +66,18 @@ pub(crate) struct Source<'s> {
     pub(crate) selected: &'s Selected,
 }
 
+impl<'s> Source<'s> {
+    /// Where long work is done.
+    pub(crate) fn threads(self) -> Threads<'s> {
+        Threads { service: self.service, account: self.account }
+    }
+}
+
 impl Gathered {
     /// Messages of the announced view, without keys.
     pub(super) async fn listed(
         source: Source<'_>,
-        found: &NumSet<SeqNum>,
+        found: NumSet<SeqNum>,
         pace: &mut Pace,
     ) -> Result<Self, Failure> {
         let Source { service, account, selected } = source;
@@ -76,14 +88,14 @@ impl Gathered {
             false => None,
         };
         let mut uids = Vec::with_capacity(count);
-        for (_, rows) in selected.announced.runs(found) {
+        for (_, rows) in selected.announced.runs(&found) {
             uids.extend(rows.iter().map(|row| row.uid().value()));
             pace.worked(RANGE_STEPS + rows.len() as u64 * ROW_STEPS).await;
         }
         if found.count() != uids.len() as u64 {
             return Err(without_key("UID").into());
         }
-        Ok(Self { seqs: found.clone(), uids, table: Table::default(), expunged: 0, _paid })
+        Ok(Self { seqs: found, uids, table: Table::default(), expunged: 0, _paid })
     }
 
     /// Gathers their keys. Messages without some that were expunged meanwhile are left out.
@@ -94,26 +106,27 @@ impl Gathered {
         pace: &mut Pace,
     ) -> Result<(), Failure> {
         let Source { service, selected, .. } = source;
-        let mailbox = selected.mailbox.id();
+        let (mailbox, threads) = (selected.mailbox.id(), source.threads());
         let mut table = service.keys.table(mailbox);
-        let missing = Missing::of(&table, &self.uids, wanted, pace).await;
+        let missing = Missing::of(&table, &self.uids, (wanted, threads), pace).await?;
         let is_unranked = |key: &SortField| wanted.ranks && !table.text(*key).texts.is_ranked();
         if !missing.uids.is_empty() || wanted.texts.iter().any(is_unranked) {
             service.keys.forget(mailbox);
             let missing = match missing.uids.count() {
                 count if count < SEGMENT_MESSAGES_MIN as u64 => missing,
-                _ => missing.read_stored(source, &mut table, (&self.uids, wanted), pace).await,
+                _ => missing.read_stored(source, &mut table, (&self.uids, wanted), pace).await?,
             };
-            let unread = missing.read(selected, &mut table, pace).await?;
+            let unread = missing.read(source, &mut table, pace).await?;
             for key in wanted.texts.iter().filter(|_| wanted.ranks) {
-                // Nothing is done where no text is new.
-                Arc::make_mut(table.text_mut(*key)).texts.rank(pace).await;
+                let column = table.text_mut(*key);
+                if !column.texts.is_ranked() {
+                    Arc::make_mut(column).texts.rank(pace).await;
+                }
             }
             service.keys.keep(mailbox, table.clone(), selected.announced.exists() as usize);
             self.expunged = unread.count() as u32;
             if self.expunged > 0 {
-                self.seqs = self.seqs.difference(&selected.announced.seqs_of_uids(&unread));
-                self.uids.retain(|uid| !unread.contains(*uid));
+                self.leave_out(source, unread).await?;
             }
         }
         if self.seqs.count() != self.uids.len() as u64 {
@@ -123,26 +136,60 @@ impl Gathered {
         Ok(())
     }
 
+    async fn leave_out(&mut self, source: Source<'_>, unread: NumSet) -> Result<(), Failure> {
+        let (seqs, mut uids) = (std::mem::take(&mut self.seqs), std::mem::take(&mut self.uids));
+        let view = Arc::clone(&source.selected.announced);
+        let steps = FIND_UID_STEPS * uids.len() as u64 + range_steps(unread.ranges().len());
+        let work = move || {
+            uids.retain(|uid| !unread.contains(*uid));
+            (seqs.difference(&view.seqs_of_uids(&unread)), uids)
+        };
+        (self.seqs, self.uids) = source.threads().run(steps, work).await?;
+        Ok(())
+    }
+
+    /// Steps of looking at all UIDs once.
+    pub(super) fn uid_steps(&self) -> u64 {
+        self.uids.len() as u64 * UID_STEPS
+    }
+
     /// The result for these messages, if it is remembered.
-    pub(super) fn answered(&self, source: Source<'_>, asked: &Asked) -> Option<Answered> {
-        source.service.keys.answered(source.selected.mailbox.id(), asked, &self.uids)
+    pub(super) async fn answered(
+        self,
+        source: Source<'_>,
+        asked: Asked,
+    ) -> Result<(Self, Option<Answered>), Failure> {
+        let (keys, mailbox) = (source.service.keys.clone(), source.selected.mailbox.id());
+        let steps = self.uid_steps();
+        let work = move || {
+            let answered = keys.answered(mailbox, &asked, &self.uids);
+            (self, answered)
+        };
+        source.threads().run(steps, work).await
     }
 
     /// Remembers the result for these messages.
-    pub(super) fn remember(&self, source: Source<'_>, asked: Asked, answered: Answered) {
+    pub(super) async fn remember(
+        self: &Arc<Self>,
+        source: Source<'_>,
+        asked: Asked,
+        answered: Answered,
+    ) -> Result<(), Failure> {
         let Selected { mailbox, announced, .. } = source.selected;
-        let mailbox = (mailbox.id(), announced.exists() as usize);
-        source.service.keys.remember(mailbox, asked, &self.uids, answered);
+        let (keys, mailbox) = (source.service.keys.clone(), (mailbox.id(), announced.exists() as usize));
+        let this = Arc::clone(self);
+        let work = move || keys.remember(mailbox, asked, &this.uids, answered);
+        source.threads().run(self.uid_steps(), work).await
     }
 }
 
 /// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE.
 /// As numbers without a sign that compare alike.
-pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut Pace) -> Vec<u64> {
+pub(super) async fn dates(gathered: &Gathered, view: &View, pace: &mut Pace) -> Vec<u64> {
     let mut dates = Vec::with_capacity(gathered.uids.len());
     let sent = gathered.table.sent.of(&gathered.uids);
     let steps = ROW_STEPS + find_steps(&gathered.seqs);
-    for (sent, (_, row)) in sent.zip(selected.announced.rows(&gathered.seqs)) {
+    for (sent, (_, row)) in sent.zip(view.rows(&gathered.seqs)) {
         let date = sent.flatten().unwrap_or(i64::from(row.date()));
         dates.push(date.cast_unsigned() ^ (1 << 63));
         if pace.note(steps) {
@@ -249,19 +296,20 @@ impl Missing {
     /// Adds the keys that the segments of the search index have. Returns what is missing still.
     async fn read_stored(
         mut self,
-        Source { service, selected, .. }: Source<'_>,
+        source: Source<'_>,
         table: &mut Table,
         (uids, wanted): (&[u32], &KeysWanted),
         pace: &mut Pace,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
+        let (Source { service, selected, .. }, threads) = (source, source.threads());
         let unavailable = |error| tracing::debug!(%error, "stored sort keys are not read");
         let stored = service.index.sort_keys(selected.mailbox.id()).await.map_err(unavailable);
-        let Ok(mut stored) = stored else { return self };
+        let Ok(mut stored) = stored else { return Ok(self) };
         let mut next = stored.next().await;
         while let Ok(Some(_)) = &next {
             // Segments whose messages follow those of the segment before. After others, what is
             // missing is looked at again: two segments may have the same messages.
-            let mut growing = Growing::taken_from(table, &self);
+            let mut growing = Growing::begin(threads, table, Arc::new(self)).await?;
             let mut last = None;
             while let Ok(Some(segment)) = &next {
                 if let Some(front) = segment.front() {
@@ -270,26 +318,29 @@ impl Missing {
                     }
                     last = front.uids().last().or(last);
                     let steps = growing.push_stored(&front);
-                    growing.number();
+                    growing = growing.numbered(threads).await?;
                     pace.worked(steps).await;
                 }
                 next = stored.next().await;
             }
-            growing.put_back(table, pace).await;
-            self = Self::of(table, uids, wanted, pace).await;
+            growing.put_back(threads, table).await?;
+            self = Self::of(table, uids, (wanted, threads), pace).await?;
         }
         if let Err(error) = next {
             unavailable(error);
         }
-        self
+        Ok(self)
     }
 
     /// Reads the summaries and adds the keys to the table. Returns the UIDs of messages that were
     /// expunged meanwhile.
-    async fn read(&self, selected: &Selected, table: &mut Table, pace: &mut Pace) -> Result<NumSet, Failure> {
-        let view = &selected.announced;
-        let seqs = view.seqs_of_uids(&self.uids);
-        let mut growing = Growing::taken_from(table, self);
+    async fn read(self, source: Source<'_>, table: &mut Table, pace: &mut Pace) -> Result<NumSet, Failure> {
+        let (Source { selected, .. }, threads) = (source, source.threads());
+        let (view, missing) = (&selected.announced, Arc::new(self));
+        let (of, among, steps) =
+            (Arc::clone(view), Arc::clone(&missing), range_steps(missing.uids.ranges().len()));
+        let seqs = threads.run(steps, move || of.seqs_of_uids(&among.uids)).await?;
+        let mut growing = Growing::begin(threads, table, Arc::clone(&missing)).await?;
         let mut read = NumSet::new();
         let mut walk = Walk::new(&selected.mailbox, view, &seqs).in_batches_of(BATCH);
         while walk.more() {
@@ -300,11 +351,12 @@ impl Missing {
                 Handled::Done
             };
             walk.visit(pace, each).await?;
-            growing.number();
+            growing = growing.numbered(threads).await?;
         }
         refuse_damaged(&walk.end())?;
-        growing.put_back(table, pace).await;
-        Ok(self.uids.difference(&read))
+        growing.put_back(threads, table).await?;
+        let steps = range_steps(missing.uids.ranges().len() + read.ranges().len());
+        threads.run(steps, move || missing.uids.difference(&read)).await
     }
 }
 

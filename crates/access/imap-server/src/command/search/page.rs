@@ -14,7 +14,6 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use super::criteria::Criterion;
 use super::job::{Job, Matches, without_excluded};
 use crate::apart::range_steps;
-use crate::heavy::STEPS_MAX;
 use crate::reply::Failure;
 
 /// Messages of the first window, at least: a key may read a body for each.
@@ -48,23 +47,40 @@ impl Job<'_> {
             }
             if round == 1 {
                 // Few match: from here on flags pass over whole chunks.
-                left = left.intersection(&self.candidates().await?);
+                let candidates = self.candidates().await?;
+                let steps = set_steps(&left) + set_steps(&candidates);
+                left = self.threads().run(steps, move || left.intersection(&candidates)).await?;
                 if matches!(criterion, Criterion::Flags { .. }) {
-                    found = found.union(&left);
+                    let steps = set_steps(&found) + set_steps(&left);
+                    found = self.threads().run(steps, move || found.union(&left)).await?;
                     break;
                 }
             }
-            let next = window_of(&left, page, window);
-            left = left.difference(&next);
-            self.pace.worked(range_steps(left.ranges().len()).min(STEPS_MAX)).await;
+            let (steps, next);
+            steps = 2 * set_steps(&left);
+            (next, left) = self.threads().run(steps, move || cut(&left, page, window)).await?;
             let more = self.matching(&next).await?;
             found = found.union(&more.seqs);
             expunged += more.expunged;
             window = window.saturating_mul(2);
         }
         // What was not looked at lies beyond the page.
-        Ok(Matches { seqs: page.of(&found), expunged })
+        let steps = set_steps(&found);
+        let seqs = self.threads().run(steps, move || page.of(&found)).await?;
+        Ok(Matches { seqs, expunged })
     }
+}
+
+/// Steps of an operation on a set.
+fn set_steps(set: &NumSet<SeqNum>) -> u64 {
+    range_steps(set.ranges().len())
+}
+
+/// The next window of what is left, and the rest.
+fn cut(left: &NumSet<SeqNum>, page: PageRange, window: u32) -> (NumSet<SeqNum>, NumSet<SeqNum>) {
+    let next = window_of(left, page, window);
+    let rest = left.difference(&next);
+    (next, rest)
 }
 
 /// The `count` messages at the end from which the page counts.

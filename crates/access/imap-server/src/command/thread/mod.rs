@@ -16,24 +16,26 @@ use posthaste_imap_codec::response::ThreadNode;
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_indexing::SortField;
 use posthaste_mail_model::{NumSet, SeqNum};
+use posthaste_store::{StoreError, View};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
+use super::search::job::Matches;
 use crate::apart::find_steps;
 use crate::gmail;
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::{Pace, Paced};
 use crate::keys::{Answered, Asked, Direction, Order, Step, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
-use crate::selected::Selected;
 use crate::session::Ctx;
 
 /// Nodes printed between two checks of the output buffer.
 const NODES_PER_RELIEF: usize = 2048;
-/// Steps of comparing a UID with that of a remembered result, or of noting one.
-const UID_STEPS: u64 = 4;
+/// Steps of a message in one part of the work, about. Threads of 20,000 messages are found by the
+/// session itself, with pauses; more of them on another thread.
+const PART_STEPS: u64 = 100;
 
 /// Runs a THREAD.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
@@ -42,7 +44,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
     gmail::search::replace(ctx, &mut args.key).await?;
     search::annotations(ctx, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
-    let found = search::find(ctx, tag, &args.key, None).await?;
+    let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;
     let (gathered, steps) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
         // The search counted the messages. This part counts none, so that no count falls.
@@ -50,19 +52,17 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
         let mut pace = Pace::default();
         // Boxed, as in SEARCH.
-        let job = Box::pin(threads(source, &found.seqs, args.algorithm, &mut pace));
+        let job = Box::pin(threads(source, found, args.algorithm, &mut pace));
         ctx.wire.while_reporting(reports, job).await??
     };
-    let seqs: Vec<u32> = match args.numbering {
-        Numbering::Seq => gathered.seqs.iter().collect(),
-        Numbering::Uid => Vec::new(),
+    let (of, numbering) = (Arc::clone(&gathered), args.numbering);
+    let work = move || match numbering {
+        Numbering::Seq => of.seqs.iter().collect(),
+        Numbering::Uid => of.uids.clone(),
     };
-    let numbers = match args.numbering {
-        Numbering::Seq => &seqs,
-        Numbering::Uid => &gathered.uids,
-    };
-    print(ctx, &steps, numbers).await?;
-    Ok(search::done(args.numbering, found.expunged + gathered.expunged))
+    let numbers: Vec<u32> = ctx.threads().run(gathered.uid_steps(), work).await?;
+    print(ctx, &steps, &numbers).await?;
+    Ok(search::done(args.numbering, expunged + gathered.expunged))
 }
 
 /// `* THREAD (2)(3 6 (4 23)(44 7 96))`: RFC 5256 §4.
@@ -93,42 +93,90 @@ async fn print(ctx: &mut Ctx<'_>, steps: &[Step], numbers: &[u32]) -> Result<(),
 /// The messages, and their threads.
 async fn threads(
     source: Source<'_>,
-    found: &NumSet<SeqNum>,
+    found: NumSet<SeqNum>,
     algorithm: ThreadAlgorithm,
     pace: &mut Pace,
-) -> Result<(Gathered, Arc<[Step]>), Failure> {
-    let mut gathered = Gathered::listed(source, found, pace).await?;
+) -> Result<(Arc<Gathered>, Arc<[Step]>), Failure> {
+    let gathered = Gathered::listed(source, found, pace).await?;
     let asked = Asked::Thread(algorithm);
-    let answered = gathered.answered(source, &asked);
-    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+    let (mut gathered, answered) = gathered.answered(source, asked.clone()).await?;
     if let Some(Answered::Thread(steps)) = answered {
-        return Ok((gathered, steps));
+        return Ok((Arc::new(gathered), steps));
     }
     let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![SortField::Subject] };
     let links = algorithm != ThreadAlgorithm::OrderedSubject;
     let wanted = KeysWanted { sent: true, texts, links, ranks: false };
     gathered.gather(source, &wanted, pace).await?;
-    let forest = forest(&gathered, source.selected, algorithm, pace).await?;
-    let steps = forest.steps(pace).await;
-    gathered.remember(source, asked, Answered::Thread(Arc::clone(&steps)));
-    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
-    Ok((gathered, steps))
+    let job =
+        Threading { gathered: Arc::new(gathered), view: Arc::clone(&source.selected.announced), algorithm };
+    let steps = job.found(source, pace).await?;
+    job.gathered.remember(source, asked, Answered::Thread(Arc::clone(&steps))).await?;
+    Ok((job.gathered, steps))
 }
 
-async fn forest(
-    gathered: &Gathered,
-    selected: &Selected,
+/// Messages whose threads are looked for. Clones are the same messages.
+#[derive(Clone)]
+struct Threading {
+    gathered: Arc<Gathered>,
+    view: Arc<View>,
     algorithm: ThreadAlgorithm,
+}
+
+impl Threading {
+    /// Finds the threads, in three parts. Another thread may do each, and others have their turn
+    /// there between two parts.
+    async fn found(&self, source: Source<'_>, pace: &mut Pace) -> Result<Arc<[Step]>, Failure> {
+        let (threads, steps) = (source.threads(), self.gathered.uids.len() as u64 * PART_STEPS);
+        let job = self.clone();
+        let ordered = threads.run_paced(steps, pace, move |pace| job.ordered(pace)).await?;
+        let job = self.clone();
+        let linked = threads.run_paced(steps, pace, move |pace| job.linked(ordered, pace)).await??;
+        let job = self.clone();
+        threads.run_paced(steps, pace, move |pace| job.steps(linked, pace)).await
+    }
+
+    /// The messages by date.
+    fn ordered(self, pace: &mut Pace) -> Paced<'_, Vec<u32>> {
+        Box::pin(async move { by_date(&dates(&self.gathered, &self.view, pace).await, pace).await })
+    }
+
+    /// The parents of all messages, beside their order.
+    fn linked(
+        self,
+        ordered: Vec<u32>,
+        pace: &mut Pace,
+    ) -> Paced<'_, Result<(Parents, Vec<u32>), StoreError>> {
+        Box::pin(async move {
+            let parents = parents(&self.gathered, self.algorithm, &ordered, pace).await?;
+            Ok((parents, ordered))
+        })
+    }
+
+    /// The threads as they are printed.
+    fn steps(self, (parents, ordered): (Parents, Vec<u32>), pace: &mut Pace) -> Paced<'_, Arc<[Step]>> {
+        Box::pin(async move {
+            let mut forest = Forest::new(&parents, &ordered, pace).await;
+            if self.algorithm == ThreadAlgorithm::Refs {
+                let by_arrival = by_date(&arrivals(&self.gathered, &self.view, pace).await, pace).await;
+                forest.by_latest(&ranks(&by_arrival), pace).await;
+            }
+            forest.steps(pace).await
+        })
+    }
+}
+
+async fn parents(
+    gathered: &Gathered,
+    algorithm: ThreadAlgorithm,
+    ordered: &[u32],
     pace: &mut Pace,
-) -> Result<Forest, Failure> {
-    let ordered = by_date(&dates(gathered, selected, pace).await, pace).await;
+) -> Result<Parents, StoreError> {
     let subjects = gathered.table.text(SortField::Subject);
     let mut numbers = subjects.numbers.of(&gathered.uids);
     if algorithm == ThreadAlgorithm::OrderedSubject {
         let numbers: Option<Vec<u32>> = numbers.collect();
         let numbers = numbers.ok_or_else(|| without_key("subject"))?;
-        let parents = ordered_subject(&numbers, subjects.texts.len(), &ordered, pace).await;
-        return Ok(Forest::new(&parents, &ordered, pace).await);
+        return Ok(ordered_subject(&numbers, subjects.texts.len(), ordered, pace).await);
     }
     let column = &gathered.table.links;
     let mut messages = Vec::with_capacity(gathered.uids.len());
@@ -145,22 +193,22 @@ async fn forest(
     }
     let mut parents = link(&messages, column, pace).await;
     if algorithm == ThreadAlgorithm::References {
-        merge_subjects(&mut parents, &messages, &subjects.texts, &ordered, pace).await;
+        merge_subjects(&mut parents, &messages, &subjects.texts, ordered, pace).await;
     }
-    let mut forest = Forest::new(&parents, &ordered, pace).await;
-    if algorithm == ThreadAlgorithm::Refs {
-        let mut arrived = Vec::with_capacity(gathered.uids.len());
-        let steps = NODE_STEPS + find_steps(&gathered.seqs);
-        for (_, row) in selected.announced.rows(&gathered.seqs) {
-            arrived.push(u64::from(row.date()));
-            if pace.note(steps) {
-                pace.rest().await;
-            }
+    Ok(parents)
+}
+
+/// When the messages arrived.
+async fn arrivals(gathered: &Gathered, view: &View, pace: &mut Pace) -> Vec<u64> {
+    let mut arrived = Vec::with_capacity(gathered.uids.len());
+    let steps = NODE_STEPS + find_steps(&gathered.seqs);
+    for (_, row) in view.rows(&gathered.seqs) {
+        arrived.push(u64::from(row.date()));
+        if pace.note(steps) {
+            pace.rest().await;
         }
-        let by_arrival = by_date(&arrived, pace).await;
-        forest.by_latest(&ranks(&by_arrival), pace).await;
     }
-    Ok(forest)
+    arrived
 }
 
 /// The messages by these dates; those of one date by sequence number (RFC 5256 §2.2).

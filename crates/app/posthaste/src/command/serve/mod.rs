@@ -191,7 +191,7 @@ async fn serve(
                 SignalRequest::Reload => {
                     server.reload(&mut listeners);
                     if let Some(outgoing) = &outgoing {
-                        outgoing.set_filter(&server.filter);
+                        outgoing.set(&server.filter, &server.config.limits);
                     }
                 }
                 SignalRequest::Stop => break,

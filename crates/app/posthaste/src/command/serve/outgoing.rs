@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::services::{self, Budgets};
-use crate::config::{Auto, Config};
+use crate::config::{Auto, Config, Limits};
 use crate::failure::Result;
 use crate::open::Opened;
 
@@ -56,6 +56,7 @@ impl Outgoing {
         let queue = Queue::open(opened.delivery.clone()).await?;
         let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
         let relay = relay.naming_members(config.relay.verp).to_addresses(config.relay.to_addresses);
+        relay.set_account_octets_max(config.limits.account_queued.as_u64());
         let filter = filter.clone().with_relay(Some(relay.clone()));
         let current = CurrentFilter::new(filter.clone());
         let transport = ToMailboxes::beside(Arc::new(transport), current.clone());
@@ -86,9 +87,12 @@ impl Outgoing {
         Ok(Some(Self { filter, current, stop, tasks }))
     }
 
-    /// Delivers by another filter from now on.
-    pub fn set_filter(&self, filter: &Filter) {
+    /// Delivers by another filter from now on, and with other limits.
+    pub fn set(&self, filter: &Filter, limits: &Limits) {
         self.current.set(filter.clone());
+        if let Some(relay) = self.filter.relay() {
+            relay.set_account_octets_max(limits.account_queued.as_u64());
+        }
     }
 
     /// Lets messages that are being sent end, for so long.

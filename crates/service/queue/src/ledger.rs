@@ -1,0 +1,307 @@
+//! The octets that wait because of each account, and their bound.
+//!
+//! A message counts once, however many destinations it has: its body is stored once. What an
+//! account submits and what the server sends on for it are counted apart. So a flood of forwarded
+//! mail does not stop the account's user from sending.
+//!
+//! The counts are in memory. They are read from the queue before the first message that counts.
+//! Other processes change the queue, too: `posthaste queue drop`, and other nodes. So before a
+//! message is refused the queue is read again, unless that was done just before.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use posthaste_mail_model::BodyId;
+
+use crate::item::{Envelope, Item, ItemId};
+
+/// How old counts may be, in milliseconds, when a message is refused because of them. To read a
+/// queue of 100,000 messages takes under a second.
+const OLD_MS: u64 = 10_000;
+
+/// Items that are counted before the queue is read again, beside twice those of the last reading.
+/// Items that another node has sent are forgotten then.
+const ITEMS_FIRST: usize = 10_000;
+
+/// The account because of which a message waits, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Payer {
+    /// It submitted the message.
+    Submitter(String),
+    /// The server sends the message on for it: by a forward or a script.
+    SentOn(String),
+}
+
+impl Payer {
+    /// Of a message with this envelope.
+    pub fn of(envelope: &Envelope) -> Option<Self> {
+        let Envelope { account, sent_on_by, .. } = envelope;
+        Self::named(account.as_ref(), sent_on_by.as_ref())
+    }
+
+    fn named(submitter: Option<&String>, sent_on_by: Option<&String>) -> Option<Self> {
+        let sent_on = || sent_on_by.cloned().map(Self::SentOn);
+        submitter.cloned().map(Self::Submitter).or_else(sent_on)
+    }
+
+    /// The account.
+    pub fn account(&self) -> &str {
+        let (Self::Submitter(account) | Self::SentOn(account)) = self;
+        account
+    }
+}
+
+/// The counts of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Octets that may wait for each payer; 0: any number.
+    max: AtomicU64,
+    counts: Mutex<Counts>,
+    /// Held while the queue is read.
+    pub(crate) reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// When the queue was read last, unix milliseconds; `None` if it never was.
+    read_at: Option<u64>,
+    /// Items at that time.
+    read: usize,
+    items: HashMap<ItemId, (Arc<Payer>, BodyId)>,
+    payers: HashMap<Arc<Payer>, Waiting>,
+    is_being_read: bool,
+    /// Items that left the queue since a reading began.
+    removed: HashSet<ItemId>,
+}
+
+/// What waits because of one account.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Of all bodies, and of messages that are being added.
+    octets: u64,
+    bodies: HashMap<BodyId, CountedBody>,
+}
+
+#[derive(Debug)]
+struct CountedBody {
+    octets: u64,
+    items: usize,
+}
+
+/// The fields of an item that count.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    id: ItemId,
+    payer: Arc<Payer>,
+    body: (BodyId, u64),
+}
+
+impl Counted {
+    /// Of an item; `None` if it counts for nobody.
+    pub fn of(item: &Item) -> Option<Self> {
+        let payer = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref())?;
+        Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })
+    }
+}
+
+impl Counts {
+    fn is_due(&self) -> bool {
+        self.read_at.is_none() || self.items.len() > 2 * self.read + ITEMS_FIRST
+    }
+
+    fn stop_reading(&mut self) {
+        self.is_being_read = false;
+        self.removed = HashSet::new();
+    }
+
+    /// Counts an item. Its body counts with the first one.
+    fn add(&mut self, id: ItemId, payer: &Arc<Payer>, (body, octets): (BodyId, u64)) {
+        if self.items.insert(id, (Arc::clone(payer), body)).is_some() {
+            return;
+        }
+        let waiting = self.payers.entry(Arc::clone(payer)).or_default();
+        let counted = waiting.bodies.entry(body).or_insert_with(|| {
+            waiting.octets += octets;
+            CountedBody { octets, items: 0 }
+        });
+        counted.items += 1;
+    }
+
+    fn remove(&mut self, id: ItemId) {
+        let Some((payer, body)) = self.items.remove(&id) else { return };
+        let Some(waiting) = self.payers.get_mut(&payer) else { return };
+        if let Some(counted) = waiting.bodies.get_mut(&body) {
+            counted.items -= 1;
+            if counted.items == 0 {
+                let octets = counted.octets;
+                waiting.bodies.remove(&body);
+                self.take_back(&payer, octets);
+            }
+        }
+    }
+
+    fn take_back(&mut self, payer: &Arc<Payer>, octets: u64) {
+        let Some(waiting) = self.payers.get_mut(payer) else { return };
+        waiting.octets = waiting.octets.saturating_sub(octets);
+        if waiting.octets == 0 && waiting.bodies.is_empty() {
+            self.payers.remove(payer);
+        }
+    }
+}
+
+impl Ledger {
+    /// Sets the bound for each account; 0: none.
+    pub fn set_max(&self, octets: u64) {
+        self.max.store(octets, Ordering::Release);
+        if octets == 0 {
+            *self.counts.lock() = Counts::default();
+        }
+    }
+
+    /// The bound; 0 is none.
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Acquire)
+    }
+
+    /// Whether the queue has to be read before anything is counted.
+    pub fn is_due(&self) -> bool {
+        self.counts.lock().is_due()
+    }
+
+    /// Whether the queue may be read again before a message is refused.
+    pub fn is_old(&self, now_ms: u64) -> bool {
+        self.counts.lock().read_at.is_none_or(|read| now_ms.abs_diff(read) >= OLD_MS)
+    }
+
+    /// Counts a message that is about to be added. `None` if there is no room for it.
+    pub fn reserve(self: &Arc<Self>, payer: &Arc<Payer>, octets: u64) -> Option<Reserved> {
+        let (max, mut counts) = (self.max(), self.counts.lock());
+        let there = counts.payers.get(payer).map_or(0, |waiting| waiting.octets);
+        let sum = there.saturating_add(octets);
+        if max > 0 && sum > max {
+            return None;
+        }
+        counts.payers.entry(Arc::clone(payer)).or_default().octets = sum;
+        Some(Reserved { ledger: Arc::clone(self), payer: Arc::clone(payer), octets })
+    }
+
+    /// Notes that an item has left the queue.
+    pub fn remove(&self, id: ItemId) {
+        let mut counts = self.counts.lock();
+        counts.remove(id);
+        if counts.is_being_read {
+            counts.removed.insert(id);
+        }
+    }
+
+    /// Begins to read the queue. Returns the items that are counted.
+    pub fn begin_reading(&self) -> BTreeSet<ItemId> {
+        let mut counts = self.counts.lock();
+        counts.is_being_read = true;
+        counts.items.keys().copied().collect()
+    }
+
+    /// The queue could not be read. The counts stay.
+    pub fn give_up_reading(&self) {
+        self.counts.lock().stop_reading();
+    }
+
+    /// Takes over what the queue has. `before`: the items that were counted when the reading began.
+    pub fn end_reading(&self, mut before: BTreeSet<ItemId>, found: Vec<Counted>, now_ms: u64) {
+        let mut counts = self.counts.lock();
+        for Counted { id, payer, body } in found {
+            before.remove(&id);
+            if !counts.removed.contains(&id) {
+                counts.add(id, &payer, body);
+            }
+        }
+        before.into_iter().for_each(|id| counts.remove(id));
+        counts.stop_reading();
+        counts.read = counts.items.len();
+        counts.read_at = Some(now_ms);
+    }
+}
+
+/// Octets of a message that is being added. They are given back if it is not.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    ledger: Arc<Ledger>,
+    payer: Arc<Payer>,
+    octets: u64,
+}
+
+impl Reserved {
+    /// The message was added: these items have its body.
+    pub fn hold(self, items: &[Item]) {
+        let mut counts = self.ledger.counts.lock();
+        for item in items {
+            counts.add(item.id, &self.payer, (item.body, item.size));
+        }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.ledger.counts.lock().take_back(&self.payer, self.octets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::tests::sample;
+
+    fn of(account: &str) -> Arc<Payer> {
+        Arc::new(Payer::Submitter(account.to_owned()))
+    }
+
+    /// Items of one message.
+    fn items(ids: std::ops::Range<u32>, body: u128, account: &str) -> Vec<Item> {
+        let body = BodyId(posthaste_mail_model::Id::new(0, body));
+        ids.map(|id| Item { id, body, size: 60, account: Some(account.to_owned()), ..sample() }).collect()
+    }
+
+    fn ledger(max: u64) -> Arc<Ledger> {
+        let ledger = Arc::new(Ledger::default());
+        ledger.set_max(max);
+        ledger
+    }
+
+    #[test]
+    fn a_message_counts_once_and_until_its_last_item_leaves() {
+        let ledger = ledger(100);
+        ledger.reserve(&of("ana"), 60).unwrap().hold(&items(1..4, 1, "ana"));
+        assert!(ledger.reserve(&of("ana"), 41).is_none() && ledger.reserve(&of("bo"), 100).is_some());
+        let sent_on = Arc::new(Payer::SentOn("ana".to_owned()));
+        assert!(ledger.reserve(&sent_on, 100).is_some());
+        for id in 1..3 {
+            ledger.remove(id);
+            assert!(ledger.reserve(&of("ana"), 41).is_none());
+        }
+        ledger.remove(3);
+        // One that is not added gives its octets back.
+        drop(ledger.reserve(&of("ana"), 100).unwrap());
+        let both = (ledger.reserve(&of("ana"), 50), ledger.reserve(&of("ana"), 51));
+        assert!(both.0.is_some() && both.1.is_none());
+        drop(both);
+        let counts = ledger.counts.lock();
+        assert!(counts.payers.is_empty() && counts.items.is_empty());
+    }
+
+    #[test]
+    fn a_reading_finds_what_others_added_and_removed() {
+        let ledger = ledger(100);
+        assert!(ledger.is_due());
+        ledger.reserve(&of("ana"), 60).unwrap().hold(&items(1..2, 1, "ana"));
+        let before = ledger.begin_reading();
+        // While the queue is read: one is added here, which the reading missed.
+        ledger.reserve(&of("cy"), 60).unwrap().hold(&items(9..10, 9, "cy"));
+        let found = items(5..6, 5, "bo").iter().filter_map(Counted::of).collect();
+        ledger.end_reading(before, found, 20_000);
+        assert!(ledger.reserve(&of("ana"), 100).is_some());
+        assert!(ledger.reserve(&of("bo"), 41).is_none() && ledger.reserve(&of("cy"), 41).is_none());
+        assert!(!ledger.is_due() && !ledger.is_old(29_999) && ledger.is_old(30_000));
+    }
+}
