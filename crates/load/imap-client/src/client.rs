@@ -1,21 +1,19 @@
 //! One IMAP connection.
 //!
 //! Invariants: answers come in the order of the tags sent. A connection that gave an
-//! [`Error`] is not used again. Between commands an idle client keeps no more than
-//! [`READ_BYTES_IDLE`] of buffer.
+//! [`Error`] is not used again. A client that waits keeps no buffer, unless it has bytes that it
+//! did not scan yet.
 
 use std::time::Duration;
 
 use base64::Engine as _;
 
-use crate::net::{Dialer, Endpoint, Security, Wire};
+use crate::net::{Dialer, Endpoint, Security, Wire, put_away};
 use crate::scan::{Response, Scanner, Stop};
 use crate::{Error, Handler, Status, Transcript, command, listing};
 
-/// Room for one read while much arrives: 64 KiB, four TLS records.
-const READ_BYTES: usize = 64 * 1024;
-/// Room for one read otherwise: most answers are shorter.
-const READ_BYTES_IDLE: usize = 2 * 1024;
+/// Room for commands that an idle client keeps: most are shorter.
+const OUTPUT_BYTES_IDLE: usize = 2 * 1024;
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,7 +215,7 @@ impl Client {
     pub async fn flush(&mut self) -> Result<(), Error> {
         let sent = tokio::time::timeout(self.patience, self.wire.write(&self.output)).await;
         self.output.clear();
-        self.output.shrink_to(READ_BYTES_IDLE);
+        self.output.shrink_to(OUTPUT_BYTES_IDLE);
         match sent {
             Ok(written) => Ok(written?),
             Err(_) => Err(self.late()),
@@ -255,9 +253,13 @@ impl Client {
     ) -> Result<Result<(), Completion>, Error> {
         loop {
             match self.advance(handler).await? {
-                Some(Stop::Continue(_)) => return Ok(Ok(())),
+                Some(Stop::Continue(_)) => {
+                    self.rest();
+                    return Ok(Ok(()));
+                }
                 Some(Stop::Tagged(_, status, text)) => {
                     self.next_answer += 1;
+                    self.rest();
                     return Ok(Err(Completion { status, text }));
                 }
                 None => {}
@@ -280,6 +282,7 @@ impl Client {
             Ok(read) => {
                 read?;
                 self.scan(handler)?;
+                self.rest();
                 Ok(true)
             }
         }
@@ -330,15 +333,8 @@ impl Client {
 
     async fn read_more(&mut self) -> Result<(), Error> {
         if self.used == self.input.len() {
-            // A read that filled its room says that much is coming.
-            let room = if self.used > 0 && self.used == self.input.capacity() {
-                READ_BYTES
-            } else {
-                READ_BYTES_IDLE
-            };
             self.input.clear();
             self.used = 0;
-            self.input.reserve(room);
         }
         match self.wire.read(&mut self.input).await {
             Ok(0) => Err(Error::Closed { bye: self.bye.take() }),
@@ -368,11 +364,12 @@ impl Client {
         }
     }
 
-    /// Gives back the buffer of a large answer.
+    /// Gives back the buffer, if all of it is scanned.
     fn rest(&mut self) {
-        if self.used == self.input.len() && self.input.capacity() > READ_BYTES_IDLE * 2 {
-            self.input = Vec::new();
+        if self.used == self.input.len() {
+            self.input.clear();
             self.used = 0;
+            put_away(&mut self.input);
         }
     }
 
@@ -429,8 +426,12 @@ impl<H: Handler> Handler for Watch<'_, H> {
         self.inner.takes_listings()
     }
     fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
-        *self.responses += 1;
         self.inner.listed(sequence, uid, flags);
+    }
+    fn raw_listing(&mut self, lines: &[u8], count: u64) {
+        *self.responses += count;
+        self.transcript.received_lines(lines, count);
+        self.inner.raw_listing(lines, count);
     }
     fn raw(&mut self, line: &[u8]) {
         self.transcript.received(line);

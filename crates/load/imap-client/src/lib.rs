@@ -19,6 +19,7 @@ mod error;
 pub mod fetch;
 pub mod listing;
 pub mod net;
+mod room;
 pub mod scan;
 mod transcript;
 

@@ -3,7 +3,7 @@
 use posthaste_mail_model::NumSet;
 
 use crate::fetch::{Value, value};
-use crate::scan::{number, number64};
+use crate::scan::{leading_number, number, number64};
 
 /// One `* LIST (attributes) delimiter name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,15 @@ fn unescape(quoted: &[u8]) -> String {
 
 /// The numbers of `* SEARCH 2 4 7`.
 pub fn search(text: &[u8]) -> Vec<u32> {
-    text.split(|&b| b == b' ').filter_map(number).collect()
+    let (mut numbers, mut rest) = (Vec::new(), text);
+    while let Some((number, after)) = leading_number(rest)
+        && let Some(after) = after.strip_prefix(b" ")
+    {
+        numbers.push(number);
+        rest = after;
+    }
+    numbers.extend(rest.split(|&b| b == b' ').filter_map(number));
+    numbers
 }
 
 /// A set as a server writes it in a response code or VANISHED (no `*`): `4392:4400,5000`.
@@ -131,6 +139,14 @@ mod tests {
     fn status_lines() {
         let (name, items) = status(b"INBOX (MESSAGES 4 UIDNEXT 9)").unwrap();
         assert_eq!((name.as_str(), items[1].1), ("INBOX", 9));
+    }
+
+    #[test]
+    fn search_lines() {
+        assert_eq!(search(b"2 84 4294967295 7"), [2, 84, u32::MAX, 7]);
+        assert_eq!(search(b"2 84000 (MODSEQ 9)"), [2, 84_000]);
+        assert_eq!(search(b"1 x 123456789012 5x 30"), [1, 30]);
+        assert_eq!(search(b""), [] as [u32; 0]);
     }
 
     #[test]

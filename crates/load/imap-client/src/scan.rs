@@ -92,9 +92,14 @@ pub trait Handler {
     fn literal_starts(&mut self, so_far: &[u8], bytes: u64) {
         let _ = (so_far, bytes);
     }
-    /// The raw line (literals included) of each response, for transcripts.
+    /// The raw line (literals included) of each response, for transcripts. Lines of listings come
+    /// by [`Self::raw_listing`].
     fn raw(&mut self, line: &[u8]) {
         let _ = line;
+    }
+    /// The raw lines that [`Self::listed`] has just taken, and how many they are.
+    fn raw_listing(&mut self, lines: &[u8], count: u64) {
+        let _ = (lines, count);
     }
 }
 
@@ -217,7 +222,7 @@ impl Scanner {
 fn whole(input: &[u8]) -> Option<usize> {
     let mut line_start = 0;
     loop {
-        let end = line_start + memchr(b'\n', input.get(line_start..)?)? + 1;
+        let end = line_start + line_length(input.get(line_start..)?)?;
         let (line, all) = (input.get(line_start..end)?, input.get(..end)?);
         match trailing_literal(line, all) {
             None => return Some(end),
@@ -227,40 +232,80 @@ fn whole(input: &[u8]) -> Option<usize> {
     }
 }
 
+/// The length of the line at the start of the input. Behind a literal it is mostly one parenthesis.
+fn line_length(input: &[u8]) -> Option<usize> {
+    if input.starts_with(b")\r\n") {
+        return Some(3);
+    }
+    Some(memchr(b'\n', input)? + 1)
+}
+
 /// Whole lines of a plain listing at the start of the input: how many bytes they have. A folder of
 /// a million messages is a million of these, so each byte of them is looked at once.
 fn listing<H: Handler>(input: &[u8], handler: &mut H) -> usize {
-    let mut at = 0;
-    while let Some((line, sequence, uid, flags)) = input.get(at..).and_then(listing_line) {
-        handler.raw(line);
-        handler.listed(sequence, uid, flags);
-        at += line.len();
+    let (mut rest, mut lines) = (input, 0);
+    while let Some((line, after)) = listing_line(rest) {
+        handler.listed(line.sequence, line.uid, line.flags);
+        rest = after;
+        lines += 1;
     }
-    at
+    let taken = input.len() - rest.len();
+    if lines > 0 {
+        handler.raw_listing(input.get(..taken).unwrap_or(input), lines);
+    }
+    taken
 }
 
-/// One line, its sequence number, UID and flags; `None` if it is of another form, or cut.
-fn listing_line(input: &[u8]) -> Option<(&[u8], u32, u32, &[u8])> {
+/// `* sequence FETCH (UID uid FLAGS (flags))`.
+struct ListingLine<'a> {
+    sequence: u32,
+    uid: u32,
+    flags: &'a [u8],
+}
+
+/// One line and what follows it; `None` if it is of another form, or cut.
+#[inline]
+fn listing_line(input: &[u8]) -> Option<(ListingLine<'_>, &[u8])> {
     let (sequence, rest) = leading_number(input.strip_prefix(b"* ")?)?;
     let (uid, rest) = leading_number(rest.strip_prefix(b" FETCH (UID ")?)?;
     let rest = rest.strip_prefix(b" FLAGS (")?;
+    // Most messages are seen and nothing else, or have no flag.
+    if let Some(after) = rest.strip_prefix(b"\\Seen))\r\n") {
+        return Some((ListingLine { sequence, uid, flags: b"\\Seen" }, after));
+    }
     let end = rest.iter().position(|b| matches!(b, b')' | b'\n'))?;
     let (flags, rest) = rest.split_at_checked(end)?;
-    let after = rest.strip_prefix(b"))\r\n")?;
-    Some((input.get(..input.len() - after.len())?, sequence, uid, flags))
+    Some((ListingLine { sequence, uid, flags }, rest.strip_prefix(b"))\r\n")?))
 }
 
-/// A `u32` and what follows it. Nine digits fit a `u32`; longer numbers take the other way.
-fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
-    let (mut n, mut at) = (0u32, 0);
-    while let Some(digit) = text.get(at).filter(|b| b.is_ascii_digit()) {
-        if at == 9 {
-            return None;
+/// A `u32` and what follows it. Up to seven digits are read as one word, up to nine singly. Longer
+/// numbers, and those at the end of the input, take the other way.
+#[inline]
+pub(crate) fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let word = u64::from_le_bytes(*text.first_chunk::<8>()?);
+    // Digits become 0 to 9. In the first byte that is none, the highest bit is set by the sum.
+    let values = word ^ 0x3030_3030_3030_3030;
+    let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
+    let digits = (others.trailing_zeros() / 8) as usize;
+    match digits {
+        0 => None,
+        1..8 => {
+            // The digits with zeros before them: then pairs, fours, and all of them are joined.
+            let padded = values << (64 - 8 * digits);
+            let pairs = padded.wrapping_mul(10).wrapping_add(padded >> 8) & 0x00ff_00ff_00ff_00ff;
+            let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+            let number = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) as u32;
+            Some((number, text.get(digits..)?))
         }
-        n = n * 10 + u32::from(digit - b'0');
-        at += 1;
+        _ => leading_long_number(text),
     }
-    (at > 0).then(|| (n, &text[at..]))
+}
+
+/// The same for eight or nine digits. Nine digits fit a `u32`.
+fn leading_long_number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (number, rest) = text.split_at_checked(digits)?;
+    Some((number64(number).filter(|_| digits <= 9)? as u32, rest))
 }
 
 /// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without
@@ -268,8 +313,11 @@ fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
 fn trailing_literal(line: &[u8], whole: &[u8]) -> Option<u64> {
     let line = line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n"))?;
     let line = line.strip_suffix(b"}")?;
-    let open = memchr::memrchr(b'{', line)?;
-    let digits = line.get(open + 1..)?;
+    let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (line, digits) = line.split_at(line.len() - digits);
+    if !line.ends_with(b"{") {
+        return None;
+    }
     if digits.is_empty() || is_human_text(whole) {
         return None;
     }
@@ -306,6 +354,12 @@ fn tagged(text: &[u8]) -> Option<Stop> {
 }
 
 fn untagged(rest: &[u8]) -> Response<'_> {
+    // Nearly all responses of a large answer are these.
+    if let Some((n, tail)) = leading_number(rest)
+        && let Some(items) = tail.strip_prefix(b" FETCH (").and_then(|t| t.strip_suffix(b")"))
+    {
+        return Response::Fetch(n, items);
+    }
     let (word, tail) = split_word(rest);
     if let Some(n) = number(word) {
         let (kind, tail) = split_word(tail);
@@ -473,6 +527,25 @@ mod tests {
         assert_eq!(seen.1.len(), 9000);
         assert_eq!(stops[0], Stop::Continue("idling".into()));
         assert_eq!(stops[1], Stop::Tagged(12, Status::Ok, "[READ-WRITE] done".into()));
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_read_with_what_follows() {
+        for digits in 1..=12 {
+            let number = &b"123456789012"[..digits];
+            let text = [number, b" FETCH (UID"].concat();
+            let read = leading_number(&text);
+            let expected = (digits <= 9).then(|| (number64(number).unwrap() as u32, &text[digits..]));
+            assert_eq!(read, expected, "{digits} digits");
+        }
+        assert_eq!(leading_number(b"0000009) FLAGS"), Some((9, &b") FLAGS"[..])));
+        for text in [&b"1234567"[..], b"", b"x2345678", b"\xb12345678", b"/2345678", b":2345678"] {
+            assert_eq!(leading_number(text), None, "{text:?}");
+        }
+        for byte in (0..=255).filter(|b: &u8| !b.is_ascii_digit()) {
+            let text = [b"4321", &[byte][..], b"9999"].concat();
+            assert_eq!(leading_number(&text).map(|read| read.0), Some(4321), "{byte}");
+        }
     }
 
     #[test]

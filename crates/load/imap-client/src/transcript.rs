@@ -43,6 +43,18 @@ impl Transcript {
             }
         }
     }
+
+    /// Many lines at once, of which the first are looked at and the others counted.
+    pub(crate) fn received_lines(&mut self, lines: &[u8], count: u64) {
+        let mut left = count;
+        for line in lines.split_inclusive(|b| *b == b'\n').take(RESPONSES + 1) {
+            self.received(line);
+            left -= 1;
+        }
+        if let Some(last) = self.exchanges.back_mut() {
+            last.left_out += left;
+        }
+    }
 }
 
 fn cut(line: &[u8]) -> String {
@@ -85,5 +97,20 @@ mod tests {
         let text = transcript.to_string();
         assert!(text.starts_with("C: a3 NOOP\n"));
         assert!(text.contains("… 2 more"));
+    }
+
+    #[test]
+    fn a_listing_received_at_once_reads_as_if_it_came_line_by_line() {
+        let lines: Vec<String> = (1..=9).map(|n| format!("* {n} FETCH (UID {n} FLAGS ())\r\n")).collect();
+        for cut in 0..=lines.len() {
+            let [mut at_once, mut singly] = [Transcript::default(), Transcript::default()];
+            at_once.sent(b"FETCH 1:* (UID FLAGS)");
+            singly.sent(b"FETCH 1:* (UID FLAGS)");
+            for part in [&lines[..cut], &lines[cut..]] {
+                at_once.received_lines(part.concat().as_bytes(), part.len() as u64);
+                part.iter().for_each(|line| singly.received(line.as_bytes()));
+            }
+            assert_eq!(at_once.to_string(), singly.to_string(), "cut after {cut}");
+        }
     }
 }

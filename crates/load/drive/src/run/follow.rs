@@ -21,8 +21,10 @@ pub fn enough_of(items: &str) -> Enough {
 
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {
-    if flags.is_empty() {
-        return 0;
+    match flags {
+        b"" => return 0,
+        b"\\Seen" => return SEEN,
+        _ => {}
     }
     flags.split(|&b| b == b' ').fold(0, |bits, flag| {
         bits | match flag {
@@ -150,11 +152,8 @@ impl<'a> Follow<'a> {
 
     fn fetch(&mut self, sequence: u32, summary: Summary<'_>) {
         self.fetched += 1;
-        if let Wanted::Count(sum) = &mut self.wanted {
-            let bad = sum.add(sequence, &summary);
-            if let Some(what) = bad {
-                self.wrong(|| what);
-            }
+        if matches!(self.wanted, Wanted::Count(_)) {
+            self.count(sequence, summary.uid, summary.flags.map_or(0, flag_bits));
             return;
         }
         let uid = summary.uid.or_else(|| self.known_uid(sequence));
@@ -168,6 +167,32 @@ impl<'a> Follow<'a> {
             _ => {}
         }
         self.learn(sequence, uid, &summary);
+    }
+
+    /// Sums up a response, if only that is wanted.
+    fn count(&mut self, sequence: u32, uid: Option<u32>, flags: u8) {
+        let Wanted::Count(sum) = &mut self.wanted else { return };
+        if let Err(before) = sum.add(sequence, uid, flags) {
+            let uid = uid.unwrap_or(0);
+            self.wrong(|| format!("message {sequence} has UID {uid}, the one before it has {before}"));
+        }
+    }
+
+    /// Whether a line of a listing is as expected. It changes nothing then but what was wanted.
+    fn is_as_known(&mut self, sequence: u32, uid: u32, flags: u8) -> bool {
+        let (Wanted::From(first), Some(mailbox)) = (&self.wanted, self.mailbox.as_deref()) else {
+            return false;
+        };
+        let (Some(index), Some(answer)) = (sequence.checked_sub(1), sequence.checked_sub(*first)) else {
+            return false;
+        };
+        let known = mailbox.messages.get(index as usize);
+        let same = known.is_some_and(|m| m.uid == uid && m.flags == Some(flags));
+        if same {
+            self.fetched += 1;
+            self.mark(answer as usize);
+        }
+        same
     }
 
     fn known_uid(&self, sequence: u32) -> Option<u32> {
@@ -316,19 +341,18 @@ fn compare(
 }
 
 impl Sum {
-    /// Adds a response; says what is wrong with it.
-    fn add(&mut self, sequence: u32, summary: &Summary<'_>) -> Option<String> {
-        let uid = summary.uid.unwrap_or(0);
-        let flags = summary.flags.map_or(0, flag_bits);
+    /// Adds a response. The error is the UID before it, if its own is not above that.
+    fn add(&mut self, sequence: u32, uid: Option<u32>, flags: u8) -> Result<(), u32> {
+        let is_known = uid.is_some();
+        let uid = uid.unwrap_or(0);
         let word = u64::from(sequence) << 32 | u64::from(uid);
         let mixed = (word ^ u64::from(flags) << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.mixed = self.mixed.wrapping_add(mixed ^ mixed >> 29);
         self.count += 1;
         let in_order = sequence == self.last_sequence + 1;
-        let bad = in_order && uid <= self.last_uid && summary.uid.is_some();
         let before = self.last_uid;
         (self.last_sequence, self.last_uid) = (sequence, uid);
-        bad.then(|| format!("message {sequence} has UID {uid}, the one before it has {before}"))
+        if in_order && uid <= before && is_known { Err(before) } else { Ok(()) }
     }
 
     /// Without what only the reading needed.
@@ -368,6 +392,15 @@ impl Handler for Follow<'_> {
     }
 
     fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
+        let bits = flag_bits(flags);
+        if matches!(self.wanted, Wanted::Count(_)) {
+            self.fetched += 1;
+            self.count(sequence, Some(uid), bits);
+            return;
+        }
+        if self.is_as_known(sequence, uid, bits) {
+            return;
+        }
         self.fetch(sequence, Summary { uid: Some(uid), flags: Some(flags), ..Summary::default() });
     }
 
@@ -431,6 +464,39 @@ mod tests {
         for (responses, what) in cases {
             let fault = fault(&mut mailbox(), responses).unwrap_or_default();
             assert!(fault.contains(what), "{responses:?}: {fault}");
+        }
+    }
+
+    #[test]
+    fn lines_of_plain_listings_are_checked_as_other_responses_are() {
+        let known = || MailboxModel { exists: Some(3), ..mailbox() };
+        let lines: [(u32, u32, &[u8]); 9] = [
+            (1, 5, b""),
+            (2, 7, b"\\Seen"),
+            (3, 9, b"\\Flagged"),
+            (3, 6, b""),
+            (1, 6, b""),
+            (1, 5, b"\\Seen"),
+            (2, 7, b""),
+            (2, 7, b"\\Seen \\Deleted"),
+            (0, 5, b""),
+        ];
+        for first in 1..=2 {
+            for choice in 0..lines.len().pow(3) {
+                let chosen = [choice % 9, choice / 9 % 9, choice / 81].map(|at| lines[at]);
+                let [mut plain, mut whole] = [known(), known()];
+                let mut listed = Follow::mailbox(Some(&mut plain)).wanting(Wanted::From(first));
+                chosen.iter().for_each(|(n, uid, flags)| listed.listed(*n, *uid, flags));
+                let mut read = Follow::mailbox(Some(&mut whole)).wanting(Wanted::From(first));
+                for (sequence, uid, flags) in chosen {
+                    let items = format!("UID {uid} FLAGS ({})", String::from_utf8_lossy(flags));
+                    read.response(Response::Fetch(sequence, items.as_bytes()));
+                }
+                listed.check_complete(Some(3));
+                read.check_complete(Some(3));
+                assert_eq!((listed.wrong, listed.fetched), (read.wrong, read.fetched), "{chosen:?}");
+                assert_eq!(plain.messages, whole.messages, "{chosen:?}");
+            }
         }
     }
 

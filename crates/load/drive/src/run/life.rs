@@ -113,8 +113,9 @@ impl User {
     async fn think(&mut self) -> bool {
         let time = self.shared.options.think().draw(&mut self.random);
         if time.is_zero() {
-            // Others on this thread must get their turn too.
-            tokio::task::yield_now().await;
+            // Others on this thread get their turn whenever this one waits for an answer. If its
+            // answers are always there already, its budget ends, and they get it then.
+            tokio::task::coop::consume_budget().await;
             return !self.shared.phase.is_stopping();
         }
         self.shared.phase.sleep_until(Instant::now() + time).await

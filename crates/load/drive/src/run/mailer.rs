@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use posthaste_imap_client::Error as ClientError;
-use posthaste_imap_client::net::{Dialer, Security, Wire};
+use posthaste_imap_client::net::{Dialer, Security, Wire, put_away};
 
 use crate::target::{Scheme, Target};
 
@@ -168,6 +168,7 @@ impl Mailer {
                 from += newline + 1;
                 if last {
                     let reply = self.input.drain(..from).collect::<Vec<u8>>();
+                    put_away(&mut self.input);
                     return Ok(String::from_utf8_lossy(&reply).into_owned());
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_imap_client::Error;
-use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire};
+use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire, put_away};
 use posthaste_load_workload::corpus::Verifier;
 
 use super::failure::Failure;
@@ -82,6 +82,8 @@ impl Pop3 {
     pub async fn quit(mut self) -> Result<(u64, u64), Failure> {
         self.command("QUIT").await?;
         self.wire.shut().await;
+        self.input.clear();
+        put_away(&mut self.input);
         Ok(self.bytes())
     }
 
@@ -130,7 +132,6 @@ impl Pop3 {
                     Error::Garbage { what: "a line of acceptable length", line: String::new() }.into()
                 );
             }
-            self.input.reserve(16 * 1024);
             match tokio::time::timeout(self.patience, self.wire.read(&mut self.input)).await {
                 Ok(Ok(0)) => return Err(Error::Closed { bye: None }.into()),
                 Ok(Ok(_)) => {}

@@ -10,7 +10,7 @@ use posthaste_mail_model::NumSet;
 
 use super::failure::Failure;
 use super::follow::{Sum, Wanted, enough_of};
-use super::model::{DELETED, SEEN};
+use super::model::{DELETED, Message, SEEN};
 use super::session::Asking;
 use super::user::User;
 
@@ -170,23 +170,21 @@ impl User {
             Criterion::Raw(program) => program.clone(),
         };
         let mut found = self.ask(&format!("UID SEARCH {program}"), Asking::default()).await?.found;
+        if matches!(what, Criterion::Raw(_)) {
+            return Ok(());
+        }
         found.sort_unstable();
         let Some(mailbox) = self.model.here() else { return Ok(()) };
-        let must = |m: &super::model::Message| match what {
+        let must = |m: &Message| match what {
             Criterion::Subject => Some(m.serial == subject).filter(|_| m.serial != 0),
             Criterion::Unseen => m.flags.map(|f| f & SEEN == 0),
             Criterion::Deleted => m.flags.map(|f| f & DELETED != 0),
             Criterion::Raw(_) => None,
         };
-        for message in &mailbox.messages {
-            let is = found.binary_search(&message.uid).is_ok();
-            if let Some(must) = must(message).filter(|must| *must != is) {
-                let how = if must { "leaves out" } else { "names" };
-                let what = format!("SEARCH {program} {how} UID {}", message.uid);
-                return Err(Failure::Wrong(what));
-            }
+        match misnamed(&mailbox.messages, &found, must) {
+            Some((uid, how)) => Err(Failure::Wrong(format!("SEARCH {program} {how} UID {uid}"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// STATUS; MESSAGES is compared with the model.
@@ -272,5 +270,44 @@ impl User {
         }
         let completion = client.done(&mut follow).await?;
         super::session::conclude("IDLE", completion, follow).map(drop)
+    }
+}
+
+/// The first message that a search leaves out or names wrongly, and which of both it does. Messages
+/// and `found` ascend by UID. `must`: whether a message is to be found, if that is known.
+fn misnamed(
+    messages: &[Message],
+    found: &[u32],
+    must: impl Fn(&Message) -> Option<bool>,
+) -> Option<(u32, &'static str)> {
+    let mut at = 0;
+    messages.iter().find_map(|message| {
+        while found.get(at).is_some_and(|uid| *uid < message.uid) {
+            at += 1;
+        }
+        let is = found.get(at) == Some(&message.uid);
+        let must = must(message).filter(|must| *must != is)?;
+        Some((message.uid, if must { "leaves out" } else { "names" }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_search_leaves_out_or_names_wrongly_is_found() {
+        let flags = [Some(0), Some(SEEN), None, Some(0), Some(SEEN)];
+        let messages: Vec<Message> =
+            (1u32..).zip(flags).map(|(n, flags)| Message { uid: n * 10, serial: 0, flags }).collect();
+        let unseen = |m: &Message| m.flags.map(|f| f & SEEN == 0);
+        let check = |found: &[u32]| misnamed(&messages, found, unseen);
+        assert_eq!(check(&[10, 40]), None);
+        assert_eq!(check(&[5, 10, 10, 30, 35, 40, 99]), None, "others and unknown ones may be named");
+        assert_eq!(check(&[10]), Some((40, "leaves out")));
+        assert_eq!(check(&[40]), Some((10, "leaves out")));
+        assert_eq!(check(&[]), Some((10, "leaves out")));
+        assert_eq!(check(&[10, 20, 40]), Some((20, "names")));
+        assert_eq!(check(&[10, 40, 50]), Some((50, "names")));
     }
 }

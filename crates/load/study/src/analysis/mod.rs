@@ -4,6 +4,7 @@ mod bottleneck;
 mod capacity;
 mod compare;
 mod formats;
+mod generator;
 mod headline;
 mod items;
 mod koka;
@@ -39,6 +40,7 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Regress => regress::analyse(points),
         file::Analysis::StorageFormat => formats::analyse(points),
     };
+    analysis.tables.extend(generator::table(points));
     analysis.headline = headline::headline(which, points);
     analysis
 }
