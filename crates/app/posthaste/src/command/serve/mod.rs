@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use posthaste_delivery::Renewals;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
 use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
