@@ -336,6 +336,8 @@ fn a_query_of_gmail_is_a_search() {
             ("X-GM-RAW \"rfc822msgid:1@x\"", "1"),
             ("X-GM-RAW \"older_than:1d\"", ""),
             ("X-GM-RAW \"newer_than:1d in:anywhere\" SEEN", "2"),
+            ("X-GM-RAW \"after:1000000000 before:4000000000\"", "1 2 3"),
+            ("X-GM-RAW \"before:1000000000 OR after:4000000000\"", ""),
             ("X-GM-RAW \"in:inbox dinner\"", "1 2"),
             ("X-GM-RAW \"in:sent dinner\"", ""),
             ("X-GM-RAW \"in:sent OR in:inbox\"", "1 2 3"),
