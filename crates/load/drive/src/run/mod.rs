@@ -5,7 +5,7 @@
 //! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
-//!   answer.
+//!   answer. [`rehearsal`]: reading alone, to count its cost.
 //!
 //! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
 //! own recorder.
@@ -29,6 +29,7 @@ mod pop3;
 mod pop3_user;
 mod read;
 mod recorder;
+mod rehearsal;
 mod result;
 mod session;
 mod shared;
@@ -45,3 +46,4 @@ pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;
 pub(crate) use model::folder_name;
 pub use options::{Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy};
+pub use rehearsal::Rehearsal;
