@@ -333,6 +333,7 @@ impl Config {
         if size == 0 || size >= u64::from(Row::WITHOUT_ITEMS) {
             return Err("`limits.message_size` must be more than 0 and less than 3.75 GiB".into());
         }
+        self.limits.check_queued()?;
         let limits = &self.limits;
         let is_auto = limits.message_size == Auto::Auto;
         for (key, set) in

@@ -81,6 +81,11 @@ impl Limits {
                 return Err(format!("`{key}` must be at least 64 MiB, or 0 for no limit"));
             }
         }
+        Ok(())
+    }
+
+    /// Whether a message that may come may also wait.
+    pub(super) fn check_queued(&self) -> Result<(), String> {
         // A message over the limit would be refused again and again.
         if (1..self.message_len()).contains(&self.account_queued.as_u64()) {
             return Err(

@@ -200,7 +200,7 @@ impl Keys<'_> {
                 c.sp()?;
                 Ok(SearchKey::Or(Box::new(left), Box::new(self.key(c, depth + 1)?)))
             }
-            _ => key_with_argument(c, &start, word, self.texts),
+            _ => key_with_argument(c, &start, (word, self.texts)),
         }
     }
 
@@ -236,8 +236,7 @@ fn bare_key(word: &[u8]) -> Option<SearchKey> {
 fn key_with_argument(
     c: &mut Cursor<'_>,
     start: &Cursor<'_>,
-    word: &[u8],
-    texts: &Texts<'_>,
+    (word, texts): (&[u8], &Texts<'_>),
 ) -> Parsed<SearchKey> {
     let text = |c: &mut Cursor<'_>| {
         c.sp()?;

@@ -19,7 +19,8 @@ mod structure;
 use posthaste_mail_model::{Flag, NumSet};
 
 use crate::chars::is_astring_char;
-use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
+use crate::response::ResponseFlag;
+use crate::{Capability, DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
 pub(crate) use code::BARE_CODES;
 pub use code::code;
@@ -27,9 +28,7 @@ pub use command::{EncodedCommand, LiteralStyle, command};
 pub use decimal::number;
 pub use fetch::fetch_value;
 pub use message_annotation::annotation_value;
-pub use response::{
-    enabled_or_capability, list_data, namespaces, response, response_flag, status, status_value, untagged,
-};
+pub use response::{list_data, namespaces, response, status, status_value, untagged};
 pub use search_data::{ThreadPrinter, esearch, esearch_begin, esearch_end, partial_begin};
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 
@@ -51,6 +50,25 @@ fn pair(out: &mut Vec<u8>, name: &str, n: u64) {
 /// Text for a person, which CR, LF and NUL must not cut in two.
 fn line_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().map(|b| if matches!(b, 0 | b'\r' | b'\n') { b' ' } else { b }));
+}
+
+/// Appends `CAPABILITY a b c` or `ENABLED …`.
+pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capability]) {
+    put(out, name);
+    for capability in capabilities {
+        out.push(b' ');
+        put(out, capability.as_str());
+    }
+}
+
+/// Appends a flag as a server sends it.
+pub fn response_flag(out: &mut Vec<u8>, value: &ResponseFlag) {
+    match value {
+        ResponseFlag::Flag(value) => flag(out, value),
+        ResponseFlag::Recent => put(out, "\\Recent"),
+        ResponseFlag::Any => put(out, "\\*"),
+        ResponseFlag::Other(text) => put(out, text),
+    }
 }
 
 /// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too

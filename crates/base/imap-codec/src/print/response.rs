@@ -9,15 +9,15 @@ use posthaste_mail_model::Uid;
 use super::message_annotation::annotation_value;
 use super::search_data::found;
 use super::{
-    ThreadPrinter, astring, code, esearch, fetch_value, flag, line_text, list, mailbox, nstring, num_set,
-    number, pair, put, quoted, string,
+    ThreadPrinter, astring, code, enabled_or_capability, esearch, fetch_value, line_text, list, mailbox,
+    nstring, num_set, number, pair, put, quoted, response_flag, string,
 };
 use crate::command::ListSelection;
 use crate::response::{
-    ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response, ResponseFlag, Status,
-    StatusValue, Untagged, print_fetched,
+    ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response, Status, StatusValue, Untagged,
+    print_fetched,
 };
-use crate::{Annotation, Capability, NameEncoding, Tag};
+use crate::{Annotation, NameEncoding, Tag};
 
 /// Appends a response with its line end.
 pub fn response(out: &mut Vec<u8>, response: &Response, names: NameEncoding) {
@@ -44,25 +44,6 @@ pub fn status(out: &mut Vec<u8>, status: &Status) {
     }
     line_text(out, &status.text);
     put(out, "\r\n");
-}
-
-/// Appends `CAPABILITY a b c` or `ENABLED …`.
-pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capability]) {
-    put(out, name);
-    for capability in capabilities {
-        out.push(b' ');
-        put(out, capability.as_str());
-    }
-}
-
-/// Appends a flag as a server sends it.
-pub fn response_flag(out: &mut Vec<u8>, value: &ResponseFlag) {
-    match value {
-        ResponseFlag::Flag(value) => flag(out, value),
-        ResponseFlag::Recent => put(out, "\\Recent"),
-        ResponseFlag::Any => put(out, "\\*"),
-        ResponseFlag::Other(text) => put(out, text),
-    }
 }
 
 /// Appends `* data` with its line end.

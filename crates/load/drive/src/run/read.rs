@@ -274,7 +274,7 @@ impl User {
 }
 
 /// The first message that a search leaves out or names wrongly, and which of both it does. Messages
-/// and `found` ascend by UID. `must`: whether a message is to be found, if that is known.
+/// and `found` ascend by UID. `must`: whether a message must be found, if that is known.
 fn misnamed(
     messages: &[Message],
     found: &[u32],
