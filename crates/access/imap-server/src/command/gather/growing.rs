@@ -160,8 +160,8 @@ impl Growing {
     }
 
     /// Numbers the texts and identifiers of the last messages. Where the table of identifiers must
-    /// become larger, another thread does it: messages may refer to any number of others. Texts have
-    /// their room since [`Self::begin`].
+    /// become larger, another thread does it: messages may refer to any number of others. Texts
+    /// have their room since [`Self::begin`].
     pub(super) async fn numbered(mut self, threads: Threads<'_>) -> Result<Self, Failure> {
         let moved = self.link_column.moved_for(&self.new_links);
         let work = move || {
