@@ -89,8 +89,8 @@ impl Filter {
     }
 
     /// Sends the message to all addresses to which a run redirects it. Accounts here get each
-    /// version of it in one delivery. So it comes into one mailbox once, also if the script names several
-    /// addresses of an account. Returns the failure of one of them.
+    /// version of it in one delivery. So it comes into one mailbox once, also if the script names
+    /// several addresses of an account. Returns the failure of one of them.
     async fn redirect_all(
         &self,
         recipient: &Recipient,
