@@ -3,7 +3,7 @@
 //! | stored | to `keep` | to `mime` | to `rich` |
 //! | --- | --- | --- | --- |
 //! | as MIME | stays | stays | TNEF that gives it back |
-//! | as MIME, with the rich original | the original | stays; without `keep_original` and with [`Loss::Allow`], MIME | the original |
+//! | as MIME, with the rich original | the original | stays, or MIME alone (below) | the original |
 //! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent | a new message | a new message | a new message |
@@ -23,8 +23,8 @@
 //! added again, with its flags, its dates, and its annotations (RFC 5257) of all users. The old one
 //! is expunged after that.
 //!
-//! A body loses its rich original ([`Loss::Allow`]) only if no message of another account has it.
-//! Otherwise it becomes MIME with the original behind it.
+//! With [`Loss::Allow`] and without `keep_original`, a body loses its rich original, unless a
+//! message of another account has it. Then it becomes MIME with the original behind it.
 //!
 //! A superseded message becomes a new one without this command, too: see [`crate::Renewals`]. It
 //! takes the same steps, for that message alone.

@@ -1,8 +1,9 @@
 //! Rich mail that an earlier version of this program converted otherwise gets a new UID by itself.
 //!
-//! A message never shows other bytes under its UID (RFC 9051 §2.3.1.1). Earlier conversions are not
-//! part of this program. So where its conversion gives other bytes, the message is *superseded*: it
-//! is added again with a new UID, its flags, dates and annotations, and the old one is expunged.
+//! A message never shows other bytes under its UID (RFC 9051 §2.3.1.1). Earlier conversions are
+//! not part of this program. Where its conversion gives other bytes, the message is *superseded*.
+//! It is added again with a new UID, its flags, dates and annotations. Then the old one is
+//! expunged.
 //!
 //! | stored body | superseded if |
 //! | --- | --- |

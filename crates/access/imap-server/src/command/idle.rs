@@ -30,11 +30,11 @@ enum IdleEvent {
 }
 
 pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
-    // What is news already comes behind the continuation. Some clients wait for a response from
-    // there on, and would not end their IDLE for one that came before.
     if let Some(selected) = &session.selected {
         selected.holding.release();
     }
+    // What is news already comes behind the continuation. Some clients wait for a response from
+    // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
     announce::all(session, Numbers::Free).await?;
     let mut watch = watch_of(session);

@@ -11,7 +11,8 @@
 //! | `is:unread` `read` `starred` `important` `muted` | flags |
 //! | `has:attachment` `filename:` | dispositions and file names: [`super::attachments`] |
 //! | `has:userlabels` `nouserlabels` | keywords that are labels |
-//! | `after:` `newer:` `before:` `older:` with `2026/01/31`, or seconds since 1970 | SINCE, BEFORE, YOUNGER |
+//! | `after:` `newer:` `before:` `older:` with `2026/01/31` | SINCE, BEFORE |
+//! | the same with seconds since 1970 | YOUNGER, not YOUNGER |
 //! | `newer_than:` `older_than:` with `3d`, `2m`, `1y` | YOUNGER, OLDER |
 //! | `larger:` `size:` `smaller:` with `1000`, `10K`, `5M` | LARGER, SMALLER |
 //! | `a b`, `a AND b`, `a OR b`, `-a`, `(a b)`, `{a b}`, `subject:(a b)` | all, either, not, all, either |

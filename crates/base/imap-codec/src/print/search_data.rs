@@ -20,8 +20,8 @@ pub(super) fn found(out: &mut Vec<u8>, name: &str, numbers: &[u32], modseq: Opti
     }
 }
 
-/// Prints the threads of a THREAD response node by node: RFC 5256 §5, thread-data. It remembers one
-/// number for each node with several children that is open, so a long chain costs nothing.
+/// Prints the threads of a THREAD response node by node: RFC 5256 §5, thread-data. It remembers
+/// one number for each open node with several children. So a long chain costs nothing.
 #[derive(Debug, Default)]
 pub struct ThreadPrinter {
     /// For each open node with several children: how many are still to come.

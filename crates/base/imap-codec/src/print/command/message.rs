@@ -1,4 +1,4 @@
-//! Commands about messages of the selected mailbox, and APPEND's messages: RFC 9051 §6.4, §6.3.12.
+//! Commands about messages: RFC 9051 §6.4. The messages of APPEND: §6.3.12.
 
 use posthaste_mail_model::ModSeq;
 
