@@ -4,10 +4,13 @@
 use posthaste_mail_model::NumSet;
 use posthaste_store::StoreError;
 
+use crate::annotate::reader_of;
+use crate::annotate::reported::ReportedAnnotations;
 use crate::command::fetch;
 use crate::notify::report::{Listener, Reporting};
 use crate::notify::{ReportedState, overflow};
 use crate::reply::Failure;
+use crate::selected::Quiet;
 use crate::session::Session;
 use crate::table::Numbers;
 
@@ -43,12 +46,13 @@ async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(
         // RFC 5465 §3.1: without SELECTED that mailbox is not reported.
         return Ok(());
     }
-    let quiet = !wish.flags;
     let Some(selected) = &mut session.selected else { return Ok(()) };
-    selected.quiet_flags = quiet;
+    // With too many annotations only MODSEQ shows that some have changed.
+    let by_modseq = wish.annotations && selected.annotations.is_none();
+    selected.quiet = Quiet { flags: !wish.flags && !by_modseq, annotations: !wish.annotations };
     let outcome = session.announce(numbers).await;
     if let Some(selected) = &mut session.selected {
-        selected.quiet_flags = false;
+        selected.quiet = Quiet::default();
     }
     outcome?;
     if session.is_in_mailbox_of_others() {
@@ -56,6 +60,24 @@ async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(
         renew_rights(session).await?;
     }
     new_messages(session).await
+}
+
+/// Begins to track the annotations of the selected mailbox, or ends that, as the client now wants
+/// it: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1.
+pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failure> {
+    if session.selected.is_none() {
+        return Ok(());
+    }
+    let by_notify = session.notify.as_ref().is_some_and(|notify| notify.selected().annotations);
+    let ctx = session.ctx()?;
+    if !by_notify && !ctx.selected.annotate {
+        ctx.selected.annotations = None;
+    } else if ctx.selected.annotations.is_none() {
+        // Boxed: few sessions want it.
+        let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+        ctx.selected.annotations = Box::pin(ReportedAnnotations::read(reader)).await?;
+    }
+    Ok(())
 }
 
 /// Checks that the user may still read a mailbox of another account. The right may have been
@@ -108,7 +130,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
         Ok(Reporting::Continues) => Ok(()),
         Ok(Reporting::Ended) => {
             *notify = None;
-            Ok(())
+            track_annotations(session).await
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
         // Rights that cannot be read, or too many accounts of others, as well.
@@ -116,7 +138,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
             tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;
-            Ok(())
+            track_annotations(session).await
         }
         Err(error) => Err(error),
     }

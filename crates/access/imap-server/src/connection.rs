@@ -24,6 +24,7 @@ use crate::command::{self, metadata};
 use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
 use crate::reply::Reply;
+use crate::room;
 use crate::service::ImapService;
 use crate::session::{LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
 use crate::table::State;
@@ -227,7 +228,12 @@ fn too_many_bad_commands(session: &Session) -> bool {
 
 /// Accepts or refuses an announced literal.
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
-    if let Err(reply) = judge_literal(session, wanted) {
+    let judged = match judge_literal(session, wanted) {
+        // Boxed: nearly no command brings a message.
+        Ok(()) => Box::pin(room::check(session, wanted)).await,
+        refused => refused,
+    };
+    if let Err(reply) = judged {
         session.wire.refuse_literal(wanted);
         session.give_back_memory(wanted.held);
         // Refusing a large message or value does not mean that the client is broken.

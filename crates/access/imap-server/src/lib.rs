@@ -46,6 +46,7 @@ mod progress_tests;
 mod referred;
 mod reply;
 mod rights;
+mod room;
 mod seen;
 mod selected;
 mod service;

@@ -113,6 +113,13 @@ impl Numbered {
     }
 }
 
+/// The changes that a report leaves out, as NOTIFY says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quiet {
+    pub(crate) flags: bool,
+    pub(crate) annotations: bool,
+}
+
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
@@ -128,7 +135,9 @@ pub(crate) struct Selected {
     pub(crate) read_only: bool,
     /// Opened by EXAMINE.
     pub(crate) examined: bool,
-    /// After SELECT (ANNOTATE): the annotations that the client knows.
+    /// Whether it was opened by SELECT (ANNOTATE).
+    pub(crate) annotate: bool,
+    /// After SELECT (ANNOTATE) or NOTIFY: the annotations that the client knows.
     pub(crate) annotations: Option<Box<ReportedAnnotations>>,
     /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
@@ -137,8 +146,8 @@ pub(crate) struct Selected {
     pub(crate) saved_search: Arc<NumSet>,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
-    /// While changes are reported that NOTIFY restricts: whether those of flags are left out.
-    pub(crate) quiet_flags: bool,
+    /// While changes are reported that NOTIFY restricts: those that are left out.
+    pub(crate) quiet: Quiet,
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
     pub(crate) notified_to: Uid,
@@ -164,11 +173,12 @@ impl Selected {
             owner: None,
             read_only: true,
             examined: true,
+            annotate: false,
             annotations: None,
             held_since: None,
             saved_search: Arc::default(),
             recent: NumSet::new(),
-            quiet_flags: false,
+            quiet: Quiet::default(),
             stopped: None,
             layer: None,
             contexts: Contexts::default(),

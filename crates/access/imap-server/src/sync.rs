@@ -164,12 +164,12 @@ async fn announce_changes(
     }
     let mut context = ReportContext::new(&old, &new, enabled, own_change);
     context.turns = Some(by.threads());
-    if !selected.quiet_flags {
+    if !selected.quiet.flags {
         report_changed(wire, selected, &diff.changed, &context).await?;
-        if selected.annotations.is_some() {
-            // Boxed: few sessions want it.
-            Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
-        }
+    }
+    if selected.annotations.is_some() && !selected.quiet.annotations {
+        // Boxed: few sessions want it.
+        Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
     }
     if !selected.contexts.is_empty() {
         // RFC 5267 §4.3.3: after EXISTS.

@@ -1,8 +1,6 @@
 //! The bytes of a message that a FETCH requests: RFC 9051 §6.4.5.1, `section` and `partial` of
 //! §9.
 
-use std::num::NonZeroU64;
-
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{HEADER_FIELDS_MAX, PART_PATH_MAX};
 
@@ -42,8 +40,8 @@ pub enum SectionText {
 pub struct Partial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most this many bytes.
-    pub count: NonZeroU64,
+    /// At most this many bytes; may be none.
+    pub count: u64,
 }
 
 impl PartPath {
@@ -108,9 +106,8 @@ impl Partial {
         }
         let offset = c.number64("the first byte of a partial fetch")?;
         c.expect(b'.', ". between first byte and count")?;
-        let at = c.clone();
+        // RFC 9051 §9 has a count from 1 on. Clients of servers in the field also send 0.
         let count = c.number64("the count of a partial fetch")?;
-        let Some(count) = NonZeroU64::new(count) else { return at.fail("a count that is not zero") };
         c.expect(b'>', "> at the end of a partial fetch")?;
         Ok(Some(Self { offset, count }))
     }

@@ -320,6 +320,25 @@ impl Delivery {
         self.quotas.reserve(account, self.options.quota, more).await
     }
 
+    /// Whether an account has room for messages that have not come yet. Reserves nothing.
+    #[boxed]
+    pub async fn could_append(&self, account: &Account, more: Usage) -> Result<(), DeliveryError> {
+        self.quotas.objection(account, self.options.quota, more).await
+    }
+
+    /// Whether an account may have room for a message that replaces another one, whichever that is.
+    /// Reserves nothing.
+    #[boxed]
+    pub async fn could_replace(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
+        let Some(limit) = self.quota(account).bytes.filter(|limit| octets > *limit) else { return Ok(()) };
+        // An account over its quota may make a message smaller. Nothing in it is larger than this.
+        let used = self.usage(account.id).await?.charged();
+        if octets > used {
+            return Err(DeliveryError::OverQuota { used, limit, more: octets });
+        }
+        Ok(())
+    }
+
     /// Whether an account and its INBOX have room for a message that has not come yet.
     #[boxed]
     pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {

@@ -3,7 +3,7 @@
 use posthaste_imap_codec::command::{FetchItem, Notify as NotifyCommand};
 
 use super::DONE;
-use crate::announce::selected_state;
+use crate::announce::{self, selected_state};
 use crate::notify::report::Listener;
 use crate::notify::{Notify, Wish};
 use crate::reply::{Failure, Reply};
@@ -14,11 +14,12 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
     let (with_status, groups) = match asked {
         NotifyCommand::None => {
             session.notify = None;
+            announce::track_annotations(session).await?;
             return Ok(DONE);
         }
         NotifyCommand::Set { status, groups } => (status, groups),
     };
-    let wish = Wish::of(groups)?;
+    let wish = Wish::of(groups, &session.service.options)?;
     if wish.fetches(&FetchItem::ModSeq) {
         // RFC 7162 §3.1
         session.enable_condstore();
@@ -35,5 +36,6 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         }
     }
     session.notify = Some(Box::new(notify));
+    announce::track_annotations(session).await?;
     Ok(DONE)
 }

@@ -77,7 +77,7 @@ pub(super) async fn run(
     note_own(&mut ctx, &target, &replaced.copied);
     happened(&mut ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await?;
     let reply = done_without(replaced.copied.left_out.len());
-    // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
+    // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
     ctx.wire.say_code(code, "The new message is stored");
     ctx.announce(Numbers::Free, None).await?;
@@ -87,7 +87,7 @@ pub(super) async fn run(
     Ok(reply)
 }
 
-/// RFC 8508 §3.5: how much the owner's usage grows. The old message makes room for the new one.
+/// RFC 8508 §3.4: how much the owner's usage grows. The old message makes room for the new one.
 fn growth(ctx: &Ctx<'_>, uid: Uid, owner: AccountId, bytes: u64) -> Usage {
     let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
     match owner == ctx.selected_owner() {

@@ -10,8 +10,8 @@ use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
 use posthaste_store::MailboxEntry;
 
-use crate::annotate::reported::ReportedAnnotations;
-use crate::annotate::{self, reader_of};
+use crate::annotate;
+use crate::announce;
 use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE};
@@ -95,14 +95,11 @@ async fn read_of_user(
         // Boxed: few sessions open mailboxes of others.
         Box::pin(seen::lay_over(&session.service, reading, selected)).await?;
     }
-    if params.annotate {
-        let ctx = session.ctx()?;
-        // RFC 5257 §4.2. Boxed: few sessions want it.
-        let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-        let known = Box::pin(ReportedAnnotations::read(reader)).await?;
-        ctx.selected.annotations = known;
+    if let Some(selected) = &mut session.selected {
+        // RFC 5257 §4.2
+        selected.annotate = params.annotate;
     }
-    Ok(())
+    announce::track_annotations(session).await
 }
 
 /// The responses that every client gets when it opens a mailbox.

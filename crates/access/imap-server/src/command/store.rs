@@ -62,7 +62,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     };
     let steps = 6 * range_steps(uids.ranges().len());
     let (numbering, of) = (command.set.numbering(), Arc::clone(&stored));
-    let NotChanged { expunged, same } =
+    let NotChanged { there, same } =
         ctx.threads().run(steps, move || NotChanged::of(&uids, &of, numbering)).await?;
     match command.answer {
         StoreAnswer::Silent => {
@@ -86,7 +86,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         }
     }
     let modified = Box::pin(modified(ctx, &stored.modified, numbering)).await?;
-    Ok(reply(command.answer, modified, &expunged))
+    Ok(reply(command.answer, modified, there))
 }
 
 /// Those that others had changed: RFC 7162 §3.1.3.
@@ -102,9 +102,17 @@ pub(super) async fn modified(
     Ok(Some(Code::Modified(numbers)))
 }
 
+/// How many messages of the command are still there.
+enum There {
+    All,
+    /// Other sessions expunged the rest, and this session has not reported that yet.
+    Some,
+    None,
+}
+
 /// The messages of the command that were not changed.
 struct NotChanged {
-    expunged: NumSet,
+    there: There,
     /// Their flags already were as requested.
     same: NumSet,
 }
@@ -112,14 +120,18 @@ struct NotChanged {
 impl NotChanged {
     fn of(uids: &NumSet, stored: &FlagsStored, numbering: Numbering) -> Self {
         let expunged = match numbering {
-            // Other sessions expunged these messages, and this session has not reported that yet.
             // The client means messages that no longer exist.
             Numbering::Seq => uids.difference(&stored.view.existing(uids)).difference(&stored.changed),
             // RFC 9051 §6.4.9: a UID that does not exist is no error.
             Numbering::Uid => NumSet::new(),
         };
         let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
-        Self { expunged, same }
+        let there = match expunged.count() {
+            0 => There::All,
+            count if count < uids.count() => There::Some,
+            _ => There::None,
+        };
+        Self { there, same }
     }
 }
 
@@ -166,21 +178,19 @@ fn change_of(action: StoreAction) -> FlagChange {
 }
 
 /// The reply when others changed or expunged some of the messages.
-fn reply(answer: StoreAnswer, modified: Option<Code>, expunged: &NumSet) -> Reply {
-    if !expunged.is_empty() {
-        let code = modified.unwrap_or(Code::ExpungeIssued);
-        const WHY: &str = "Some of the messages were expunged";
-        return match answer {
-            // RFC 2180 §4.2.1: the client does not want to hear of single messages.
-            StoreAnswer::Silent => Reply::ok(WHY).with(code),
-            // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11). The messages that exist were
-            // changed; OK would claim that all of them were.
-            StoreAnswer::Flags => Reply::no(code, WHY),
-        };
-    }
-    match modified {
-        Some(code) => Reply::ok("Some messages were changed by others").with(code),
-        None => DONE,
+fn reply(answer: StoreAnswer, modified: Option<Code>, there: There) -> Reply {
+    match (there, modified) {
+        (There::All, None) => DONE,
+        (There::All, Some(code)) => Reply::ok("Some messages were changed by others").with(code),
+        // RFC 2180 §4.2.2: the client waits for the new flags of messages, and there are none.
+        (There::None, code) if answer == StoreAnswer::Flags => {
+            Reply::no(code.unwrap_or(Code::ExpungeIssued), "All of the messages were expunged")
+        }
+        // RFC 2180 §4.2.1. §4.2.3 allows NO without `.SILENT`. But the messages that exist were
+        // changed, and their FETCH responses say so. The code says the rest (RFC 5530 §3).
+        (There::Some | There::None, code) => {
+            Reply::ok("Some of the messages were expunged").with(code.unwrap_or(Code::ExpungeIssued))
+        }
     }
 }
 

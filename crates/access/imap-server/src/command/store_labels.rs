@@ -2,7 +2,8 @@
 //! [`crate::gmail::labels`].
 //!
 //! The label of the selected mailbox may be named, as a copy of all labels of a message does: its
-//! messages have it already. No STORE removes it, and none adds or removes that of another mailbox.
+//! messages have it already. That is its name, or the label of its use. No STORE removes it, and
+//! none adds or removes the label of another mailbox's use.
 //!
 //! The changed flags are reported as for any STORE, and then the labels, as Gmail does. A STORE
 //! without + or - is two changes: first the other labels are removed, then the new ones are added.
@@ -69,13 +70,19 @@ async fn flags(ctx: &Ctx<'_>, action: StoreAction, sent: &[String]) -> Result<Ve
     for sent in sent {
         let text = labels::decoded(sent, ctx.wire.names);
         let text = text.ok_or_else(|| refused(format!("{sent} is no modified UTF-7")))?;
-        match labels::label_of(&text).map_err(refused)? {
-            Label::Flag(flag) => flags.push(flag),
-            Label::Place(place)
-                if action != StoreAction::Remove && here.is_some_and(|here| place.is(here)) => {}
-            Label::Place(_) => {
-                return Err(refused(format!("{text} is a mailbox here: use COPY or MOVE")));
+        let label = labels::label_of(&text).map_err(refused)?;
+        let is_here = match &label {
+            Label::Place(place) => here.is_some_and(|here| place.is(here)),
+            // Another program may have set a keyword of that name.
+            Label::Flag(flag) => {
+                here.is_some_and(|here| here.name.as_str().eq_ignore_ascii_case(&text))
+                    && ctx.selected.announced.head().keywords.set_of(flag).is_none()
             }
+        };
+        match label {
+            _ if is_here && action != StoreAction::Remove => {}
+            Label::Flag(flag) if !is_here => flags.push(flag),
+            _ => return Err(refused(format!("{text} is a mailbox here: use COPY or MOVE"))),
         }
     }
     Ok(flags)

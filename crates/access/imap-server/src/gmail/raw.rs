@@ -39,9 +39,11 @@ const DAY_S: u64 = 86_400;
 
 /// The key of a query; or why it cannot be searched for.
 pub(super) fn parse(query: &str, searched: Searched<'_>) -> Result<SearchKey, String> {
+    if query.trim().is_empty() {
+        return Ok(SearchKey::All);
+    }
     let mut reader = QueryReader { rest: query, terms: 0, searched };
-    let key = reader.all(None, 0, &|text| Ok(SearchKey::Text(text.to_owned())))?;
-    Ok(key.unwrap_or(SearchKey::All))
+    reader.all(None, 0, &|text| Ok(SearchKey::Text(text.to_owned())))
 }
 
 /// The key that a plain word under an operator makes.
@@ -54,49 +56,45 @@ struct QueryReader<'q> {
 }
 
 impl<'q> QueryReader<'q> {
-    /// Terms up to the closing bracket, or to the end. `None` if there are none.
-    fn all(
-        &mut self,
-        until: Option<char>,
-        depth: usize,
-        meaning: Meaning<'_>,
-    ) -> Result<Option<SearchKey>, String> {
+    /// Terms up to the closing bracket, or to the end.
+    fn all(&mut self, until: Option<char>, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
         // All terms must hold. A term holds if one of its alternatives holds.
         let mut all: Vec<Vec<SearchKey>> = Vec::new();
-        let mut is_or = false;
+        // OR or AND, until the term behind it.
+        let mut pending = None;
         loop {
             self.rest = self.rest.trim_start();
             let Some(next) = self.rest.chars().next() else {
                 return match until {
                     Some(close) => Err(format!("the query lacks a {close}")),
-                    None => Ok(joined(all, until)),
+                    None => ended(all, pending, until),
                 };
             };
             if Some(next) == until {
                 self.rest = &self.rest[1..];
-                return Ok(joined(all, until));
+                return ended(all, pending, until);
             }
-            if self.eat_word("OR") || self.eat_word("|") {
-                is_or = !all.is_empty();
-                continue;
-            }
-            if self.eat_word("AND") {
+            if let Some(word) = ["OR", "|", "AND"].into_iter().find(|word| self.eat_word(word)) {
+                if all.is_empty() || pending.is_some() {
+                    return Err(lacks_terms(word));
+                }
+                pending = Some(word);
                 continue;
             }
             if self.eat_word("AROUND") {
                 return Err("AROUND cannot be searched for here".to_owned());
             }
-            let Some(term) = self.term(depth, meaning)? else { continue };
+            let term = self.term(depth, meaning)?;
+            let is_or = pending.take().is_some_and(|word| word != "AND");
             match all.last_mut().filter(|_| is_or) {
                 Some(either) => either.push(term),
                 None => all.push(vec![term]),
             }
-            is_or = false;
         }
     }
 
-    /// One term; `None` for empty brackets.
-    fn term(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<Option<SearchKey>, String> {
+    /// One term.
+    fn term(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
         self.terms += 1;
         if self.terms > TERMS_MAX {
             return Err(format!("the query has more than {TERMS_MAX} terms"));
@@ -107,33 +105,36 @@ impl<'q> QueryReader<'q> {
         match self.rest.chars().next() {
             Some('-') => {
                 self.rest = &self.rest[1..];
+                if self.rest.is_empty() || self.rest.starts_with(char::is_whitespace) {
+                    return Err("- needs a term behind it".to_owned());
+                }
                 let term = self.term(depth + 1, meaning)?;
-                Ok(term.map(|term| SearchKey::Not(Box::new(term))))
+                Ok(SearchKey::Not(Box::new(term)))
             }
             Some(open @ ('(' | '{')) => {
                 self.rest = &self.rest[1..];
                 self.all(Some(if open == '(' { ')' } else { '}' }), depth + 1, meaning)
             }
-            Some('"') => meaning(self.phrase()?).map(Some),
+            Some('"') => meaning(self.phrase()?),
             Some(stray @ (')' | '}')) => Err(format!("the query has a {stray} too many")),
             _ => self.word_or_operator(depth, meaning),
         }
     }
 
-    fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<Option<SearchKey>, String> {
+    fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
         let word = self.word();
         let Some((name, value)) = word.split_once(':') else {
             // `+word` is that word as it stands, which every word is here.
-            return meaning(word.strip_prefix('+').filter(|word| !word.is_empty()).unwrap_or(word)).map(Some);
+            return meaning(word.strip_prefix('+').filter(|word| !word.is_empty()).unwrap_or(word));
         };
         let name = name.to_ascii_lowercase();
         if !is_operator(&name) {
-            return meaning(word).map(Some);
+            return meaning(word);
         }
         let searched = self.searched;
         let of = |value: &str| operator(&name, value, searched);
         if !value.is_empty() {
-            return of(value).map(Some);
+            return of(value);
         }
         // The value stands in quotes or brackets behind the colon.
         match self.rest.chars().next() {
@@ -164,20 +165,32 @@ impl<'q> QueryReader<'q> {
     fn phrase(&mut self) -> Result<&'q str, String> {
         let inner = &self.rest[1..];
         let (phrase, rest) = inner.split_once('"').ok_or("the query lacks a closing quote")?;
+        if phrase.is_empty() {
+            return Err("a phrase in quotes has no words".to_owned());
+        }
         self.rest = rest;
         Ok(phrase)
     }
 }
 
-/// Terms side by side. In `{}` one of them is enough.
-fn joined(all: Vec<Vec<SearchKey>>, until: Option<char>) -> Option<SearchKey> {
+/// Terms side by side, at their end. In `{}` one of them is enough.
+fn ended(all: Vec<Vec<SearchKey>>, pending: Option<&str>, until: Option<char>) -> Result<SearchKey, String> {
+    if let Some(word) = pending {
+        return Err(lacks_terms(word));
+    }
     let mut all: Vec<SearchKey> =
         all.into_iter().filter_map(|keys| keys.into_iter().reduce(either)).collect();
-    match (all.len(), until) {
+    let joined = match (all.len(), until) {
         (0 | 1, _) => all.pop(),
         (_, Some('}')) => all.into_iter().reduce(either),
         _ => Some(SearchKey::And(all)),
-    }
+    };
+    joined.ok_or_else(|| "brackets have no terms in them".to_owned())
+}
+
+/// Without a term on one side, the condition would be ignored, and too much would be found.
+fn lacks_terms(word: &str) -> String {
+    format!("{word} needs a term on both sides: write \"{word}\" in quotes to search for it")
 }
 
 fn is_operator(name: &str) -> bool {
@@ -398,7 +411,12 @@ mod tests {
             ("older_than:1y", K::Older(31_536_000)),
             ("larger:10M", K::Larger(10 << 20)),
             ("smaller:3kb", K::Smaller(3 << 10)),
-            ("()", K::All),
+            ("  ", K::All),
+            ("a OR b OR c", or(or(text("a"), text("b")), text("c"))),
+            ("(a | b) AND c", K::And(vec![or(text("a"), text("b")), text("c")])),
+            ("\"OR\"", text("OR")),
+            ("or", text("or")),
+            ("a-", text("a-")),
         ] {
             assert_eq!(parsed(query), Ok(key), "{query}");
         }
@@ -426,6 +444,24 @@ mod tests {
             "larger:big",
             "larger:99999999999999999999M",
             "older_than:é",
+            "OR",
+            "a OR",
+            "OR a",
+            "a OR OR b",
+            "a OR AND b",
+            "(a OR) b",
+            "|",
+            "AND",
+            "a AND",
+            "()",
+            "a {}",
+            "subject:()",
+            "-",
+            "a -",
+            "- a",
+            "(-)",
+            "\"\"",
+            "from:\"\"",
         ] {
             assert!(parsed(query).is_err(), "{query}: {:?}", parsed(query));
         }

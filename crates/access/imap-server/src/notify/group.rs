@@ -11,6 +11,7 @@ pub(super) struct Group {
     pub(super) filter: Filter,
     /// MessageNew and MessageExpunge, which go together.
     pub(super) messages: bool,
+    /// FlagChange or AnnotationChange
     pub(super) flags: bool,
     pub(super) names: bool,
     pub(super) subscriptions: bool,

@@ -5,18 +5,23 @@ use posthaste_imap_codec::response::Code;
 
 use super::group::Group;
 use crate::mailbox_filter::Filter;
+use crate::options::ImapOptions;
 use crate::reply::Reply;
 
-/// The events there are (RFC 5465 §5, BADEVENT). AnnotationChange belongs to RFC 5257.
-const EVENTS: [&str; 7] = [
+/// The events there are (RFC 5465 §5, BADEVENT).
+const EVENTS: [&str; 8] = [
     "MessageNew",
     "MessageExpunge",
     "FlagChange",
+    ANNOTATION_CHANGE,
     "MailboxName",
     "SubscriptionChange",
     "MailboxMetadataChange",
     "ServerMetadataChange",
 ];
+
+/// The event that is there only with ANNOTATE-EXPERIMENT-1 (RFC 5257).
+const ANNOTATION_CHANGE: &str = "AnnotationChange";
 
 /// The wanted events.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub(crate) struct SelectedWish {
     /// MessageNew and MessageExpunge, which go together.
     pub(crate) messages: bool,
     pub(crate) flags: bool,
+    /// AnnotationChange
+    pub(crate) annotations: bool,
     /// SELECTED: EXPUNGE may come while no command runs.
     pub(crate) at_once: bool,
     /// The items that are fetched of new messages.
@@ -40,11 +47,11 @@ pub(crate) struct SelectedWish {
 
 impl Wish {
     /// Compiles the groups of NOTIFY SET.
-    pub(crate) fn of(groups: Vec<EventGroup>) -> Result<Self, Reply> {
+    pub(crate) fn of(groups: Vec<EventGroup>, options: &ImapOptions) -> Result<Self, Reply> {
         let mut wish = Self { groups: Vec::new(), selected: SelectedWish::default(), server_metadata: false };
         let mut has_selected = false;
         for EventGroup { mailboxes, events } in groups {
-            let asked = GroupEvents::of(events)?;
+            let asked = GroupEvents::of(events, options)?;
             wish.server_metadata |= asked.server_metadata;
             if let Some(filter) = Filter::of(&mailboxes) {
                 wish.groups.push(asked.of_others(filter)?);
@@ -82,6 +89,7 @@ struct GroupEvents {
     items: Option<Vec<FetchItem>>,
     expunge: bool,
     flags: bool,
+    annotations: bool,
     names: bool,
     subscriptions: bool,
     metadata: bool,
@@ -89,7 +97,7 @@ struct GroupEvents {
 }
 
 impl GroupEvents {
-    fn of(events: Vec<Event>) -> Result<Self, Reply> {
+    fn of(events: Vec<Event>, options: &ImapOptions) -> Result<Self, Reply> {
         let mut asked = Self::default();
         for event in events {
             match event {
@@ -100,9 +108,12 @@ impl GroupEvents {
                 Event::SubscriptionChange => asked.subscriptions = true,
                 Event::MailboxMetadataChange => asked.metadata = true,
                 Event::ServerMetadataChange => asked.server_metadata = true,
+                Event::AnnotationChange if options.annotations => asked.annotations = true,
                 // RFC 5465 §5: NO, with the events that are known.
                 Event::AnnotationChange | Event::Other(_) => {
-                    let code = Code::BadEvent(EVENTS.map(str::to_owned).to_vec());
+                    let known = |name: &&str| options.annotations || *name != ANNOTATION_CHANGE;
+                    let known = EVENTS.into_iter().filter(known).map(str::to_owned).collect();
+                    let code = Code::BadEvent(known);
                     return Err(Reply::no(code, format!("{} is not supported", event.name())));
                 }
             }
@@ -111,8 +122,8 @@ impl GroupEvents {
         if asked.items.is_some() != asked.expunge {
             return Err(Reply::bad("MessageNew and MessageExpunge go together"));
         }
-        if asked.flags && !asked.expunge {
-            return Err(Reply::bad("FlagChange needs MessageNew and MessageExpunge"));
+        if (asked.flags || asked.annotations) && !asked.expunge {
+            return Err(Reply::bad("FlagChange and AnnotationChange need MessageNew and MessageExpunge"));
         }
         Ok(asked)
     }
@@ -122,8 +133,9 @@ impl GroupEvents {
             // RFC 5465 §6.1
             return Err(Reply::bad("SELECTED accepts only message events"));
         }
-        let Self { items, expunge, flags, .. } = self;
-        Ok(SelectedWish { messages: expunge, flags, at_once, items: items.unwrap_or_default() })
+        let Self { items, expunge, flags, annotations, .. } = self;
+        let items = items.unwrap_or_default();
+        Ok(SelectedWish { messages: expunge, flags, annotations, at_once, items })
     }
 
     fn of_others(self, filter: Filter) -> Result<Group, Reply> {
@@ -131,7 +143,9 @@ impl GroupEvents {
             // RFC 5465 §5.2: no FETCH is sent for other mailboxes.
             return Err(Reply::bad("MessageNew accepts items to fetch only for SELECTED"));
         }
-        let Self { expunge, flags, names, subscriptions, metadata, .. } = self;
+        let Self { expunge, names, subscriptions, metadata, .. } = self;
+        // RFC 5465 §5.1: both events are a STATUS with HIGHESTMODSEQ, which rises for either.
+        let flags = self.flags || self.annotations;
         Ok(Group { filter, messages: expunge, flags, names, subscriptions, metadata })
     }
 }

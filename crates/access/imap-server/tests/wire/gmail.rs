@@ -236,7 +236,7 @@ fn labels_are_replaced_beside_an_expunged_message() {
     wire.run(
         r#"
         C: f STORE 1:2 X-GM-LABELS (newer)
-        S~ f NO [EXPUNGEISSUED] …
+        S~ f OK [EXPUNGEISSUED] …
         C: g FETCH 1 X-GM-LABELS
         S: * 1 FETCH (X-GM-LABELS (newer))
         S: g OK …
@@ -285,6 +285,32 @@ fn labels_with_uid_only() {
         S: d OK …
         C: e UID FETCH 1 (X-GM-LABELS X-GM-MSGID X-GM-THRID)
         S: * 1 UIDFETCH (X-GM-LABELS (work) X-GM-MSGID … X-GM-THRID …)
+        S: e OK …
+        "#,
+    );
+}
+
+/// The name of the selected mailbox is a label that its messages have.
+#[test]
+fn the_name_of_the_mailbox_is_no_keyword() {
+    let server = Server::start();
+    server.login().run("C: a CREATE \"My work\"\nS: a OK …");
+    server.put("\"My work\"", b"Subject: x\r\n\r\nx\r\n");
+    server.select("\"My work\"").run(
+        r#"
+        C: a STORE 1 -X-GM-LABELS ("my Work")
+        S: a NO [CANNOT] my Work is a mailbox here: use COPY or MOVE
+        C: b STORE 1 +X-GM-LABELS ("My work" other)
+        S~ * 1 FETCH (X-GM-LABELS (other))
+        S: b OK …
+        C: c SEARCH X-GM-LABELS "My work"
+        S: * SEARCH 1
+        S: c OK …
+        # Another program has set that keyword. It can be removed.
+        C: d STORE 1 +FLAGS.SILENT (My=20work)
+        S~ d OK …
+        C: e STORE 1 -X-GM-LABELS ("My work")
+        S~ * 1 FETCH (X-GM-LABELS (other))
         S: e OK …
         "#,
     );
@@ -369,6 +395,13 @@ fn queries_that_are_refused_and_queries_in_other_commands() {
         S: g NO [CANNOT] X-GM-RAW: there is no state snoozed here
         C: h SEARCH X-GM-RAW "dinner AROUND 3 movie"
         S: h NO [CANNOT] X-GM-RAW: AROUND cannot be searched for here
+        # Half a condition would find too much.
+        C: h1 SEARCH X-GM-RAW "OR"
+        S: h1 NO [CANNOT] X-GM-RAW: OR needs a term on both sides: write "OR" in quotes to search for it
+        C: h2 SEARCH X-GM-RAW "dinner ()"
+        S: h2 NO [CANNOT] X-GM-RAW: brackets have no terms in them
+        C: h3 SEARCH X-GM-RAW "dinner -"
+        S: h3 NO [CANNOT] X-GM-RAW: - needs a term behind it
         C: i UID SORT (SUBJECT) UTF-8 X-GM-RAW "from:amy OR from:bo"
         S: * SORT 1 2 3
         S: i OK …

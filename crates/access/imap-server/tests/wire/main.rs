@@ -50,6 +50,7 @@ mod referrals;
 mod replace;
 mod rev2;
 mod revoked;
+mod rfc_examples;
 mod rich_items;
 mod rich_pieces;
 mod rich_superseded;

@@ -254,12 +254,12 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("SET (SELECTED-DELAYED NONE) (PERSONAL NONE) (SELECTED-DELAYED NONE)", "BAD …"),
         ("SET (SELECTED (MailboxName))", "BAD …"),
         ("SET (SELECTED (ServerMetadataChange))", "BAD …"),
+        ("SET (PERSONAL (AnnotationChange))", "BAD …"),
         (
-            "SET (PERSONAL (MessageNew MessageExpunge FlagChange AnnotationChange))",
-            "NO [BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
-             MailboxMetadataChange ServerMetadataChange)] AnnotationChange is not supported",
+            "SET (PERSONAL (Weather))",
+            "NO [BADEVENT (MessageNew MessageExpunge FlagChange AnnotationChange MailboxName \
+             SubscriptionChange MailboxMetadataChange ServerMetadataChange)] Weather is not supported",
         ),
-        ("SET (PERSONAL (Weather))", "NO [BADEVENT (…)] …"),
         ("SET", "BAD …"),
         ("SET STATUS", "BAD …"),
         ("SET (PERSONAL)", "BAD …"),
@@ -425,4 +425,76 @@ fn a_command_that_arrives_during_a_report_is_answered() {
         assert!(answer.last().is_some_and(|end| end.starts_with("q OK")), "{answer:?}");
         second.skip_to("b …");
     }
+}
+
+/// RFC 5465 §5.1: a FETCH for the selected mailbox, a STATUS for others.
+#[test]
+fn annotations_that_others_changed_are_reported() {
+    let server = Server::start();
+    server.with_messages(2);
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: a NOTIFY SET (SELECTED (MessageNew MessageExpunge AnnotationChange)) (PERSONAL (MessageNew MessageExpunge AnnotationChange))
+        S: a OK …
+        C: b ENABLE CONDSTORE
+        S~ b OK …
+        C: c SELECT INBOX
+        S~ c OK …
+        "#,
+    );
+    let mut other = server.select("INBOX");
+    other.run("C: a STORE 2 ANNOTATION (/comment (value.priv \"x\"))\nS: a OK …");
+    wire.run("S: * 2 FETCH (UID 2 ANNOTATION (/comment) MODSEQ (…))");
+    // The client did not request flags, and its own change is no news: it gets MODSEQ alone.
+    other.run("C: b STORE 1 +FLAGS.SILENT (\\Seen)\nS: b OK …");
+    wire.run(
+        r#"
+        C: d STORE 1 ANNOTATION (/altsubject (value.shared "y"))
+        S: * 1 FETCH (UID 1 MODSEQ (…))
+        S: d OK …
+        C: e SELECT Archive
+        S~ e OK …
+        "#,
+    );
+    other.run("C: c STORE 1 ANNOTATION (/comment (value.priv \"z\"))\nS~ c OK …");
+    wire.run("S: * STATUS INBOX (UIDVALIDITY … UNSEEN 1 HIGHESTMODSEQ …)");
+    // From now on nothing.
+    wire.run("C: f NOTIFY NONE\nS: f OK …\nC: g SELECT INBOX\nS~ g OK …");
+    other.run("C: d STORE 1 ANNOTATION (/comment (value.priv NIL))\nS~ d OK …");
+    wire.run("C: h NOOP\nS: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (…))\nS: h OK …");
+}
+
+/// The mailbox was selected before.
+#[test]
+fn annotations_are_reported_from_notify_on() {
+    let server = Server::start();
+    server.with_messages(1);
+    let mut wire = server.select("INBOX");
+    let mut other = server.select("INBOX");
+    other.run("C: a STORE 1 ANNOTATION (/comment (value.priv \"x\"))\nS: a OK …");
+    wire.run(
+        r#"
+        C: a NOTIFY SET (SELECTED-DELAYED (MessageNew MessageExpunge FlagChange AnnotationChange))
+        S: * 1 FETCH (UID 1 FLAGS (…))
+        S: a OK …
+        "#,
+    );
+    other.run("C: b STORE 1 ANNOTATION (/altsubject (value.priv \"y\"))\nS: b OK …");
+    wire.run("S: * 1 FETCH (UID 1 FLAGS (…))\nS: * 1 FETCH (UID 1 ANNOTATION (/altsubject))");
+    // Without the event, nothing but FlagChange is left.
+    wire.run("C: b NOTIFY SET (SELECTED (MessageNew MessageExpunge FlagChange))\nS: b OK …");
+    other.run("C: c STORE 1 ANNOTATION (/comment (value.priv NIL))\nS: c OK …");
+    wire.run("S: * 1 FETCH (UID 1 FLAGS (…))\nC: c NOOP\nS: c OK …");
+}
+
+#[test]
+fn without_annotations_there_is_no_such_event() {
+    let server = Server::start_with(ImapOptions { annotations: false, ..ImapOptions::default() });
+    server.login().run(
+        r#"
+        C: a NOTIFY SET (PERSONAL (MessageNew MessageExpunge AnnotationChange))
+        S: a NO [BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange MailboxMetadataChange ServerMetadataChange)] AnnotationChange is not supported
+        "#,
+    );
 }

@@ -164,6 +164,99 @@ fn mailboxes_are_limited_too() {
     );
 }
 
+/// RFC 9208 §4.3.1: the server knows the size before it accepts the literal.
+#[test]
+fn a_message_without_room_is_refused_before_it_is_sent() {
+    let server = limited(Some(40 << 10), None);
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: a APPEND INBOX {50000}
+        S: a NO [OVERQUOTA] …
+        C: b APPEND INBOX (\Seen) "01-Jan-2026 00:00:00 +0000" {40960}
+        S: b NO [OVERQUOTA] …
+        # The octets that each message costs count, too.
+        C: c APPEND "INBOX" {39937}
+        S: c NO [OVERQUOTA] …
+        C: d APPEND INBOX {30000}
+        S: + …
+        "#,
+    );
+    wire.send(&literal(30_000, "\r\n"));
+    wire.run(
+        r#"
+        S: d OK …
+        C: e APPEND INBOX {9000}
+        S: e NO [OVERQUOTA] …
+        # Several messages count together (RFC 3502).
+        C: f APPEND INBOX {4000}
+        S: + …
+        "#,
+    );
+    wire.send(&literal(4_000, " {5000}\r\n"));
+    wire.run(
+        r#"
+        S: f NO [OVERQUOTA] …
+        # Parts of a message (RFC 4469). A URL is none.
+        C: g APPEND INBOX CATENATE (TEXT {50000}
+        S: g NO [OVERQUOTA] …
+        C: h APPEND INBOX CATENATE (URL {10000}
+        S: + …
+        "#,
+    );
+    wire.send(&literal(10_000, ")\r\n"));
+    wire.run(
+        r#"
+        S: h NO …
+        # Binary (RFC 3516).
+        C: i APPEND INBOX ~{50000}
+        S: i NO [OVERQUOTA] …
+        # A mailbox that does not exist is the better reason.
+        C: j APPEND Nowhere {50000}
+        S: + …
+        "#,
+    );
+    wire.send(&literal(50_000, "\r\n"));
+    wire.run(
+        "S: j NO [TRYCREATE] …\nC: k STATUS INBOX (MESSAGES)\nS: * STATUS INBOX (MESSAGES 1)\nS: k OK …",
+    );
+}
+
+#[test]
+fn a_replacement_that_can_have_no_room_is_refused_before_it_is_sent() {
+    let server = limited(Some(40 << 10), None);
+    let mut wire = server.select("INBOX");
+    wire.run("C: a APPEND INBOX {30000}\nS: + …");
+    wire.send(&literal(30_000, "\r\n"));
+    // RFC 8508 §3.4: the old message makes room. One that is larger than the quota has none.
+    wire.run("S~ a OK …\nC: b REPLACE 1 INBOX {41000}\nS: b NO [OVERQUOTA] …");
+    wire.run("C: c UID REPLACE 1 INBOX {39000}\nS: + …");
+    wire.send(&literal(39_000, "\r\n"));
+    wire.run("S~ c OK …");
+    // An account that is over its quota may make a message smaller.
+    server.limit(AccountChange { quota_bytes: Some(Some(10_000)), ..AccountChange::default() });
+    let mut wire = server.select("INBOX");
+    wire.run("C: d REPLACE 1 INBOX {20000}\nS: + …");
+    wire.send(&literal(20_000, "\r\n"));
+    wire.run("S~ d OK …");
+}
+
+/// A literal that does not wait is read to its end.
+#[test]
+fn a_message_that_is_sent_at_once_is_refused_and_read() {
+    let server = limited(Some(40 << 10), None);
+    let mut wire = server.login();
+    wire.send(b"a APPEND INBOX {50000+}\r\n");
+    wire.send(&literal(50_000, " {3+}\r\nabc\r\n"));
+    wire.run("S: a NO [OVERQUOTA] …\nC: b NOOP\nS: b OK …");
+}
+
+/// So many bytes of a message, and what follows them.
+fn literal(len: usize, end: &str) -> Vec<u8> {
+    let head = "Subject: x\r\n\r\n";
+    format!("{head}{}{end}", "x".repeat(len - head.len())).into_bytes()
+}
+
 const BEN: &str = "ben@example.org";
 
 /// A server where ben sets the quotas of example.org.

@@ -22,7 +22,7 @@ fn a_draft_is_replaced_in_its_mailbox() {
     replace(&mut one, r#"a REPLACE 2 INBOX (\Draft $Mine) "02-Jan-2020 10:00:00 +0000""#);
     one.run(
         r#"
-        # RFC 8508 §3.3: APPENDUID comes before EXPUNGE.
+        # RFC 8508 §4.3: APPENDUID comes before EXPUNGE.
         S: * OK [APPENDUID … 4] …
         S: * 2 EXPUNGE
         S: * 3 EXISTS
@@ -115,10 +115,7 @@ fn what_goes_makes_room_for_what_comes() {
     };
     server.limit(full);
     let mut one = server.select("INBOX");
-    one.run(&format!("C: a APPEND INBOX {{{}}}\nS: + …", NEW.len()));
-    one.send(NEW.as_bytes());
-    one.send(b"\r\n");
-    one.run("S: a NO [OVERQUOTA] …");
+    one.run(&format!("C: a APPEND INBOX {{{}}}\nS: a NO [OVERQUOTA] …", NEW.len()));
     replace(&mut one, "b REPLACE 1 INBOX");
     one.run("S: * OK [APPENDUID … 2] …\nS~ b OK …");
     let long = format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(40));

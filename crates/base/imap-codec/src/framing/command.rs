@@ -5,6 +5,7 @@
 
 use bytes::{Buf, BytesMut};
 
+use super::incoming::{self, IncomingMessage};
 use super::{CommandFrame, LiteralSync, LiteralWanted, literal_header};
 use crate::Tag;
 use crate::limits::{LINE_BYTES_MAX, TAG_BYTES_MAX};
@@ -35,6 +36,8 @@ pub struct CommandFramer {
     scanned: usize,
     /// Bytes of the command's earlier lines.
     line_bytes: usize,
+    /// Whether some of the command's literals are no messages.
+    other_literals: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -155,6 +158,7 @@ impl CommandFramer {
 
     fn start_over(&mut self) {
         (self.state, self.line_start, self.scanned, self.line_bytes) = (State::Line, 0, 0, 0);
+        self.other_literals = false;
     }
 
     fn next(&mut self, buffer: &mut BytesMut, literals: Literals) -> Option<CommandFrame> {
@@ -179,13 +183,15 @@ impl CommandFramer {
         if literals == Literals::Possible
             && let Some(header) = literal_header(&buffer[self.line_start..end])
         {
-            (self.state, self.line_start) = (State::Deciding, end);
             let Head { tag, append, annotation, store } = head(buffer);
+            let message = if append { self.message(&buffer[..end]) } else { None };
+            (self.state, self.line_start) = (State::Deciding, end);
             return Some(CommandFrame::LiteralWanted(LiteralWanted {
                 size: header.size,
                 sync: header.sync,
                 literal8: header.literal8,
                 append,
+                message,
                 annotation,
                 store,
                 tag,
@@ -195,6 +201,13 @@ impl CommandFramer {
         let command = buffer.split_to(end).freeze();
         self.start_over();
         Some(CommandFrame::Command(command))
+    }
+
+    /// What is known of the message that the end of these bytes announces.
+    fn message(&mut self, command: &[u8]) -> Option<IncomingMessage> {
+        self.other_literals |= incoming::names_other_literal(&command[self.line_start..]);
+        let before = (command.len() - self.line_bytes) as u64;
+        if self.other_literals { None } else { IncomingMessage::of(command, before) }
     }
 
     fn too_long(&mut self, buffer: &mut BytesMut) -> CommandFrame {
@@ -338,6 +351,7 @@ mod tests {
                 sync: LiteralSync::Waits,
                 literal8: true,
                 append: true,
+                message: Some(IncomingMessage { mailbox: "x".into(), before: 0, replaces: false }),
                 annotation: false,
                 store: false,
                 tag: Tag::new("a"),

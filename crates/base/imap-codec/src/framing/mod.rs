@@ -6,11 +6,13 @@
 //! slices that share its memory.
 
 mod command;
+mod incoming;
 mod response;
 
 use bytes::Bytes;
 
 pub use command::{CommandFramer, FramerLimits};
+pub use incoming::IncomingMessage;
 pub use response::{ResponseFrame, ResponseFrameError, ResponseFramer, ResponseLimits};
 
 use crate::Tag;
@@ -40,6 +42,8 @@ pub struct LiteralWanted {
     pub literal8: bool,
     /// The command is an APPEND or a REPLACE, so this may be a message.
     pub append: bool,
+    /// This is a message, or a part of one, as far as the command's lines say that.
+    pub message: Option<IncomingMessage>,
     /// The command is a SETMETADATA, so this may be the value of an annotation.
     pub annotation: bool,
     /// The command is a STORE, so this may be the value of an annotation of a message.

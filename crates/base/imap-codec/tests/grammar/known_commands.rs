@@ -123,6 +123,7 @@ fn already_in_our_spelling() {
         "A654 FETCH 2:4 (FLAGS BODY[HEADER.FIELDS (DATE FROM)])\r\n",
         "s100 UID FETCH 1:* (FLAGS) (CHANGEDSINCE 12345 VANISHED)\r\n",
         "A FETCH 1 (BODY.PEEK[1.2.MIME]<0.1024> BINARY.PEEK[1]<5.6> BINARY.SIZE[2])\r\n",
+        "A FETCH 1 (BODY.PEEK[]<0.0> BINARY[2]<7.0>)\r\n",
         "d105 STORE 7,5,9 (UNCHANGEDSINCE 320162338) +FLAGS.SILENT (\\Deleted)\r\n",
         "a011 STORE 1 +X-GM-LABELS (foo \"two words\" \"\\\\Starred\")\r\n",
         "a012 UID STORE 1:* X-GM-LABELS.SILENT ()\r\n",
@@ -288,7 +289,7 @@ fn errors_say_whose_fault_it_is() {
         ("a FETCH 1 BODY[MIME]\r\n", true, Syntax),
         ("a FETCH 1 BODY[0]\r\n", true, Syntax),
         ("a FETCH 1 BODY[HEADER.FIELDS ()]\r\n", true, Syntax),
-        ("a FETCH 1 BODY[]<0.0>\r\n", true, Syntax),
+        ("a FETCH 1 BODY[]<0>\r\n", true, Syntax),
         ("a FETCH 1 UID (VANISHED)\r\n", true, Syntax),
         ("a FETCH 1 UID (CHANGEDSINCE 1 VANISHED)\r\n", true, Syntax),
         // RFC 5256 §5

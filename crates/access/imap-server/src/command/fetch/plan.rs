@@ -283,21 +283,19 @@ pub(super) fn cut(len: u64, partial: Option<Partial>) -> std::ops::Range<u64> {
         None => 0..len,
         Some(partial) => {
             let start = partial.offset.min(len);
-            start..start.saturating_add(partial.count.get()).min(len)
+            start..start.saturating_add(partial.count).min(len)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
-
     use posthaste_imap_codec::PartPath;
 
     use super::*;
 
     fn partial(offset: u64, count: u64) -> Option<Partial> {
-        NonZeroU64::new(count).map(|count| Partial { offset, count })
+        Some(Partial { offset, count })
     }
 
     #[test]
@@ -327,5 +325,6 @@ mod tests {
         assert_eq!(cut(10, partial(2, 3)), 2..5);
         assert_eq!(cut(10, partial(8, u64::MAX)), 8..10);
         assert_eq!(cut(10, partial(11, 1)), 10..10);
+        assert_eq!(cut(10, partial(2, 0)), 2..2);
     }
 }

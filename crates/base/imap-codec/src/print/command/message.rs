@@ -185,7 +185,7 @@ impl CommandPrinter {
             self.put("<");
             self.number(offset);
             self.put(".");
-            self.number(count.get());
+            self.number(count);
             self.put(">");
         }
     }

@@ -1,0 +1,82 @@
+//! What the lines of an APPEND or a REPLACE say of the message that it brings.
+//!
+//! A server can so refuse a message that has no room before the client sends it. What cannot be read
+//! here is left to the parser of the whole command.
+
+use bytes::Bytes;
+
+use crate::cursor::{Cursor, Quoting};
+
+/// A message whose literal is announced, or a part of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IncomingMessage {
+    /// The name of the mailbox as the client wrote it.
+    pub mailbox: Bytes,
+    /// Bytes of the messages in the command's earlier literals.
+    pub before: u64,
+    /// The command is a REPLACE.
+    pub replaces: bool,
+}
+
+impl IncomingMessage {
+    /// From the first line of a command; `None` if the mailbox is not named there.
+    pub(super) fn of(command: &[u8], before: u64) -> Option<Self> {
+        let end = memchr::memchr(b'\n', command)? + 1;
+        let line = Bytes::copy_from_slice(&command[..end]);
+        let (_tag, rest) = word(&line)?;
+        let (first, after) = word(rest)?;
+        let (name, after) = if first.eq_ignore_ascii_case(b"UID") { word(after)? } else { (first, after) };
+        let replaces = name.eq_ignore_ascii_case(b"REPLACE");
+        // RFC 8508 §6: the message comes first, then the mailbox.
+        let argument = if replaces { word(after)?.1 } else { after };
+        if argument.starts_with(b"{") {
+            return None;
+        }
+        let argument = line.slice_ref(argument);
+        let mailbox = Cursor::new(&argument, Quoting::Strict).astring("a mailbox name").ok()?;
+        Some(Self { mailbox: Bytes::copy_from_slice(&mailbox), before, replaces })
+    }
+}
+
+/// A word, and what stands behind the space after it.
+fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b' ', line)?;
+    Some((&line[..end], &line[end + 1..]))
+}
+
+/// Whether a line of an APPEND announces a literal that is no message, or names values that may be
+/// literals: an annotation (RFC 5257 §4.7) or a URL (RFC 4469 §3).
+pub(super) fn names_other_literal(line: &[u8]) -> bool {
+    let names = |word: &[u8]| line.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    names(b"ANNOTATION") || names(b"URL {")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mailbox_of_a_message_is_read_from_the_first_line() {
+        let of = |line: &str| {
+            let message = IncomingMessage::of(line.as_bytes(), 7)?;
+            assert_eq!(message.before, 7);
+            Some((String::from_utf8(message.mailbox.to_vec()).unwrap(), message.replaces))
+        };
+        let named = |name: &str, replaces| Some((name.to_owned(), replaces));
+        assert_eq!(of("a APPEND Sent {9}\r\n"), named("Sent", false));
+        assert_eq!(of("a append \"two \\\"words\" (\\Seen) {9}\r\nx {3}\r\n"), named("two \"words", false));
+        assert_eq!(of("a REPLACE 4 Drafts {9+}\r\n"), named("Drafts", true));
+        assert_eq!(of("a UID REPLACE 4 Drafts {9+}\r\n"), named("Drafts", true));
+        for line in ["a APPEND {4}\r\n", "a APPEND \"x {4}\r\n", "a APPEND", "a\r\n", "a REPLACE {4}\r\n"] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn literals_that_are_no_messages() {
+        for line in ["a APPEND x annotation (/comment (value.priv {3}\r\n", " Url {30}\r\n"] {
+            assert!(names_other_literal(line.as_bytes()), "{line}");
+        }
+        assert!(!names_other_literal(b"a APPEND x (\\Seen) CATENATE (TEXT {3}\r\n"));
+    }
+}
