@@ -320,6 +320,7 @@ fn rfc_7162_condstore_beside_an_expunge() {
         S: * 6 EXPUNGE
         S: * 5 EXPUNGE
         S: * 4 EXPUNGE
+        S: * OK [HIGHESTMODSEQ …] …
         S: B002 OK …
         "#,
     );
