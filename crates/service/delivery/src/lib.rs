@@ -38,6 +38,9 @@ mod memory;
 mod prepared;
 mod quota;
 mod renew;
+#[cfg(test)]
+mod renew_tests;
+mod replace;
 mod rich;
 mod step;
 mod summarize;
