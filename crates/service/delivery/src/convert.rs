@@ -132,6 +132,15 @@ impl ConvertReport {
     }
 }
 
+/// What a dry run counts that several messages share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counting {
+    /// A body once, as a conversion does: the other messages find it converted.
+    Bodies,
+    /// A body for each message of a sample.
+    Messages,
+}
+
 /// A message to examine.
 #[derive(Clone, Copy)]
 struct Candidate {
@@ -168,6 +177,9 @@ pub struct Converter<'d> {
     found: VecDeque<Candidate>,
     replacer: Replacer<'d>,
     held: &'d Held,
+    counting: Counting,
+    /// The body of the message that was examined last.
+    last: Option<BodyId>,
     report: ConvertReport,
 }
 
@@ -195,6 +207,8 @@ impl Delivery {
             found: VecDeque::new(),
             replacer,
             held,
+            counting: Counting::Bodies,
+            last: None,
             report: ConvertReport::default(),
         })
     }
@@ -248,7 +262,14 @@ impl Converter<'_> {
     #[must_use]
     pub fn sampled(mut self, sample: &mut Sample) -> Self {
         self.rest = sample.take(&self.rest);
+        self.counting = Counting::Messages;
         self
+    }
+
+    /// Examines the next message alone: its body, and the outcome. `None` if there is none left.
+    pub(crate) async fn sample(&mut self) -> Result<Option<(Option<BodyId>, ConvertReport)>, DeliveryError> {
+        let is_one = self.advance().await?;
+        Ok(is_one.then(|| (self.last.take(), std::mem::take(&mut self.report))))
     }
 
     /// The outcome so far.
@@ -266,6 +287,7 @@ impl Converter<'_> {
         }
         let Some(found) = self.found.pop_front() else { return Ok(true) };
         self.report.examined += 1;
+        self.last = Some(found.body);
         match self.convert(found).await {
             Ok(()) => Ok(true),
             Err(error) if ends_the_mailbox(&error) => Err(error),
@@ -331,7 +353,26 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Whether a dry run has found before that this body takes another form.
+    fn is_counted(&self, body: BodyId) -> bool {
+        let is_dry = self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies;
+        is_dry && self.held.is_counted(body)
+    }
+
+    /// Counts a body that has another form now.
+    fn count_converted(&mut self, body: BodyId, before: u64, after: &Bytes) {
+        if self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies {
+            self.held.count_converted(body);
+        }
+        self.report.converted += 1;
+        self.report.bytes_before += before;
+        self.report.bytes_after += after.len() as u64;
+    }
+
     async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
+        if self.is_counted(found.body) {
+            return Ok(());
+        }
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         if self.which == Which::Superseded && !may_be_superseded(&stored) {
             return Ok(());
@@ -340,9 +381,7 @@ impl Converter<'_> {
         let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
                 GivenUp::Done => {
-                    self.report.converted += 1;
-                    self.report.bytes_before += before;
-                    self.report.bytes_after += twin.stored.len() as u64;
+                    self.count_converted(found.body, before, &twin.stored);
                     return Ok(());
                 }
                 GivenUp::Refused => {
@@ -356,32 +395,26 @@ impl Converter<'_> {
             },
             step => step,
         };
-        let after = match &step {
-            Step::Stays => return Ok(()),
-            Step::WouldLose => {
-                self.report.would_lose += 1;
-                return Ok(());
-            }
+        match &step {
+            Step::Stays => {}
+            Step::WouldLose => self.report.would_lose += 1,
             Step::Recode(bytes) => {
-                if self.options.mode == ConvertMode::Apply && !self.recode(found, bytes).await? {
-                    return Ok(());
+                if self.options.mode == ConvertMode::DryRun || self.recode(found, bytes).await? {
+                    self.count_converted(found.body, before, bytes);
                 }
-                self.report.converted += 1;
-                bytes.len()
             }
             Step::GiveUp(twin) | Step::Renumber(twin) => {
-                let is_done = self.options.mode == ConvertMode::DryRun
-                    || self.replacer.replace(found.replaced(), twin).await?;
-                if !is_done {
+                if self.options.mode == ConvertMode::Apply
+                    && !self.replacer.replace(found.replaced(), twin).await?
+                {
                     self.report.vanished += 1;
                     return Ok(());
                 }
                 self.report.renumbered += 1;
-                twin.stored.len()
+                self.report.bytes_before += before;
+                self.report.bytes_after += twin.stored.len() as u64;
             }
-        };
-        self.report.bytes_before += before;
-        self.report.bytes_after += after as u64;
+        }
         Ok(())
     }
 
