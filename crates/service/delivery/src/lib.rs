@@ -15,6 +15,7 @@
 //! | [`Conversions`] | what clients see of mail that is kept in another form |
 //! | [`Renewals`] | new UIDs for mail that an earlier program converted otherwise |
 //! | [`convert`] | stored mail in the form of another format |
+//! | [`HeldMessages`] | the converted messages that sessions read in pieces |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
@@ -32,6 +33,7 @@ pub mod export;
 mod folders;
 mod format;
 mod held;
+mod held_messages;
 pub mod import;
 #[cfg(test)]
 mod items_tests;
@@ -57,6 +59,7 @@ pub use estimate::{Estimate, Estimator};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held::Held;
+pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use memory::SummaryMemory;
 pub use posthaste_directory::{Recipient, ResolveError};
