@@ -65,7 +65,7 @@ impl<'d> Estimator<'d> {
         }
     }
 
-    /// The sums. These are all mailboxes whose messages are to be converted.
+    /// The sums. These are all mailboxes whose messages the command will convert.
     pub async fn finish(self, mailboxes: &[MailboxId]) -> Result<Estimate, DeliveryError> {
         let holders = self.holders(mailboxes).await?;
         let mut sum = Estimate::default();

@@ -78,8 +78,8 @@ impl<'d> Replacer<'d> {
                         date: row.date(),
                         saved: Some(old.saved),
                     };
-                    // Another process or node may do the same at this moment, so this is refused if
-                    // there is a message whose body is not known here.
+                    // Another process or node may do the same at this moment. So this is refused if
+                    // a message came whose body is not known here.
                     let next = view.head().uid_next;
                     let Some(uid) = self.mailbox.append_replacement(old.uid, next, message).await? else {
                         continue;
