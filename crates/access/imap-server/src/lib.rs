@@ -30,7 +30,6 @@ mod flag_names;
 mod freed;
 mod gmail;
 mod heavy;
-mod held;
 mod keys;
 mod layer;
 mod listed;

@@ -12,8 +12,8 @@ use crate::reply::{Failure, Reply, Verdict};
 use crate::rights::Act;
 use crate::session::Session;
 
-/// A message that the client sends at once and that is no longer than this is read in any case. That
-/// costs less than a look at the quota. RFC 7888 §5 has the same number for LITERAL-.
+/// A message that the client sends at once and that is no longer than this is read in any case.
+/// That costs less than a look at the quota. RFC 7888 §5 has the same number for LITERAL-.
 const READ_IN_ANY_CASE: u64 = 4096;
 
 /// Refuses a message that is larger than the room in the account of its mailbox.

@@ -7,6 +7,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use posthaste_delivery::Holding;
 use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
@@ -15,7 +16,6 @@ use posthaste_store::{Mailbox, View};
 use crate::annotate::reported::ReportedAnnotations;
 use crate::apart::{Threads, range_steps};
 use crate::contexts::Contexts;
-use crate::held::Holding;
 use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};

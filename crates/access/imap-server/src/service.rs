@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use posthaste_delivery::Delivery;
+use posthaste_delivery::{Delivery, HeldMessages};
 use posthaste_directory::Directory;
 use posthaste_filter::{Event, Filter};
 use posthaste_imap_codec::response::Code;
@@ -16,7 +16,6 @@ use posthaste_store::Store;
 use tokio::sync::watch;
 
 use crate::heavy::Heavy;
-use crate::held::HeldMessages;
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
@@ -147,6 +146,14 @@ impl ImapService {
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
         self.reads = reads.with_share_of_at_least(one_message(&self.options));
+        self
+    }
+
+    /// Sets what sessions hold of messages that they read in pieces. Services with the same budget
+    /// for reading share it.
+    #[must_use]
+    pub fn with_held(mut self, held: HeldMessages) -> Self {
+        self.held = held;
         self
     }
 

@@ -32,29 +32,26 @@
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
 //! cut off loses nothing, and the next one goes on.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_directory::{
-    Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
-};
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
+use posthaste_directory::{Account, Format, FormatSettings};
+use posthaste_mail_model::{BodyId, NumSet, Uid};
 use posthaste_store::form::served_len;
-use posthaste_store::{CommitOutcome, FlagChange, Holders, IncomingMessage, Keep, Mailbox, StoreError};
-use sha2::{Digest, Sha256};
+use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, StoreError};
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
-use crate::rich::Shape;
-use crate::step::{Loss, Step, Twin, beside_original, may_be_superseded, stays, step};
+use crate::replace::{Replaced, Replacer};
+use crate::step::{Loss, Step, beside_original, may_be_superseded, stays, step};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
-/// Times that a message is looked at again because a client changes its flags meanwhile.
+/// Times that the messages with a body are counted again because it is copied meanwhile.
 const TRIES_MAX: usize = 20;
 
 /// Whether stored mail is changed.
@@ -135,6 +132,15 @@ impl ConvertReport {
     }
 }
 
+/// What a dry run counts that several messages share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counting {
+    /// A body once, as a conversion does: the other messages find it converted.
+    Bodies,
+    /// A body for each message of a sample.
+    Messages,
+}
+
 /// A message to examine.
 #[derive(Clone, Copy)]
 struct Candidate {
@@ -142,6 +148,13 @@ struct Candidate {
     body: BodyId,
     saved: i64,
     lacks_items: bool,
+}
+
+impl Candidate {
+    const fn replaced(self) -> Replaced {
+        let Self { uid, body, saved, .. } = self;
+        Replaced { uid, body, saved }
+    }
 }
 
 /// The messages that are converted.
@@ -162,9 +175,11 @@ pub struct Converter<'d> {
     /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
     found: VecDeque<Candidate>,
-    /// The bodies of the mailbox, once they are needed.
-    bodies: Option<HashMap<BodyId, Uid>>,
+    replacer: Replacer<'d>,
     held: &'d Held,
+    counting: Counting,
+    /// The body of the message that was examined last.
+    last: Option<BodyId>,
     report: ConvertReport,
 }
 
@@ -181,6 +196,7 @@ impl Delivery {
     ) -> Result<Converter<'d>, DeliveryError> {
         let view = mailbox.current().await?;
         let rest = view.uids_of_seqs(&view.all());
+        let replacer = Replacer::new(self, account.id, Arc::clone(&mailbox));
         Ok(Converter {
             delivery: self,
             account: account.clone(),
@@ -189,8 +205,10 @@ impl Delivery {
             which: Which::All,
             rest,
             found: VecDeque::new(),
-            bodies: None,
+            replacer,
             held,
+            counting: Counting::Bodies,
+            last: None,
             report: ConvertReport::default(),
         })
     }
@@ -244,7 +262,14 @@ impl Converter<'_> {
     #[must_use]
     pub fn sampled(mut self, sample: &mut Sample) -> Self {
         self.rest = sample.take(&self.rest);
+        self.counting = Counting::Messages;
         self
+    }
+
+    /// Examines the next message alone: its body, and the outcome. `None` if there is none left.
+    pub(crate) async fn sample(&mut self) -> Result<Option<(Option<BodyId>, ConvertReport)>, DeliveryError> {
+        let is_one = self.advance().await?;
+        Ok(is_one.then(|| (self.last.take(), std::mem::take(&mut self.report))))
     }
 
     /// The outcome so far.
@@ -262,6 +287,7 @@ impl Converter<'_> {
         }
         let Some(found) = self.found.pop_front() else { return Ok(true) };
         self.report.examined += 1;
+        self.last = Some(found.body);
         match self.convert(found).await {
             Ok(()) => Ok(true),
             Err(error) if ends_the_mailbox(&error) => Err(error),
@@ -327,7 +353,26 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Whether a dry run has found before that this body takes another form.
+    fn is_counted(&self, body: BodyId) -> bool {
+        let is_dry = self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies;
+        is_dry && self.held.is_counted(body)
+    }
+
+    /// Counts a body that has another form now.
+    fn count_converted(&mut self, body: BodyId, before: u64, after: &Bytes) {
+        if self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies {
+            self.held.count_converted(body);
+        }
+        self.report.converted += 1;
+        self.report.bytes_before += before;
+        self.report.bytes_after += after.len() as u64;
+    }
+
     async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
+        if self.is_counted(found.body) {
+            return Ok(());
+        }
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         if self.which == Which::Superseded && !may_be_superseded(&stored) {
             return Ok(());
@@ -336,9 +381,7 @@ impl Converter<'_> {
         let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
                 GivenUp::Done => {
-                    self.report.converted += 1;
-                    self.report.bytes_before += before;
-                    self.report.bytes_after += twin.stored.len() as u64;
+                    self.count_converted(found.body, before, &twin.stored);
                     return Ok(());
                 }
                 GivenUp::Refused => {
@@ -352,30 +395,26 @@ impl Converter<'_> {
             },
             step => step,
         };
-        let after = match &step {
-            Step::Stays => return Ok(()),
-            Step::WouldLose => {
-                self.report.would_lose += 1;
-                return Ok(());
-            }
+        match &step {
+            Step::Stays => {}
+            Step::WouldLose => self.report.would_lose += 1,
             Step::Recode(bytes) => {
-                if self.options.mode == ConvertMode::Apply && !self.recode(found, bytes).await? {
-                    return Ok(());
+                if self.options.mode == ConvertMode::DryRun || self.recode(found, bytes).await? {
+                    self.count_converted(found.body, before, bytes);
                 }
-                self.report.converted += 1;
-                bytes.len()
             }
             Step::GiveUp(twin) | Step::Renumber(twin) => {
-                if self.options.mode == ConvertMode::Apply && !self.renumber(found, twin).await? {
+                if self.options.mode == ConvertMode::Apply
+                    && !self.replacer.replace(found.replaced(), twin).await?
+                {
                     self.report.vanished += 1;
                     return Ok(());
                 }
                 self.report.renumbered += 1;
-                twin.stored.len()
+                self.report.bytes_before += before;
+                self.report.bytes_after += twin.stored.len() as u64;
             }
-        };
-        self.report.bytes_before += before;
-        self.report.bytes_after += after as u64;
+        }
         Ok(())
     }
 
@@ -433,108 +472,6 @@ impl Converter<'_> {
         }
         Ok(false)
     }
-
-    /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
-    /// old one. A run before this one may have added it. `false` if the old one was expunged
-    /// meanwhile.
-    async fn renumber(&mut self, old: Candidate, twin: &Twin) -> Result<bool, DeliveryError> {
-        let place = MessageLocation { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
-        // One of another shape is that of a run to another format. It is converted in its turn.
-        let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
-        let body = twin_of(old.body, place, twin.shape);
-        let mut copies = Copies::default();
-        for _ in 0..TRIES_MAX {
-            let view = self.mailbox.current().await?;
-            let uids = NumSet::range(old.uid.value(), old.uid.value());
-            let Some((_, row)) = view.row_of_uid(old.uid) else { return Ok(false) };
-            let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
-            let bodies = self.bodies().await?;
-            // What an earlier run added may be expunged by now.
-            let mut added = all.iter().filter_map(|body| bodies.get(body)).copied();
-            let new = match added.find(|uid| view.row_of_uid(*uid).is_some()) {
-                Some(uid) => {
-                    let new = NumSet::range(uid.value(), uid.value());
-                    self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
-                    uid
-                }
-                None => {
-                    let message = IncomingMessage {
-                        bytes: twin.stored.clone(),
-                        summary: crate::summarize(&twin.served).into(),
-                        body,
-                        flags,
-                        date: row.date(),
-                        saved: Some(old.saved),
-                    };
-                    let appended = self.mailbox.destination().append(vec![message]).await?;
-                    let lost = || DeliveryError::Interrupted("the store gave no UID".to_owned());
-                    let uid = appended.uids.first().copied().ok_or_else(lost)?;
-                    self.bodies().await?.insert(body, uid);
-                    uid
-                }
-            };
-            self.annotate(&uids, &NumSet::range(new.value(), new.value()), &mut copies).await?;
-            // Only if the new one still exists, and nobody has changed the flags or annotations of
-            // the old one since they were read. A STORE may have written annotations since, and not
-            // have raised the mod-sequence yet. It finds that the message does not exist, and is
-            // refused.
-            if !self.mailbox.remove_replaced(old.uid, row.modseq(), new).await?.uids.is_empty() {
-                self.forget_annotations(&uids).await;
-                return Ok(true);
-            }
-        }
-        let why = "its flags or annotations change all the time";
-        Err(DeliveryError::Interrupted(why.to_owned()))
-    }
-
-    /// Gives the new message the annotations of the old one. They are on disk before that one is
-    /// expunged.
-    async fn annotate(&self, old: &NumSet, new: &NumSet, copies: &mut Copies) -> Result<(), DeliveryError> {
-        let (owner, mailbox) = (self.account.id, self.mailbox.id());
-        let relocated = Relocated { owner, from: mailbox, to: mailbox, old, new, scopes: Scope::ALL };
-        let copied = self.delivery.directory().copy_message_annotations(relocated, copies).await;
-        let annotated = copied.map_err(|error| match error {
-            AnnotationError::Directory(DirectoryError::Store(error)) => error.into(),
-            error => DeliveryError::Interrupted(error.to_string()),
-        })?;
-        if annotated.uids.is_empty() {
-            return Ok(());
-        }
-        let touched = self.mailbox.touch(&annotated.uids, None).await;
-        if let Err(StoreError::NoMailbox(_)) = &touched {
-            // Its deletion may have come before the annotations of the new message.
-            let (directory, keepers) = (self.delivery.directory(), &annotated.keepers);
-            let forgotten = directory.forget_annotations_of(owner, mailbox, keepers).await;
-            if let Err(error) = forgotten {
-                tracing::warn!(%error, "annotations of a deleted mailbox's messages were left behind");
-            }
-        }
-        touched?;
-        Ok(())
-    }
-
-    /// They are no longer those of a message, whatever becomes of this.
-    async fn forget_annotations(&self, uids: &NumSet) {
-        let directory = self.delivery.directory();
-        let forgotten = directory.forget_message_annotations(self.account.id, self.mailbox.id(), uids).await;
-        if let Err(error) = forgotten {
-            tracing::warn!(%error, "annotations of a converted message were left behind");
-        }
-    }
-
-    /// The bodies of the mailbox: those that an earlier run added are among them.
-    async fn bodies(&mut self) -> Result<&mut HashMap<BodyId, Uid>, DeliveryError> {
-        let mut bodies = HashMap::new();
-        if self.bodies.is_none() {
-            let mut visit = |stored: posthaste_store::Stored<'_>| {
-                bodies.entry(stored.body).or_insert(stored.uid);
-                ControlFlow::Continue(())
-            };
-            // Without all of them, what an earlier run added would be added again.
-            self.mailbox.summaries(&NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
-        }
-        Ok(self.bodies.get_or_insert(bodies))
-    }
 }
 
 /// What became of a body whose rich original is not needed.
@@ -550,32 +487,6 @@ enum GivenUp {
 /// Whether no other message of the mailbox can be converted now.
 fn ends_the_mailbox(error: &DeliveryError) -> bool {
     matches!(error, DeliveryError::Store(error) if error.is_temporary() || matches!(error, StoreError::NoMailbox(_)))
-}
-
-/// Where a message is.
-#[derive(Clone, Copy)]
-struct MessageLocation {
-    account: AccountId,
-    mailbox: MailboxId,
-    uid: Uid,
-}
-
-/// The id of the body of the message that takes another one's place. It is always the same, so that
-/// a run that goes on after an interruption finds it. It is that of no other message and of no
-/// other stored bytes: messages with one body may be in one mailbox, and in several accounts.
-fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
-    let mut id = body.0.to_bytes();
-    let hash = Sha256::new()
-        .chain_update(b"posthaste: converted ")
-        .chain_update(id)
-        .chain_update(place.account.0.to_bytes())
-        .chain_update(place.mailbox.0.to_bytes())
-        .chain_update(place.uid.value().to_be_bytes())
-        .chain_update([shape as u8])
-        .finalize();
-    // The first six bytes are the time.
-    id.iter_mut().skip(6).zip(hash).for_each(|(byte, random)| *byte = random);
-    BodyId(Id::from_bytes(id))
 }
 
 #[cfg(test)]

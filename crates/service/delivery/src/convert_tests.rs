@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote};
-use posthaste_mail_model::{AccountId, Flag, MailboxName};
+use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_mail_model::{AccountId, Flag, Id, MailboxName};
 use posthaste_net::ByteBudget;
-use posthaste_store::MemoryEngine;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::suite::layer::Layer;
+use posthaste_store::{FlagChange, IncomingMessage, MemoryEngine};
 use posthaste_testkit::FaultyDirectory;
 use posthaste_tnef::{Outcome, convert, samples};
 
 use super::*;
 use crate::DeliveryOptions;
 use crate::conversions::{header_of, unconverted};
-use crate::rich::as_mime_blocking;
+use crate::replace::{MessageLocation, twin_of};
+use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery, delivery_on, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";

@@ -1,6 +1,8 @@
 //! The messages of an account that share a body.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
 use posthaste_store::{Store, StoreError, Stored};
@@ -9,9 +11,31 @@ use tokio::sync::OnceCell;
 /// The messages of an account whose bodies it has more than once. They are looked up when they are
 /// first needed, 40 bytes for each message of the account while that lasts.
 #[derive(Debug, Default)]
-pub struct Held(OnceCell<Vec<(BodyId, MailboxId, Uid)>>);
+pub struct Held {
+    shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
+    /// What a dry run would have converted by now, of all accounts.
+    counted: Arc<Mutex<HashSet<BodyId>>>,
+}
 
 impl Held {
+    /// Those of another account whose mail is converted in the same run.
+    #[must_use]
+    pub fn of_another_account(&self) -> Self {
+        Self { shared: OnceCell::new(), counted: Arc::clone(&self.counted) }
+    }
+
+    pub(crate) fn is_counted(&self, body: BodyId) -> bool {
+        self.counted().contains(&body)
+    }
+
+    pub(crate) fn count_converted(&self, body: BodyId) {
+        self.counted().insert(body);
+    }
+
+    fn counted(&self) -> MutexGuard<'_, HashSet<BodyId>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many messages of the account have a body. Messages that came after the first call may be
     /// missing.
     pub(crate) async fn count(
@@ -20,7 +44,7 @@ impl Held {
         account: AccountId,
         body: BodyId,
     ) -> Result<u64, StoreError> {
-        let all = self.0.get_or_try_init(|| shared_bodies(store, account)).await?;
+        let all = self.shared.get_or_try_init(|| shared_bodies(store, account)).await?;
         let from = all.partition_point(|(other, ..)| *other < body);
         let mut count = 0;
         for (_, mailbox, uid) in all[from..].iter().take_while(|(other, ..)| *other == body) {

@@ -15,6 +15,7 @@
 //! | [`Conversions`] | what clients see of mail that is kept in another form |
 //! | [`Renewals`] | new UIDs for mail that an earlier program converted otherwise |
 //! | [`convert`] | stored mail in the form of another format |
+//! | [`HeldMessages`] | the converted messages that sessions read in pieces |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
@@ -27,10 +28,12 @@ mod conversions;
 pub mod convert;
 mod deliver;
 mod error;
+mod estimate;
 pub mod export;
 mod folders;
 mod format;
 mod held;
+mod held_messages;
 pub mod import;
 #[cfg(test)]
 mod items_tests;
@@ -38,6 +41,9 @@ mod memory;
 mod prepared;
 mod quota;
 mod renew;
+#[cfg(test)]
+mod renew_tests;
+mod replace;
 mod rich;
 mod step;
 mod summarize;
@@ -49,9 +55,11 @@ pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
+pub use estimate::{Estimate, Estimator};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held::Held;
+pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use memory::SummaryMemory;
 pub use posthaste_directory::{Recipient, ResolveError};

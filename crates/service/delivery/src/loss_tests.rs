@@ -2,16 +2,16 @@
 
 use std::sync::Mutex;
 
-use posthaste_mail_model::Flag;
+use posthaste_mail_model::{Flag, Id};
 use posthaste_store::form::Form;
 use posthaste_store::suite::layer::Layer;
-use posthaste_store::{Engine as _, MemoryEngine};
+use posthaste_store::{Engine as _, FlagChange, IncomingMessage, MemoryEngine};
 use posthaste_tnef::samples;
 
 use super::tests::{deliver, forms, run, to};
 use super::*;
 use crate::DeliveryOptions;
-use crate::rich::as_mime_blocking;
+use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{add, content, delivery, delivery_on, open};
 
 #[tokio::test]

@@ -32,6 +32,13 @@ pub(crate) async fn delivery_with(options: DeliveryOptions) -> (Delivery, Accoun
 }
 
 pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> (Delivery, Account) {
+    let delivery = node_on(engine, options);
+    let ana = add(&delivery, "ana@example.org").await;
+    (delivery, ana)
+}
+
+/// A server of several that have this engine.
+pub(crate) fn node_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> Delivery {
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(options.precompute);
     let serve = Arc::new(serve);
@@ -39,8 +46,7 @@ pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOption
         StoreOptions { serve: Arc::clone(&serve) as Arc<dyn Serve>, ..StoreOptions::default() };
     let delivery = Delivery::new(Store::new(engine, store_options), Arc::new(directory), options);
     Renewals::begin(&delivery, &serve);
-    let ana = add(&delivery, "ana@example.org").await;
-    (delivery, ana)
+    delivery
 }
 
 pub(crate) async fn add(delivery: &Delivery, name: &str) -> Account {

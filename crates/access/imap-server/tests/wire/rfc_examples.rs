@@ -68,8 +68,8 @@ fn rfc_9394_partial() {
 }
 
 /// RFC 5267 §3.3: equal to a UID SORT, in a shorter form. §4.2: the hint CONTEXT. §4.3: updates,
-/// and a tag that is in use. §4.3.1: one result too many. §4.3.3 to §4.3.5: what enters and leaves a
-/// result, and its end.
+/// and a tag that is in use. §4.3.1: one result too many. §4.3.3 to §4.3.5: what enters and leaves
+/// a result, and its end.
 #[test]
 fn rfc_5267_contexts() {
     let server = server_with(&["a", "b", "c", "d"]);
@@ -240,7 +240,7 @@ fn rfc_5256_sort_and_thread() {
     );
 }
 
-/// RFC 7162, examples 1, 3, 5 to 8, 11 and 12: the highest mod-sequence of a mailbox, STORE on a
+/// RFC 7162, examples 1, 3, 5 to 8 and 12: the highest mod-sequence of a mailbox, STORE on a
 /// condition, and what has changed since.
 #[test]
 fn rfc_7162_condstore() {
@@ -294,23 +294,33 @@ fn rfc_7162_condstore() {
         S: s100 OK …
         "#,
     );
-    // Example 11. The RFC lets the server answer NO or OK.
-    server.select("INBOX").run("C: x EXPUNGE\nS~ x OK …\nC: y STORE 2 +FLAGS.SILENT (\\Answered)\nS: y OK …");
+}
+
+/// RFC 7162, example 11: of the messages, others have expunged some and changed one. The RFC lets
+/// the server answer NO or OK.
+#[test]
+fn rfc_7162_condstore_beside_an_expunge() {
+    let server = Server::start();
+    server.with_messages(7);
+    let (mut wire, mut other) = (server.login(), server.select("INBOX"));
+    wire.run("C: B000 SELECT INBOX (CONDSTORE)\nS~ B000 OK …");
+    other.run("C: x STORE 4:7 +FLAGS.SILENT (\\Deleted)\nS: x OK …\nC: y EXPUNGE\nS~ y OK …");
+    other.run("C: z STORE 2 +FLAGS.SILENT (\\Answered)\nS: z OK …");
     wire.run(
         r#"
-        C: B001 STORE 1:8 (UNCHANGEDSINCE 13) +FLAGS (\Seen)
+        C: B001 STORE 1:7 (UNCHANGEDSINCE 8) +FLAGS (\Seen)
         S: * 1 FETCH (UID 1 FLAGS (…\Seen…) MODSEQ (…))
         S: * 2 FETCH (UID 2 FLAGS (…\Answered…) MODSEQ (…))
         S: * 3 FETCH (UID 3 FLAGS (…\Seen…) MODSEQ (…))
         # EXPUNGE is held back, and with it what was reported completely (§3.2).
-        S: * OK [HIGHESTMODSEQ 13] …
+        S: * OK [HIGHESTMODSEQ 7] …
         S: B001 OK [MODIFIED 2] Some of the messages were expunged
         C: B002 NOOP
-        S: * 8 EXPUNGE
         S: * 7 EXPUNGE
         S: * 6 EXPUNGE
         S: * 5 EXPUNGE
         S: * 4 EXPUNGE
+        S: * OK [HIGHESTMODSEQ …] …
         S: B002 OK …
         "#,
     );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use posthaste_delivery::{DeliveryError, Opening};
+use posthaste_delivery::{DeliveryError, Holding, Opening};
 use posthaste_directory::sasl::{Exchange, Step};
 use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};
 use posthaste_mail_model::{MailboxName, Secret};
@@ -141,7 +141,8 @@ impl Driver {
             protocol: "pop3",
             warn: account.folder_limits.warn,
         });
-        self.inbox = Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox) });
+        self.inbox =
+            Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox), holding: Holding::default() });
         Ok(maildrop)
     }
 

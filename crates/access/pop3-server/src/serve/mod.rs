@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use posthaste_delivery::Holding;
 use posthaste_directory::{Lease, revoked, sasl};
 use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{
@@ -73,6 +74,8 @@ struct Inbox {
     owner: AccountId,
     /// Kept open, so that its view stays in memory.
     mailbox: Arc<Mailbox>,
+    /// The large message that was converted for TOP, or is being sent.
+    holding: Holding,
 }
 
 struct Driver {
@@ -191,7 +194,7 @@ impl Driver {
 
     /// UPDATE (RFC 1939 §6): one commit removes them all, or none. Nothing interrupts it.
     async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
-        let Some(Inbox { owner, mailbox }) = &self.inbox else { return Ok(()) };
+        let Some(Inbox { owner, mailbox, .. }) = &self.inbox else { return Ok(()) };
         let removed = mailbox.remove(uids).await.map_err(|error| Refusal::of_store(&error))?;
         // The annotations of all users (RFC 5257). If this fails, the messages are removed all the
         // same.

@@ -1,8 +1,13 @@
 //! RETR and TOP: a message on its way from the store to the client, piece by piece.
+//!
+//! A large message that is converted for its readers is held from its first piece to its last, and
+//! from TOP to RETR ([`posthaste_delivery::HeldMessages`]). So a client pays for one conversion,
+//! whatever others read meanwhile.
 
 use std::ops::Range;
 
 use bytes::Bytes;
+use posthaste_delivery::LargeMessage;
 use posthaste_mail_model::{BodyId, Uid};
 use posthaste_net::NetError;
 use posthaste_store::{Row, StoreError};
@@ -11,6 +16,7 @@ use super::{Driver, Inbox, Next};
 use crate::dots::{DotWriter, Top};
 use crate::options::{COPY_BYTES_MAX, PIECE_BYTES, TOP_PIECE_BYTES, WHOLE_BYTES_MAX};
 use crate::print::number;
+use crate::service::Pop3Service;
 use crate::session::Refusal;
 
 /// A message that is being sent.
@@ -34,6 +40,10 @@ impl Driver {
         number(&mut self.out, message.size);
         self.out.extend_from_slice(b" octets\r\n");
         self.send(&message, first, lines.map(Top::new)).await?;
+        // Few clients request a message again that they have.
+        if let (None, Some(inbox)) = (lines, &self.inbox) {
+            inbox.holding.release();
+        }
         Ok(Next::Command)
     }
 
@@ -49,8 +59,19 @@ impl Driver {
             None => PIECE_BYTES,
         };
         let message = Message { uid, body, size, step };
+        if size > WHOLE_BYTES_MAX {
+            Box::pin(self.hold(&message)).await;
+        }
         let first = self.piece(&message, 0).await?;
         Ok(Some((message, first)))
+    }
+
+    /// Holds a large message, so that the next piece finds it converted.
+    async fn hold(&self, message: &Message) {
+        let Some(Inbox { owner, mailbox, holding }) = &self.inbox else { return };
+        let Pop3Service { held, reads, .. } = &*self.service;
+        let large = LargeMessage { mailbox, body: message.body, bytes: message.size };
+        held.hold(holding, *owner, reads, large).await;
     }
 
     /// The piece that starts at `at`.

@@ -7,4 +7,5 @@ mod interplay;
 mod limits;
 mod login;
 mod rich_items;
+mod rich_pieces;
 mod talk;

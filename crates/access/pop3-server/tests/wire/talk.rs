@@ -10,7 +10,7 @@ use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
-use posthaste_store::{Engine, Mailbox, Store, StoreOptions};
+use posthaste_store::{Engine, Mailbox, Serve, Store, StoreOptions};
 use posthaste_testkit::TestEngine;
 pub use posthaste_testkit::{Talk, within};
 use tokio::net::TcpStream;
@@ -35,6 +35,8 @@ pub struct Setup {
     pub accounts: Accounts,
     /// When the items of rich mail are made.
     pub precompute: Precompute,
+    /// Conversions for the clients, and the memory for what they make.
+    pub serve: Option<(Arc<dyn Serve>, usize)>,
     /// An engine with accounts and mail of another server.
     pub engine: Option<Arc<dyn Engine>>,
     /// An empty engine for this one.
@@ -49,8 +51,13 @@ impl Setup {
             None => TestEngine::new().await.engine,
         };
         let directory = Arc::new(Directory::with_policy(engine.clone(), Policy::cheap_for_tests()).unwrap());
-        let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(self.precompute);
-        let store = Store::new(engine, StoreOptions { serve: Arc::new(serve), ..StoreOptions::default() });
+        let defaults = StoreOptions::default();
+        let (serve, served_bytes) = self.serve.unwrap_or_else(|| {
+            let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(self.precompute);
+            let serve: Arc<dyn Serve> = Arc::new(serve);
+            (serve, defaults.served_bytes)
+        });
+        let store = Store::new(engine, StoreOptions { serve, served_bytes, ..defaults });
         let password = Secret::new(PASSWORD.to_owned());
         if is_new {
             directory.add(USER, &password, NewAccount::default()).await.unwrap();

@@ -119,11 +119,10 @@ pub enum Command {
     /// The server may run meanwhile. Messages keep their UIDs, except rich mail that clients see as
     /// `winmail.dat`, since a client appended it or an earlier version stored it. The same is true
     /// of rich mail that another version converted otherwise. Each of those is replaced by a new
-    /// message, which clients see as MIME, with the same flags and date. So is, with --lossy, each
-    /// message whose rich original other accounts share. On a cluster, all other messages stay as
-    /// they are. After an interruption, run the command again: nothing is lost. The command first
-    /// examines a sample and estimates the time. With --items, it makes the data that the server
-    /// did not make at delivery. Exit status 1 if a message cannot be converted.
+    /// message, which clients see as MIME, with the same flags and date. On a cluster, all other
+    /// messages stay as they are. After an interruption, run the command again: nothing is lost.
+    /// The command first examines a sample and estimates the time. With --items, it makes the data
+    /// that the server did not make at delivery. Exit status 1 if a message cannot be converted.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -340,8 +339,7 @@ pub struct Convert {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// Discard rich originals. Without this, a message whose original would be lost stays as it is.
-    /// A message that shares its original with other accounts gets a new UID; they keep the
-    /// original.
+    /// An original that messages of other accounts share stays behind the MIME.
     #[arg(long, requires = "to")]
     pub lossy: bool,
 }

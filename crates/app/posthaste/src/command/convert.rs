@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::{
-    ConvertMode, ConvertOptions, ConvertReport, DeliveryError, Held, Items, Loss, Sample,
+    ConvertMode, ConvertOptions, ConvertReport, DeliveryError, Estimator, Held, Items, Loss, Sample,
 };
 use posthaste_directory::{Account, Format};
 use posthaste_store::{MailboxEntry, StoreError};
@@ -104,11 +104,11 @@ fn is_deleted(error: &Failure) -> bool {
 /// The mailboxes that the command names.
 async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<MailboxToConvert>> {
     let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
-    let mut places = Vec::new();
+    let (mut places, run) = (Vec::new(), Held::default());
     for name in &command.accounts {
         let account = opened.found(&full_name(name, config)).await?;
         let list = opened.store.list(account.id).await?;
-        let (before, held) = (places.len(), Arc::new(Held::default()));
+        let (before, held) = (places.len(), Arc::new(run.of_another_account()));
         for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
             let held = Arc::clone(&held);
             places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), held });
@@ -169,26 +169,25 @@ async fn estimate(
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;
     let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
-    let (began, mut sample, mut chosen) =
-        (Instant::now(), ConvertReport::default(), Sample::new(SAMPLE, total));
+    let (mut estimator, mut chosen) = (Estimator::new(&opened.delivery), Sample::new(SAMPLE, total));
     let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
     for place in places {
-        match of_sample(opened, place, dry, &mut chosen).await {
-            Ok(report) => sample = sample.plus(report),
+        match of_sample(opened, place, dry, (&mut chosen, &mut estimator)).await {
             Err(error) if is_deleted(&error) => {}
-            Err(error) => return Err(error),
+            examined => examined?,
         }
     }
+    let sample = estimator.finish(&ids).await?;
     let share = total as f64 / sample.examined.max(1) as f64;
-    let of_all = |count: u64| (count as f64 * share).round();
-    let changed = of_all((sample.converted + sample.renumbered).max(sample.items));
-    let work = began.elapsed().as_secs_f64() * share + changed * commit.as_secs_f64();
+    let of_all = |count: f64| (count * share).round();
+    let changed = of_all(sample.changed);
+    let work = sample.seconds * share + changed * commit.as_secs_f64();
     let seconds = seconds(work, changed, rate);
-    let bytes = |bytes: u64| ByteSize::b((bytes as f64 * share) as u64).display().iec().to_string();
+    let bytes = |bytes: f64| ByteSize::b((bytes * share) as u64).display().iec().to_string();
     let mut about = Vec::new();
     if options.to.is_some() {
         let (before, after) = (bytes(sample.bytes_before), bytes(sample.bytes_after));
-        let converted = of_all(sample.converted + sample.renumbered);
+        let converted = of_all(sample.converted);
         about.push(format!(
             "about {converted} to convert, {before} stored now and {after} then (both until maintenance)"
         ));
@@ -217,13 +216,11 @@ async fn of_sample(
     opened: &Opened,
     place: &MailboxToConvert,
     dry: ConvertOptions,
-    chosen: &mut Sample,
-) -> Result<ConvertReport> {
+    (chosen, estimator): (&mut Sample, &mut Estimator<'_>),
+) -> Result<()> {
     let mailbox = opened.store.open(place.mailbox.id).await?;
     let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
-    let mut converter = converter.sampled(chosen);
-    while converter.advance().await? {}
-    Ok(*converter.report())
+    Ok(estimator.add(converter.sampled(chosen)).await?)
 }
 
 /// Converts a mailbox, and adds what was done to a sum, also if an error ends it.

@@ -1,7 +1,7 @@
 //! What the lines of an APPEND or a REPLACE say of the message that it brings.
 //!
-//! A server can so refuse a message that has no room before the client sends it. What cannot be read
-//! here is left to the parser of the whole command.
+//! With it a server can refuse a message that has no room before the client sends it. What cannot
+//! be read here is left to the parser of the whole command.
 
 use bytes::Bytes;
 

@@ -4,6 +4,7 @@ use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
 use super::draft::{Arrival, Draft, size_of};
+use super::slots::Slots;
 use super::{Destination, Expunged, FlagsStored, IncomingMessage, Mailbox};
 use crate::change::{Appended, Content, FlagChange};
 use crate::error::Result;
@@ -103,6 +104,30 @@ impl Mailbox {
         self.remove_where(messages, move |view| view.unchanged(&uids, since)).await
     }
 
+    /// Adds a message that is to take the place of another one, which [`Mailbox::remove_replaced`]
+    /// then removes. `None`, and nothing is added, unless the other one exists at that moment and
+    /// `uid_next` is still the next UID. So a caller who has looked at all messages adds none that
+    /// somebody else has added, be it another process or node.
+    ///
+    /// No limit of messages counts: after the removal there are as many as before.
+    #[boxed]
+    pub async fn append_replacement(
+        &self,
+        replaced: Uid,
+        uid_next: Uid,
+        message: IncomingMessage,
+    ) -> Result<Option<Uid>> {
+        let (now, message) = (self.state.context.unix_s(), [message]);
+        let resolve = move |draft: &mut Draft, view: &View| {
+            if view.head().uid_next != uid_next || view.row_of_uid(replaced).is_none() {
+                return Ok(None);
+            }
+            let (slots, arrivals) = arrivals(draft, &message, now)?;
+            draft.append_without_limit(slots, arrivals).map(|(uid, ..)| Some(uid))
+        };
+        self.state.submit(1, resolve).await.map(|(uid, _)| uid)
+    }
+
     /// Removes a message that did not change after a mod-sequence, if another one, which takes its
     /// place, exists at that moment.
     #[boxed]
@@ -134,6 +159,14 @@ pub(super) fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) 
     if messages.is_empty() {
         return Ok(Appended { uids: Vec::new(), modseq: draft.head().modseq, left_out: Vec::new() });
     }
+    let (slots, arrivals) = arrivals(draft, messages, now)?;
+    let (first, modseq, left_out) = draft.append(slots, arrivals)?;
+    let uids = (first.value()..).take(messages.len()).filter_map(Uid::new).collect();
+    Ok(Appended { uids, modseq, left_out })
+}
+
+/// Messages for a draft, and the keyword table with their keywords.
+fn arrivals(draft: &Draft, messages: &[IncomingMessage], now: i64) -> Result<(Slots, Vec<Arrival>)> {
     let mut slots = draft.slots();
     let mut arrivals = Vec::with_capacity(messages.len());
     for message in messages {
@@ -146,9 +179,7 @@ pub(super) fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) 
             content: Content::New { bytes: message.bytes.clone(), summary: message.summary.clone() },
         });
     }
-    let (first, modseq, left_out) = draft.append(slots, arrivals)?;
-    let uids = (first.value()..).take(messages.len()).filter_map(Uid::new).collect();
-    Ok(Appended { uids, modseq, left_out })
+    Ok((slots, arrivals))
 }
 
 /// The request of a STORE.

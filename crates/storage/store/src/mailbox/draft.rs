@@ -111,6 +111,15 @@ impl Draft {
     /// and the keywords for which there was no room.
     pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
         self.check_room(arrivals.len())?;
+        self.append_without_limit(slots, arrivals)
+    }
+
+    /// The same, however many messages the mailbox may have.
+    pub fn append_without_limit(
+        &mut self,
+        slots: Slots,
+        arrivals: Vec<Arrival>,
+    ) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
         if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
             // The rows may contain a slot that no message needs.
             self.wants_rows = true;

@@ -14,6 +14,7 @@ mod reader;
 
 use std::sync::Arc;
 
+use posthaste_delivery::LargeMessage;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, UidSet};
@@ -31,7 +32,6 @@ use crate::apart::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
-use crate::held::LargeMessage;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_authentication::{Verifications, Verifier, VerifierOptions};
+use posthaste_delivery::HeldMessages;
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
 use posthaste_imap_server::{ClearTextLogin, Heavy, ImapOptions, ImapService, KeyCache};
@@ -46,6 +47,8 @@ pub struct Budgets {
     pub incoming: ByteBudget,
     /// Bytes of large messages that are read.
     pub reading: ByteBudget,
+    /// What sessions hold of large messages that are converted for them.
+    pub held: HeldMessages,
     /// Bytes of messages on their way to other domains.
     pub queue: u64,
     /// The values that SORT and THREAD compare.
@@ -86,6 +89,7 @@ impl Budgets {
         Self {
             incoming: budget(plan.incoming),
             reading,
+            held: HeldMessages::default(),
             queue: plan.queue,
             keys,
             contexts: budget(plan.contexts),
@@ -135,6 +139,7 @@ impl Services {
         let imap = imap_service(config, opened, filter, certificates, budgets);
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
+            .with_reads(budgets.reading.clone(), budgets.held.clone())
             .with_accounts(budgets.accounts.clone());
         // Without a way out nobody would get a report.
         let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
@@ -213,6 +218,7 @@ fn imap_service(
         budgets.incoming.clone(),
     )
     .with_reads(budgets.reading.clone())
+    .with_held(budgets.held.clone())
     .with_keys(budgets.keys.clone())
     .with_contexts(budgets.contexts.clone())
     .with_heavy(budgets.heavy.clone())

@@ -5,9 +5,10 @@
 //! and each piece would be a conversion. So a session holds the large message that it reads, and
 //! the budget for reading pays for it.
 //!
-//! A session holds one message at most. It lets go of it when it reads another large one, begins
-//! IDLE, or closes the mailbox. The same happens after a minute without a piece, and when memory
-//! for reading is short.
+//! A session holds one message at most. It lets go of it when it reads another large one. An IMAP
+//! session also does so when it begins IDLE or closes the mailbox, and a POP3 session when it has
+//! sent the whole message. The same happens after a minute without a piece, and when memory for
+//! reading is short.
 //!
 //! Invariants: nothing waits for this memory, and nobody waits because of it for longer than the
 //! budget lets a slow message keep its bytes.
@@ -30,9 +31,9 @@ const UNUSED_MAX: Duration = Duration::from_secs(60);
 /// wait.
 const FREE_TIMES: usize = 2;
 
-/// What all sessions hold. Cheap to clone.
+/// What all sessions hold, of all protocols. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct HeldMessages(Arc<Mutex<All>>);
+pub struct HeldMessages(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
@@ -58,7 +59,7 @@ impl Drop for Held {
 
 /// The place of a session among all: it holds nothing after that is dropped.
 #[derive(Default)]
-pub(crate) struct Holding(OnceLock<Place>);
+pub struct Holding(OnceLock<Place>);
 
 struct Place {
     all: HeldMessages,
@@ -73,7 +74,7 @@ impl Drop for Place {
 
 impl Holding {
     /// Lets go of what the session holds.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         if let Some(Place { all, key }) = self.0.get() {
             all.release(*key);
         }
@@ -87,16 +88,19 @@ impl Holding {
 
 /// A large message that is about to be read.
 #[derive(Clone, Copy)]
-pub(crate) struct LargeMessage<'m> {
-    pub(crate) mailbox: &'m Mailbox,
-    pub(crate) body: BodyId,
-    pub(crate) bytes: u64,
+pub struct LargeMessage<'m> {
+    /// Where it is.
+    pub mailbox: &'m Mailbox,
+    /// Its body.
+    pub body: BodyId,
+    /// Its octets as clients see them.
+    pub bytes: u64,
 }
 
 impl HeldMessages {
     /// Holds a message for a session of an account, if it is one that is converted, and if there is
     /// memory for it now.
-    pub(crate) async fn hold(
+    pub async fn hold(
         &self,
         holding: &Holding,
         account: AccountId,
@@ -125,7 +129,7 @@ impl HeldMessages {
     }
 
     /// Lets go of what would make a session of this account wait for so many bytes.
-    pub(crate) fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
+    pub fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
         let released: Vec<Held> = {
             let mut all = self.lock();
             if all.sessions.is_empty() {

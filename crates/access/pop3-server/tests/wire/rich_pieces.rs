@@ -1,0 +1,95 @@
+//! Clients that read large rich messages by turns: each pays for one conversion, however little
+//! memory there is for conversions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use posthaste_delivery::Conversions;
+use posthaste_net::ByteBudget;
+use posthaste_store::{Serve, StoreError};
+use posthaste_testkit::Talk;
+use posthaste_tnef::{Outcome, convert, samples};
+use tokio::net::TcpStream;
+
+use crate::talk::{Setup, USER};
+
+/// Memory for conversions: less than one message.
+const SERVED_BYTES: usize = 64 * 1024;
+
+/// Conversions that are counted.
+struct Counted {
+    conversions: Conversions,
+    served: AtomicUsize,
+}
+
+impl Counted {
+    fn count(&self) -> usize {
+        self.served.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Serve for Counted {
+    async fn serve(&self, stored: Bytes) -> Result<Bytes, StoreError> {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.conversions.serve(stored).await
+    }
+
+    async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
+        self.conversions.summarize(served).await
+    }
+
+    fn octets(&self, summary: &[u8]) -> Option<u32> {
+        self.conversions.octets(summary)
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        self.conversions.keeps_summaries()
+    }
+}
+
+/// A rich message with a file of a few hundred KiB, and the MIME that clients see of it.
+fn large(name: &str) -> (Bytes, Vec<u8>) {
+    let mut message = samples::note();
+    let file: Vec<u8> = (0..700_000u32).map(|n| (n * 7 % 251) as u8).collect();
+    message.attachments.push(samples::file(name, &file));
+    let sent = samples::mail(&message);
+    let Ok(Outcome::Converted(mime)) = convert(&sent) else { panic!("the sample is rich") };
+    (sent.into(), mime)
+}
+
+/// Gives a command, and returns the lines of the answer.
+async fn lines(client: &mut Talk<TcpStream>, command: &str) -> Vec<String> {
+    client.play(&format!("C: {command}\nS: +OK …")).await;
+    client.lines().await
+}
+
+#[tokio::test]
+async fn two_clients_by_turns_pay_once_each() {
+    let conversions = Conversions::new(ByteBudget::new(256 << 20));
+    let counted = Arc::new(Counted { conversions, served: AtomicUsize::new(0) });
+    let serve = Some((Arc::clone(&counted) as Arc<dyn Serve>, SERVED_BYTES));
+    let server = Setup { serve, ..Setup::default() }.start().await;
+    let recipient = server.delivery.resolve(USER).await.unwrap();
+    let sent = [large("one.bin"), large("two.bin")];
+    for (message, _) in &sent {
+        let recipients = std::slice::from_ref(&recipient);
+        server.delivery.deliver(message.clone(), recipients).await.remove(0).unwrap();
+    }
+    let mut clients = [server.logged_in().await, server.logged_in().await];
+    for _ in 0..2 {
+        for (client, n) in clients.iter_mut().zip(1..) {
+            assert!(lines(client, &format!("TOP {n} 3")).await.len() > 3);
+        }
+    }
+    for ((client, n), (_, mime)) in clients.iter_mut().zip(1..).zip(&sent) {
+        let all = lines(client, &format!("RETR {n}")).await.join("\r\n") + "\r\n";
+        assert_eq!(all.as_bytes(), mime);
+    }
+    assert_eq!(counted.count(), 2, "a conversion for each client");
+    // Who has a message needs it no more: it is not held, and there is no room for both.
+    lines(&mut clients[0], "TOP 2 0").await;
+    lines(&mut clients[1], "TOP 1 0").await;
+    assert!(counted.count() > 2);
+}

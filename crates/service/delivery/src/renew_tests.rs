@@ -1,0 +1,198 @@
+//! Messages that get new UIDs beside other writers, on the in-memory engine.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use posthaste_directory::Account;
+use posthaste_mail_model::{Flag, NumSet, Uid};
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{
+    CommitOutcome, Engine as _, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError, View,
+};
+use posthaste_tnef::{Outcome, convert, samples};
+
+use crate::replace::{MessageLocation, twin_of};
+use crate::rich::{Shape, as_mime_blocking};
+use crate::tests::{content, delivery_on, message, node_on, open};
+use crate::{Delivery, DeliveryOptions, Quota};
+
+/// What an earlier program showed of a message.
+const SHOWN_EARLIER: &[u8] = b"Subject: earlier\r\n\r\nas it was shown\r\n";
+
+fn note() -> Bytes {
+    samples::mail(&samples::note()).into()
+}
+
+fn as_mime(sent: &[u8]) -> String {
+    let Ok(Outcome::Converted(mime)) = convert(sent) else { panic!("the sample is rich") };
+    String::from_utf8(mime).unwrap()
+}
+
+/// A message whose conversion gave other bytes in an earlier program.
+async fn append_superseded(delivery: &Delivery, mailbox: &Mailbox) {
+    let (sent, served_len) = (note(), SHOWN_EARLIER.len() as u32);
+    let superseded = IncomingMessage {
+        bytes: FormHeader { form: Form::Rich, served_len, digest: [7; 8] }.before(&sent),
+        summary: crate::summarize(SHOWN_EARLIER).into(),
+        body: delivery.store().new_body_id(),
+        flags: vec![Flag::Flagged],
+        date: 1_700_000_000,
+        saved: Some(9),
+    };
+    mailbox.destination().append(vec![superseded]).await.unwrap();
+}
+
+/// Reads a message as a client does.
+async fn read(mailbox: &Mailbox, uid: u32) -> Result<Bytes, StoreError> {
+    let uid = Uid::new(uid).unwrap();
+    let body = mailbox.body_of(uid).await.unwrap().expect("the message is there");
+    mailbox.read_body(uid, body, 0..u64::MAX).await
+}
+
+fn uids(view: &View) -> String {
+    view.uids_of_seqs(&view.all()).to_string()
+}
+
+/// One takes the place of another one: the folder and the account have as many as before.
+#[tokio::test]
+async fn a_new_uid_needs_no_room() {
+    let quota = Quota { bytes: Some(1), messages: Some(1) };
+    let options = DeliveryOptions { message_len_max: 1 << 20, quota, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::new(MemoryEngine::new()), options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    for _ in 0..2 {
+        append_superseded(&delivery, &inbox).await;
+    }
+    inbox.destination().note_owner_limit(Some(2));
+    for uid in [1, 2] {
+        let read = read(&inbox, uid).await;
+        assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    }
+    assert_eq!(uids(&inbox.view()), "3:4");
+    let kept = (1_700_000_000, "\\Flagged".to_owned(), as_mime(&note()));
+    assert_eq!(content(&delivery, &ana, "INBOX").await, [kept.clone(), kept]);
+    // The folder is as full as it was.
+    let more = delivery.incoming(message("more"), vec![], None).await.unwrap();
+    let refused = inbox.destination().append(vec![more]).await;
+    assert!(matches!(refused, Err(StoreError::FolderFull { limit: 2 })), "{refused:?}");
+}
+
+/// An engine on which something happens just before a commit.
+#[derive(Default)]
+struct Meanwhile {
+    inner: MemoryEngine,
+    happens: Mutex<Option<Happens>>,
+}
+
+type Happens = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[async_trait::async_trait]
+impl Layer for Meanwhile {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome, StoreError> {
+        let happens = self.happens.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens.await;
+        }
+        self.inner.commit(commit).await
+    }
+}
+
+/// Something happens on another node just before this one adds the new message.
+async fn other_node(does: impl FnOnce(Delivery, Account) -> Happens) {
+    let engine = Arc::new(Meanwhile::default());
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    append_superseded(&delivery, &inbox).await;
+    let other = node_on(Arc::new(engine.inner.another_process()), options);
+    *engine.happens.lock().unwrap() = Some(does(other.clone(), ana.clone()));
+    let read = read(&inbox, 1).await;
+    assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    assert!(engine.happens.lock().unwrap().is_none(), "it has happened");
+    for node in [&delivery, &other] {
+        let mailbox = open(node, &ana, "INBOX").await;
+        assert!(mailbox.current().await.unwrap().row_of_uid(Uid::MIN).is_none());
+        let all = content(node, &ana, "INBOX").await;
+        let all: Vec<_> = all.into_iter().filter(|(_, flags, _)| flags == "\\Flagged").collect();
+        assert_eq!(all, [(1_700_000_000, "\\Flagged".to_owned(), as_mime(&note()))]);
+    }
+}
+
+#[tokio::test]
+async fn two_nodes_make_one_new_message() {
+    // The other one did the same.
+    other_node(|other, ana| {
+        Box::pin(async move {
+            let inbox = open(&other, &ana, "INBOX").await;
+            let read = read(&inbox, 1).await;
+            assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+            assert_eq!(uids(&inbox.view()), "2");
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_another_node_has_added_is_not_added_again() {
+    // The other one has added the message, and expunged nothing yet.
+    other_node(|other, ana| {
+        Box::pin(async move {
+            let inbox = open(&other, &ana, "INBOX").await;
+            let body = inbox.body_of(Uid::MIN).await.unwrap().unwrap();
+            let place = MessageLocation { account: ana.id, mailbox: inbox.id(), uid: Uid::MIN };
+            let rich = as_mime_blocking(&ana.name, &note(), 1 << 20).unwrap();
+            let added = IncomingMessage {
+                bytes: rich.stored(Shape::AsSent, &note()).unwrap(),
+                summary: crate::summarize(&rich.mime).into(),
+                body: twin_of(body, place, Shape::AsSent),
+                flags: vec![Flag::Flagged],
+                date: 1_700_000_000,
+                saved: Some(9),
+            };
+            inbox.destination().append(vec![added]).await.unwrap();
+        })
+    })
+    .await;
+}
+
+/// Mail that comes meanwhile delays nothing.
+#[tokio::test]
+async fn a_message_that_comes_meanwhile_stays() {
+    other_node(|other, ana| {
+        Box::pin(async move {
+            let inbox = open(&other, &ana, "INBOX").await;
+            let more = other.incoming(message("more"), vec![], None).await.unwrap();
+            inbox.destination().append(vec![more]).await.unwrap();
+        })
+    })
+    .await;
+}
+
+/// A client expunges the message that is about to be replaced: nothing takes its place.
+#[tokio::test]
+async fn an_expunged_message_is_not_added_again() {
+    let engine = Arc::new(Meanwhile::default());
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    append_superseded(&delivery, &inbox).await;
+    let other = node_on(Arc::new(engine.inner.another_process()), options);
+    let owner = ana.clone();
+    *engine.happens.lock().unwrap() = Some(Box::pin(async move {
+        open(&other, &owner, "INBOX").await.remove(&NumSet::range(1, 1)).await.unwrap();
+    }));
+    let read = read(&inbox, 1).await;
+    assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    assert_eq!(inbox.current().await.unwrap().exists(), 0);
+}
