@@ -6,8 +6,11 @@
 //!
 //! [`Heavy`]: crate::heavy::Heavy
 
+use posthaste_imap_codec::print;
+use posthaste_imap_codec::response::Status;
 use posthaste_mail_model::{AccountId, NumSet};
-use posthaste_store::View;
+use posthaste_net::NetError;
+use posthaste_store::{Difference, View};
 
 use crate::heavy::{Pace, Paced, SLICE_STEPS};
 use crate::reply::Failure;
@@ -20,6 +23,9 @@ pub(crate) const RANGE_STEPS: u64 = SLICE_STEPS / 50_000;
 
 /// Steps of looking at the flags or the mod-sequence of a message.
 pub(crate) const ROW_STEPS: u64 = 8;
+
+/// Rows compared between two pauses: 1.3 ms if every second one has changed.
+const ROWS_COMPARED: u64 = 100_000;
 
 /// Ranges printed between two checks of the output buffer: some 32 KiB.
 const RANGES_PER_RELIEF: usize = 2048;
@@ -82,14 +88,43 @@ pub(crate) fn row_steps(view: &View) -> u64 {
     u64::from(view.exists()) * ROW_STEPS
 }
 
+/// The changes to report, found in pieces: another session may have changed very many rows at once.
+pub(crate) async fn difference(new: &View, old: &View) -> Difference {
+    let mut comparison = new.compared_with(old);
+    while !comparison.go_on(ROWS_COMPARED) {
+        tokio::task::yield_now().await;
+    }
+    comparison.difference()
+}
+
 /// Prints ranges as a set, in slices.
-pub(crate) async fn print_ranges(wire: &mut Wire, ranges: &[(u32, u32)]) -> Result<(), Failure> {
+pub(crate) async fn print_ranges(wire: &mut Wire, ranges: &[(u32, u32)]) -> Result<(), NetError> {
     for (i, slice) in ranges.chunks(RANGES_PER_RELIEF).enumerate() {
         if i > 0 {
             wire.out().push(b',');
         }
-        posthaste_imap_codec::print::ranges(wire.out(), slice);
+        print::ranges(wire.out(), slice);
         wire.relieve().await?;
     }
     Ok(())
+}
+
+/// Prints a status response. Long sets of its code (COPYUID, MODIFIED) are printed in slices.
+pub(crate) async fn print_status(wire: &mut Wire, status: Status) -> Result<(), NetError> {
+    let sets = status.code.as_ref().map_or([None, None], print::code_sets);
+    if sets.into_iter().flatten().map(<[_]>::len).sum::<usize>() <= RANGES_PER_RELIEF {
+        wire.say_status(status);
+        return Ok(());
+    }
+    // Boxed: nearly no response is long.
+    Box::pin(async {
+        print::status_begin(wire.out(), &status);
+        for set in sets.into_iter().flatten() {
+            wire.out().push(b' ');
+            print_ranges(wire, set).await?;
+        }
+        print::status_end(wire.out(), &status);
+        Ok(())
+    })
+    .await
 }

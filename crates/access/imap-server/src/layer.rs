@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use posthaste_directory::{Directory, Reading};
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
-use posthaste_store::{FlagChange, Row, View};
+use posthaste_store::{Difference, FlagChange, Row, View};
 
+use crate::apart::{Threads, difference, range_steps};
 use crate::reply::Failure;
 
 /// Messages from which a view is laid over on another thread: some 5 ms.
 const LARGE: u32 = 100_000;
+
+/// Steps of laying a changed row over: it is copied, looked up and written.
+const EDITED_STEPS: u64 = 100;
 
 /// The messages that a user has seen in the selected mailbox, over the mailbox's own views.
 pub(crate) struct Layer {
@@ -64,31 +68,58 @@ impl Layer {
     /// again only for changed messages.
     pub(crate) async fn follow(
         &mut self,
-        directory: &Directory,
+        threads: Threads<'_>,
         newest: Arc<View>,
     ) -> Result<Arc<View>, Failure> {
         if Arc::ptr_eq(&newest, &self.under) {
             return Ok(self.shown());
         }
-        let diff = newest.difference_from(&self.under);
-        let rows = |seqs: &NumSet<SeqNum>| newest.rows(seqs).map(|(_, row)| *row).collect::<Vec<Row>>();
-        let (mut changed, mut arrived) = (rows(&diff.changed), rows(&diff.arrived));
-        let own = self.own.take();
-        let known = |row: &Row| {
-            let own = own.as_ref().filter(|own| own.modseq == row.modseq())?;
-            own.uids.contains(row.uid().value()).then_some(own.is_seen)
-        };
-        let unknown = changed.iter().chain(&arrived).filter(|row| known(row).is_none());
-        let unknown = NumSet::from_ranges(unknown.map(|row| (row.uid().value(), row.uid().value())));
-        let seen = directory.seen_among(self.reading, &unknown).await?;
-        for row in changed.iter_mut().chain(&mut arrived) {
-            *row = marked(row, known(row).unwrap_or_else(|| seen.contains(row.uid().value())));
-        }
-        let head = newest.head().clone();
-        self.shown = Arc::new(self.shown.edited(head, &changed, &diff.expunged_uids, &arrived));
+        let diff = difference(&newest, &self.under).await;
+        let steps = (diff.changed.count() + diff.arrived.count()) * EDITED_STEPS
+            + range_steps(diff.expunged_uids.ranges().len());
+        let (own, view) = (self.own.take(), Arc::clone(&newest));
+        let news = threads.run(steps, move || News::of(&view, diff, own)).await?;
+        let seen = threads.service.directory.seen_among(self.reading, &news.unknown).await?;
+        let (shown, view) = (self.shown(), Arc::clone(&newest));
+        self.shown = threads.run(steps, move || Arc::new(news.over(&shown, &view, &seen))).await?;
         self.under = newest;
         Ok(self.shown())
     }
+}
+
+/// The changes of the view below.
+struct News {
+    changed: Vec<Row>,
+    arrived: Vec<Row>,
+    expunged: NumSet,
+    own: Option<OwnMark>,
+    /// The messages whose `\Seen` has to be read.
+    unknown: NumSet,
+}
+
+impl News {
+    fn of(view: &View, diff: Difference, own: Option<OwnMark>) -> Self {
+        let rows = |seqs: &NumSet<SeqNum>| view.rows(seqs).map(|(_, row)| *row).collect::<Vec<Row>>();
+        let (changed, arrived) = (rows(&diff.changed), rows(&diff.arrived));
+        let unknown = changed.iter().chain(&arrived).filter(|row| known(own.as_ref(), row).is_none());
+        let unknown = NumSet::from_ranges(unknown.map(|row| (row.uid().value(), row.uid().value())));
+        Self { changed, arrived, expunged: diff.expunged_uids, own, unknown }
+    }
+
+    /// The view that was shown, with these changes.
+    fn over(mut self, shown: &View, view: &View, seen: &NumSet) -> View {
+        let own = self.own.as_ref();
+        for row in self.changed.iter_mut().chain(&mut self.arrived) {
+            *row = marked(row, known(own, row).unwrap_or_else(|| seen.contains(row.uid().value())));
+        }
+        shown.edited(view.head().clone(), &self.changed, &self.expunged, &self.arrived)
+    }
+}
+
+/// Whether the user has seen a message, if the session's own change says so.
+fn known(own: Option<&OwnMark>, row: &Row) -> Option<bool> {
+    let own = own.filter(|own| own.modseq == row.modseq())?;
+    own.uids.contains(row.uid().value()).then_some(own.is_seen)
 }
 
 /// A view in which these messages have `\Seen`, and no others.

@@ -14,7 +14,8 @@ use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
 
-use crate::apart::{Threads, set_steps};
+use crate::apart::{RANGE_STEPS, Threads, range_steps, set_steps};
+use crate::heavy::Pace;
 use crate::layer::Layer;
 use crate::reply::Failure;
 use crate::rights::changeable;
@@ -34,14 +35,16 @@ pub(crate) async fn lay_over(
 }
 
 /// How many messages of another account's mailbox a user has not seen: UNSEEN of STATUS.
-pub(crate) async fn unseen(service: &ImapService, reading: Reading, messages: u32) -> Result<u32, Failure> {
+pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
+    let service = threads.service;
     let seen = service.directory.all_seen(reading).await?;
     if seen.is_empty() {
         return Ok(messages);
     }
     let view = service.store.open(reading.mailbox).await?.current().await?;
-    let seen = view.existing(&seen).count();
-    Ok(view.exists() - u32::try_from(seen).unwrap_or(u32::MAX).min(view.exists()))
+    let (exists, steps) = (view.exists(), 2 * range_steps(seen.ranges().len()));
+    let seen = threads.run(steps, move || view.existing(&seen).count()).await?;
+    Ok(exists - u32::try_from(seen).unwrap_or(u32::MAX).min(exists))
 }
 
 /// Flags that STORE adds or removes.
@@ -139,8 +142,13 @@ impl CarriedSeen {
     /// Notes which copies the user has seen. They are there, whatever becomes of the note.
     pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
         let Some((reading, seen)) = self.noted else { return };
-        let pairs = copied.source.iter().zip(copied.uids.iter());
-        let uids: NumSet = pairs.filter(|(from, _)| seen.contains(*from)).map(|(_, to)| to).collect();
+        let (mut uids, mut pace) = (NumSet::new(), Pace::default());
+        for (from, to) in copied.source.iter().zip(copied.uids.iter()) {
+            if seen.contains(from) {
+                uids.push(to);
+            }
+            pace.worked(RANGE_STEPS).await;
+        }
         note(service, reading, &uids).await;
     }
 }

@@ -19,7 +19,7 @@ use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Rights, 
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::annotate::report;
-use crate::apart::{Threads, print_ranges};
+use crate::apart::{Threads, difference, print_ranges};
 use crate::contexts::update::{self, Reporter, Searcher, Step};
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
@@ -33,9 +33,6 @@ use crate::wire::Wire;
 
 /// Rows printed between two checks of the output buffer.
 const ROWS_PER_RELIEF: usize = 512;
-
-/// Rows compared between two pauses: 1.3 ms if every second one has changed.
-const ROWS_COMPARED: u64 = 100_000;
 
 /// Steps of looking at a changed row, whether it is printed or not.
 const ROW_STEPS: u64 = 100;
@@ -123,7 +120,7 @@ pub(crate) async fn announce(
     let mut newest = selected.mailbox.current().await?;
     if let Some(layer) = &mut selected.layer {
         // Boxed: nearly no session needs it.
-        newest = Box::pin(layer.follow(&by.service.directory, newest)).await?;
+        newest = Box::pin(layer.follow(by.threads(), newest)).await?;
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
@@ -206,15 +203,6 @@ async fn next_view(
     selected.held_since = selected.held_since.or(Some(old.modseq()));
     let diff = difference(&held, &old).await;
     Ok((held, diff))
-}
-
-/// The changes to report, found in pieces: another session may have changed very many rows at once.
-async fn difference(new: &View, old: &View) -> Difference {
-    let mut comparison = new.compared_with(old);
-    while !comparison.go_on(ROWS_COMPARED) {
-        tokio::task::yield_now().await;
-    }
-    comparison.difference()
 }
 
 /// Sends EXPUNGE or VANISHED.
@@ -341,10 +329,12 @@ async fn report_changed(
     let (mut names, mut pace) = (FlagNames::new(&context.new.head().keywords), Pace::default());
     let row_steps = if context.own.is_some() { OWN_ROW_STEPS } else { ROW_STEPS };
     let mut turn = context.turns.map(Turn::of);
+    // Once: it looks at all ranges.
+    let count = changed.count();
     for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
             if let Some(turn) = &mut turn {
-                turn.take(Of::Rows(changed.count())).await;
+                turn.take(Of::Rows(count)).await;
             }
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {

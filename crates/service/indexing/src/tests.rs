@@ -364,3 +364,24 @@ proptest! {
         });
     }
 }
+
+/// A summary of 5 MB was listed, copied twice and read in one poll of 12 ms.
+#[tokio::test]
+async fn a_long_summary_is_listed_before_a_pause() {
+    let world = World::new().await;
+    let index = world.index();
+    for (parts, is_long) in [(1, false), (30_000, true)] {
+        let text = "--b\r\n\r\nx\r\n".repeat(parts);
+        let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{text}");
+        assert_eq!(posthaste_delivery::summarize(message.as_bytes()).len() > 1 << 20, is_long);
+        world.append(vec![message]).await;
+        let before = index.reads().messages;
+        let mut work = std::pin::pin!(index.update(world.id()));
+        let first = std::future::poll_fn(|cx| std::task::Poll::Ready(work.as_mut().poll(cx))).await;
+        assert_eq!(first.is_pending(), is_long);
+        if is_long {
+            assert_eq!(index.reads().messages, before, "the summary was listed, and nothing read");
+            work.await.unwrap();
+        }
+    }
+}

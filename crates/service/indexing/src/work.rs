@@ -57,6 +57,9 @@ const MESSAGE_STEPS: u64 = 50_000;
 /// The same of a message whose body was read in this turn.
 const COPY_STEPS: u64 = 2_000;
 
+/// Steps for a byte of a summary that is listed: it is verified, and copied to new memory.
+const LISTED_STEPS: u64 = 2;
+
 /// Whether a mailbox is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -92,7 +95,7 @@ struct Reader {
 struct PendingMessage {
     uid: u32,
     body: BodyId,
-    summary: Vec<u8>,
+    summary: Bytes,
 }
 
 impl SearchIndex {
@@ -265,6 +268,7 @@ impl SearchIndex {
                 return Ok(Fresh { recent, turn: Turn::Again });
             }
             let found = self.find(mailbox, &todo).await?;
+            rest(&mut reader.steps, found_bytes(&found) as u64 * LISTED_STEPS).await;
             let until = match found.last() {
                 Some(last) if found.len() >= BATCH || found_bytes(&found) >= BATCH_BYTES => last.uid,
                 _ => u32::MAX,
@@ -317,7 +321,7 @@ impl SearchIndex {
             found.push(PendingMessage {
                 uid: stored.uid.value(),
                 body: stored.body,
-                summary: stored.summary.to_vec(),
+                summary: Bytes::copy_from_slice(stored.summary),
             });
             if found.len() >= BATCH || bytes >= BATCH_BYTES {
                 return ControlFlow::Break(());
@@ -455,7 +459,7 @@ async fn rest(steps: &mut u64, more: u64) {
 }
 
 /// Collects a large message on a thread of its own.
-async fn elsewhere(mut lent: Lent, message: Bytes, summary: Vec<u8>) -> Result<Lent> {
+async fn elsewhere(mut lent: Lent, message: Bytes, summary: Bytes) -> Result<Lent> {
     let work = move || {
         if let Ok(summary) = SummaryRef::new(&summary) {
             let mut search = TextSearch::new(&[], &summary);

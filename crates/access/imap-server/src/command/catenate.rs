@@ -23,6 +23,9 @@ const COPIED_AT_ONCE: usize = 512 * 1024;
 /// Steps of copying a byte to memory that was not used before, at most.
 const COPY_STEPS: u64 = 2;
 
+/// Steps of a text, however short it is.
+const TEXT_STEPS: u64 = 200;
+
 /// Makes the messages of one command.
 pub(super) struct Assembly {
     /// Bytes of the messages so far, and the parts that were read for them.
@@ -82,12 +85,15 @@ impl Assembly {
         let mut message = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         for piece in pieces {
             match piece {
-                Piece::Text(data) => copy(&data, &mut message, &mut self.pace).await,
+                Piece::Text(data) => {
+                    self.pace.worked(TEXT_STEPS).await;
+                    copy(&data, &mut message, &mut self.pace).await;
+                }
                 Piece::Found(found) => {
                     delivery.read_url(&found, &mut message).await?;
                     // A longer one was read with pauses.
                     let read = found.read_len().min(COPIED_AT_ONCE as u64);
-                    self.pace.worked(read * COPY_STEPS).await;
+                    self.pace.worked(URL_STEPS + read * COPY_STEPS).await;
                 }
             }
         }

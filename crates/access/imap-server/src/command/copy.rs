@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste_delivery::Usage;
 use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
-use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
@@ -14,7 +14,7 @@ use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, Way};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
-use crate::apart::set_steps;
+use crate::apart::{print_status, set_steps};
 use crate::message_limit::{MessageLimit, newest};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
@@ -98,7 +98,8 @@ pub(super) async fn move_(
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
-    ctx.wire.say_code(code, "Moved");
+    let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".to_owned() };
+    print_status(ctx.wire, moved_to).await?;
     let reply = done_without(moved.copied.left_out.len());
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {

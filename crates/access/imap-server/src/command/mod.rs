@@ -57,6 +57,7 @@ use posthaste_net::NetError;
 use posthaste_store::StoreError;
 
 use crate::announce;
+use crate::apart::print_status;
 use crate::capability;
 use crate::heavy::timed;
 use crate::message_limit;
@@ -136,7 +137,7 @@ async fn finish(
         // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
         // the session.
         Err(Failure::Store(StoreError::NoMailbox(_))) => {
-            session.wire.say_status(reply.status(Some(tag)));
+            print_status(&mut session.wire, reply.status(Some(tag))).await?;
             session.wire.say_bye("The selected mailbox was deleted");
             return Ok(Next::Close);
         }
@@ -153,7 +154,7 @@ async fn finish(
         StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
         _ => {}
     }
-    session.wire.say_status(reply.status(Some(tag)));
+    print_status(&mut session.wire, reply.status(Some(tag))).await?;
     Ok(Next::Command)
 }
 

@@ -8,10 +8,11 @@ use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
-use posthaste_store::MailboxEntry;
+use posthaste_store::{MailboxEntry, View};
 
 use crate::annotate;
 use crate::announce;
+use crate::apart::{print_ranges, range_steps, row_steps};
 use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE};
@@ -144,21 +145,30 @@ fn coded(out: &mut Vec<u8>, code: &[u8], n: u64, text: &[u8]) {
 
 /// VANISHED (EARLIER) and FETCH for the changes since the client's mod-sequence: RFC 7162 §3.2.5.
 async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure> {
+    let since = sync::since_modseq(known.modseq);
+    let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = Arc::clone(&ctx.selected.announced);
-    let client_has = match &known.known_uids {
-        Some(set) => set.resolve(None, &NumSet::new()),
-        None => NumSet::range(1, view.head().uid_next.value() - 1),
+    let ranges = expunged.ranges().len() + known.known_uids.as_ref().map_or(0, |set| set.0.ranges().len());
+    // Rows may be looked at by mod-sequence, for gaps, and one by one for the match data.
+    let steps = 4 * range_steps(ranges) + 3 * row_steps(&view);
+    let known = known.clone();
+    let work = move || {
+        let client_has = match &known.known_uids {
+            Some(set) => set.resolve(None, &NumSet::new()),
+            None => NumSet::range(1, view.head().uid_next.value() - 1),
+        };
+        let expunged = complete.then_some(&expunged);
+        let mut changed = view.changed_since(since);
+        if known.known_uids.is_some() {
+            changed = changed.intersection(&view.seqs_of_uids(&client_has));
+        }
+        (vanished(&view, &known, &client_has, expunged), changed)
     };
-    let vanished = vanished(ctx, known, &client_has).await?;
+    let (vanished, changed) = ctx.threads().run(steps, work).await?;
     if !vanished.is_empty() {
-        let out = ctx.wire.out();
-        out.extend_from_slice(b"* VANISHED (EARLIER) ");
-        print::num_set(out, &vanished);
-        out.extend_from_slice(b"\r\n");
-    }
-    let mut changed = view.changed_since(sync::since_modseq(known.modseq));
-    if known.known_uids.is_some() {
-        changed = changed.intersection(&view.seqs_of_uids(&client_has));
+        ctx.wire.out().extend_from_slice(b"* VANISHED (EARLIER) ");
+        print_ranges(ctx.wire, vanished.ranges()).await?;
+        ctx.wire.out().extend_from_slice(b"\r\n");
     }
     sync::report_messages(ctx.wire, ctx.selected, *ctx.enabled, &changed, None).await
 }
@@ -166,16 +176,14 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
 /// The client's UIDs that were expunged after its mod-sequence. If the engine no longer knows them,
 /// the answer is all missing UIDs. It leaves out the expunges that the client has seen, as its
 /// sequence match data shows (RFC 7162 §3.2.5.2).
-async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result<NumSet, Failure> {
-    let view = &ctx.selected.announced;
-    let (expunged, complete) = ctx.selected.mailbox.vanished_since(sync::since_modseq(known.modseq)).await?;
-    if complete {
+fn vanished(view: &View, known: &Qresync, client_has: &NumSet, expunged: Option<&NumSet>) -> NumSet {
+    if let Some(expunged) = expunged {
         // RFC 7162 §3.2.6: VANISHED may name unknown UIDs, but none that still exists.
         let expunged = expunged.intersection(client_has);
-        return Ok(expunged.difference(&view.existing(&expunged)));
+        return expunged.difference(&view.existing(&expunged));
     }
     let missing = view.missing(client_has);
-    let Some(SeqMatch { seqs, uids }) = &known.seq_match else { return Ok(missing) };
+    let Some(SeqMatch { seqs, uids }) = &known.seq_match else { return missing };
     // The grammar admits neither `$` nor `*` here.
     let seqs = seqs.resolve(0);
     let uids = uids.resolve(None, &NumSet::new());
@@ -191,8 +199,8 @@ async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result
         })
         .map(|(_, uid)| uid)
         .last();
-    Ok(match agreed {
+    match agreed {
         Some(uid) => missing.difference(&NumSet::range(1, uid)),
         None => missing,
-    })
+    }
 }

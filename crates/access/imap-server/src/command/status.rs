@@ -65,7 +65,7 @@ pub(super) async fn report(
     };
     let unseen = match reading.filter(|_| items.contains(&StatusItem::Unseen)) {
         // Boxed: few mailboxes are those of others.
-        Some(reading) => Box::pin(seen::unseen(&session.service, reading, head.counts.messages)).await?,
+        Some(reading) => Box::pin(seen::unseen(threads(session)?, reading, head.counts.messages)).await?,
         None => head.counts.unseen,
     };
     let octets = match items.contains(&StatusItem::Size) && head.counts.without_items() > 0 {

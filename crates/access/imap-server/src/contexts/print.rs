@@ -2,15 +2,18 @@
 
 use posthaste_imap_codec::response::{Code, Esearch, Status, StatusKind, Update};
 use posthaste_imap_codec::{Numbering, Tag, print};
-use posthaste_mail_model::{NumSet, Uid};
+use posthaste_mail_model::{NumSet, SeqNum, Uid};
 use posthaste_store::View;
 
+use crate::apart::range_steps;
 use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
 /// Steps of finding a message's number.
 const NUMBER_STEPS: u64 = 100;
+/// UIDs whose numbers are found between two counts of the steps.
+const NUMBERED_AT_ONCE: u64 = 10_000;
 /// Ranges printed between two checks of the output buffer.
 const RANGES_PER_RELIEF: usize = 2048;
 
@@ -72,12 +75,21 @@ pub(super) fn no_update(wire: &mut Wire, tag: &Tag, why: &str) {
 }
 
 /// A set of messages without an order of its own: at place 0 (RFC 5267 §4.3.3).
-pub(super) fn unordered(view: &View, numbering: Numbering, uids: &NumSet) -> Vec<(u32, Vec<(u32, u32)>)> {
-    let ranges = match numbering {
-        Numbering::Seq => view.seqs_of_uids(uids).ranges().to_vec(),
-        Numbering::Uid => uids.ranges().to_vec(),
-    };
-    vec![(0, ranges)]
+pub(super) async fn unordered(
+    view: &View,
+    numbering: Numbering,
+    uids: &NumSet,
+    pace: &mut Pace,
+) -> Vec<(u32, Vec<(u32, u32)>)> {
+    if numbering == Numbering::Uid {
+        return vec![(0, uids.ranges().to_vec())];
+    }
+    let mut seqs = NumSet::<SeqNum>::new();
+    for part in uids.slices(NUMBERED_AT_ONCE) {
+        view.seqs_of_uids(&part).ranges().iter().for_each(|&(low, high)| seqs.push_range(low, high));
+        pace.worked(range_steps(part.ranges().len())).await;
+    }
+    vec![(0, seqs.ranges().to_vec())]
 }
 
 /// Runs of messages in their order, each with its place. What ascends by one is a range

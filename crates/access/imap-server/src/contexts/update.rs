@@ -266,7 +266,7 @@ impl Context {
                     // From the first place on: what stands before a place is there already.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
-                None => print::unordered(view, self.numbering, &added),
+                None => print::unordered(view, self.numbering, &added, pace).await,
             };
             updates.push(Update { kind: UpdateKind::AddTo, places });
         }
@@ -281,7 +281,7 @@ impl Context {
         }
         let mut stood = Vec::new();
         let places = match &mut self.sorted {
-            None => print::unordered(view, self.numbering, dropped),
+            None => print::unordered(view, self.numbering, dropped, pace).await,
             Some(sorted) => {
                 stood = sorted.order.runs(dropped, pace).await;
                 sorted.order.remove(dropped, pace).await;

@@ -13,6 +13,7 @@ use super::names::Differences;
 use super::others::FollowedMailboxes;
 use super::{Notify, ReportedState, overflow};
 use crate::annotations::ReportedMetadata;
+use crate::apart::Threads;
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
 use crate::mailbox_filter::FILTER_STEPS;
@@ -208,7 +209,8 @@ impl Notify {
         }
         let reading = Reading { owner, mailbox, reader: to.login.id };
         // Boxed: few sessions follow others.
-        let unseen = Box::pin(seen::unseen(to.service, reading, counts.messages)).await?;
+        let threads = Threads { service: to.service, account: to.login.id };
+        let unseen = Box::pin(seen::unseen(threads, reading, counts.messages)).await?;
         Ok(Counts { unseen, ..counts })
     }
 

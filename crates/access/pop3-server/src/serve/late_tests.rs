@@ -1,6 +1,8 @@
-//! The deadline of the login, by a clock that the test advances.
+//! The deadline of the login, by a clock that the test advances; and turns of other sessions.
 
 #![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
@@ -44,4 +46,26 @@ async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
 async fn the_first_commands_before_a_login_do_not_wait() {
     let answers = |said: &str| said.matches("\r\n.\r\n").count();
     session_over(1 << 16).await.first_commands_do_not_wait("CAPA\r\n", answers).await;
+}
+
+/// 16,000 commands that came at once took one poll of 24 ms. All of these are in one read, and
+/// their answers leave in one write.
+#[tokio::test]
+async fn others_have_their_turn_between_commands_that_come_at_once() {
+    let mut client = session_over(1 << 16).await;
+    client.send(b"USER ana@example.org\r\nPASS correct horse\r\nNOOP\r\n").await;
+    client.hear(|said| said.iter().filter(|byte| **byte == b'\n').count() == 3).await;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&turns);
+    let neighbour = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    client.send("NOOP\r\n".repeat(READ_AHEAD / 6).as_bytes()).await;
+    client.hear(|said| !said.is_empty()).await;
+    neighbour.abort();
+    let turns = turns.load(Ordering::Relaxed);
+    assert!(turns >= READ_AHEAD / 6 * COMMAND_BYTES / SLICE_BYTES, "the neighbour had {turns} turns");
 }

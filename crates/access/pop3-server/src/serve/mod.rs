@@ -22,7 +22,7 @@ use posthaste_store::Mailbox;
 
 use crate::command::SyntaxError;
 use crate::maildrop::Listing;
-use crate::options::{LINE_MAX, OUT_BYTES, READ_AHEAD, SKIP_MAX, SLICE_BYTES};
+use crate::options::{COMMAND_BYTES, LINE_MAX, OUT_BYTES, READ_AHEAD, SKIP_MAX, SLICE_BYTES};
 use crate::service::Pop3Service;
 use crate::session::{Action, Link, Refusal, Session};
 
@@ -128,6 +128,7 @@ impl Driver {
             if self.act(action).await? == Next::End {
                 return self.flush().await;
             }
+            self.rest(COMMAND_BYTES).await;
         }
     }
 
@@ -308,7 +309,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Counts bytes that were sent, and lets other sessions run now and then.
+    /// Counts bytes that were sent, or work like that, and lets other sessions run now and then.
     async fn rest(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= SLICE_BYTES {

@@ -1,10 +1,16 @@
 //! BURL: RFC 4468. A message is sent from a mailbox without coming from the client.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use posthaste_delivery::{UrlReader, UrlUse};
+use posthaste_delivery::{Delivery, UrlReader, UrlUse};
+use posthaste_filter::Filter;
 use posthaste_mail_model::MailboxName;
-use posthaste_smtp_server::Role;
+use posthaste_queue::{Queue, Relay};
+use posthaste_smtp_server::{MailSink, Role};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::talk::{ANA, Server, Setup, Talk};
 
@@ -12,11 +18,15 @@ const DRAFT: &[u8] = b"Subject: from the drafts\r\n\r\nhello\r\n";
 
 /// Puts a message into Drafts of an account, and has URLs of it authorised.
 async fn draft(server: &Server, name: &str, ends: &[&str]) -> Vec<String> {
+    draft_of(server, name, Bytes::from_static(DRAFT), ends).await
+}
+
+async fn draft_of(server: &Server, name: &str, text: Bytes, ends: &[&str]) -> Vec<String> {
     let delivery = &server.delivery;
     let account = delivery.directory().account(name).await.unwrap().unwrap();
     let list = delivery.mailboxes(account.id).await.unwrap();
     let drafts = list.find(&MailboxName::new("Drafts").unwrap()).unwrap().id;
-    let message = delivery.incoming(Bytes::from_static(DRAFT), Vec::new(), None).await.unwrap();
+    let message = delivery.incoming(text, Vec::new(), None).await.unwrap();
     delivery.append(&account, &delivery.store().destination(drafts), vec![message]).await.unwrap();
     let reader =
         UrlReader { account: &account, host: "mail.example.org", selected: None, used: UrlUse::Imap };
@@ -152,4 +162,44 @@ async fn a_message_put_together_has_the_limit_of_any_other() {
         ))
         .await;
     assert!(server.inbox("ben@example.org").await.is_empty());
+}
+
+/// A way to other domains, where 5,000 octets may wait for an account.
+fn with_a_small_queue(delivery: Delivery) -> Arc<dyn MailSink> {
+    let host = "mail.example.org";
+    let queue = block_in_place(|| Handle::current().block_on(Queue::open(delivery.clone()))).unwrap();
+    let relay = Relay::new(queue, delivery.clone(), host);
+    relay.set_account_octets_max(5000);
+    Arc::new(Filter::new(delivery, Some(relay), host))
+}
+
+/// `limits.account_queued`: the octets do not come from the client, and count all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_from_a_mailbox_counts_among_those_that_wait() {
+    let setup = Setup { sink: Some(with_a_small_queue), ..Setup::new(Role::Submission) };
+    let server = setup.start().await;
+    let long = [DRAFT, &b"0123456789abcdef\r\n".repeat(150)].concat();
+    let urls =
+        draft_of(&server, "ana@example.org", long.into(), &[";URLAUTH=submit+ana%40example.org"]).await;
+    let mut client = log_in(&server).await;
+    let to = |name: &str| {
+        format!(
+            "C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …
+             C: RCPT TO:<{name}>
+             S: 250 2.1.5 …\n"
+        )
+    };
+    let (far, url) = (to("bo@far.test"), &urls[0]);
+    let over = "S: 452 4.3.1 Messages of yours that wait may have 5000 octets; try again later\n";
+    client.play(&format!("{far}C: BURL {url} LAST\nS: 250 2.0.0 Queued, id …")).await;
+    client.play(&format!("{far}C: BURL {url} LAST\n{over}")).await;
+    // In pieces.
+    let pieces = format!("C: BURL {url}\nS: 250 2.5.0 …\nC: BDAT 0 LAST\n");
+    client.play(&format!("{far}{pieces}{over}")).await;
+    // A small one has room, and mail for this server does not wait.
+    client.play(&format!("{far}C: BDAT 0 LAST\nS: 250 2.0.0 Queued, id …")).await;
+    let here = to("ben@example.org");
+    client.play(&format!("{here}C: BURL {url} LAST\nS: 250 2.0.0 Delivered, id …")).await;
+    assert_eq!(server.inbox("ben@example.org").await.len(), 1);
 }

@@ -1,20 +1,38 @@
 //! Response codes: RFC 9051 §7.1.
 
 use super::{
-    astring, enabled_or_capability, line_text, list, num_set, number, pair, put, quoted, ranges,
-    response_flag,
+    astring, enabled_or_capability, line_text, list, number, pair, put, quoted, ranges, response_flag,
 };
 use crate::response::Code;
 use crate::{AnnotateCode, AnnotationSupport, MetadataCode};
 
 /// Appends `[…]`, brackets included.
 pub fn code(out: &mut Vec<u8>, code: &Code) {
+    code_begin(out, code);
+    for set in code_sets(code).into_iter().flatten() {
+        out.push(b' ');
+        ranges(out, set);
+    }
+    out.push(b']');
+}
+
+/// Appends a code up to its sets, which may be long. They are next, a space before each, then `]`.
+pub(super) fn code_begin(out: &mut Vec<u8>, code: &Code) {
     out.push(b'[');
     match bare_code(code) {
         Some(name) => put(out, name),
         None => code_with_value(out, code),
     }
-    out.push(b']');
+}
+
+/// The sets of numbers that a code ends in: as many as there are messages in a mailbox.
+pub fn code_sets(code: &Code) -> [Option<&[(u32, u32)]>; 2] {
+    match code {
+        Code::AppendUid(_, uids) => [Some(&uids.0), None],
+        Code::CopyUid(_, from, to) => [Some(&from.0), Some(&to.0)],
+        Code::Modified(set) => [Some(set.ranges()), None],
+        _ => [None, None],
+    }
 }
 
 /// The name of a code that is no more than its name.
@@ -66,18 +84,8 @@ pub(crate) static BARE_CODES: [(&str, Code); 38] = [
 
 fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     match code {
-        Code::AppendUid(validity, uids) => {
-            pair(out, "APPENDUID", u64::from(validity.value()));
-            out.push(b' ');
-            ranges(out, &uids.0);
-        }
-        Code::CopyUid(validity, from, to) => {
-            pair(out, "COPYUID", u64::from(validity.value()));
-            for uids in [from, to] {
-                out.push(b' ');
-                ranges(out, &uids.0);
-            }
-        }
+        Code::AppendUid(validity, _) => pair(out, "APPENDUID", u64::from(validity.value())),
+        Code::CopyUid(validity, ..) => pair(out, "COPYUID", u64::from(validity.value())),
         Code::BadCharset(charsets) => {
             put(out, "BADCHARSET ");
             // RFC 9051 §9: charset = atom / quoted. No literal can stand in a status response.
@@ -141,10 +149,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
         Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
         Code::Metadata(MetadataCode::TooMany) => put(out, "METADATA TOOMANY"),
         Code::Metadata(MetadataCode::NoPrivate) => put(out, "METADATA NOPRIVATE"),
-        Code::Modified(set) => {
-            put(out, "MODIFIED ");
-            num_set(out, set);
-        }
+        Code::Modified(_) => put(out, "MODIFIED"),
         Code::NoUpdate(tag) => {
             put(out, "NOUPDATE ");
             quoted(out, tag.as_str().as_bytes());

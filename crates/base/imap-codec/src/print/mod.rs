@@ -23,12 +23,14 @@ use crate::response::ResponseFlag;
 use crate::{Capability, DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
 pub(crate) use code::BARE_CODES;
-pub use code::code;
+pub use code::{code, code_sets};
 pub use command::{EncodedCommand, LiteralStyle, command};
 pub use decimal::number;
 pub use fetch::fetch_value;
 pub use message_annotation::annotation_value;
-pub use response::{list_data, namespaces, response, status, status_value, untagged};
+pub use response::{
+    list_data, namespaces, response, status, status_begin, status_end, status_value, untagged,
+};
 pub use search_data::{ThreadPrinter, esearch, esearch_begin, esearch_end, partial_begin};
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 

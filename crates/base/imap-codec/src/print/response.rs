@@ -6,6 +6,7 @@
 
 use posthaste_mail_model::Uid;
 
+use super::code::code_begin;
 use super::message_annotation::annotation_value;
 use super::search_data::found;
 use super::{
@@ -34,14 +35,39 @@ pub fn response(out: &mut Vec<u8>, response: &Response, names: NameEncoding) {
 
 /// Appends a status response with its line end.
 pub fn status(out: &mut Vec<u8>, status: &Status) {
-    put(out, status.tag.as_ref().map_or("*", |t| t.as_str()));
-    out.push(b' ');
-    put(out, status.kind.name());
-    out.push(b' ');
+    status_kind(out, status);
     if let Some(value) = &status.code {
         code(out, value);
         out.push(b' ');
     }
+    status_text(out, status);
+}
+
+/// Appends a status response up to the sets of its code, for those who print long sets in slices.
+/// Those of [`code_sets`](super::code_sets) are next, a space before each.
+pub fn status_begin(out: &mut Vec<u8>, status: &Status) {
+    status_kind(out, status);
+    if let Some(value) = &status.code {
+        code_begin(out, value);
+    }
+}
+
+/// Appends what a status response has behind the sets of its code.
+pub fn status_end(out: &mut Vec<u8>, status: &Status) {
+    if status.code.is_some() {
+        put(out, "] ");
+    }
+    status_text(out, status);
+}
+
+fn status_kind(out: &mut Vec<u8>, status: &Status) {
+    put(out, status.tag.as_ref().map_or("*", |t| t.as_str()));
+    out.push(b' ');
+    put(out, status.kind.name());
+    out.push(b' ');
+}
+
+fn status_text(out: &mut Vec<u8>, status: &Status) {
     line_text(out, &status.text);
     put(out, "\r\n");
 }

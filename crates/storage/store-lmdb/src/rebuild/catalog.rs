@@ -60,7 +60,8 @@ impl Catalog {
         lock_file::allocate(dir, READERS)?;
         // SAFETY: LMDB requires that nothing but LMDB changes the files while they are mapped. The
         // directory was made a moment ago by this process, which holds the store alone and opens it
-        // once.
+        // once. Nothing preallocates this file: `lock_file::allocate` has written to another one,
+        // before LMDB maps it.
         let env = unsafe { options.open(dir) }.indexed()?;
         let mut txn = env.write_txn().indexed()?;
         let bodies = env.create_database(&mut txn, Some("bodies")).indexed()?;

@@ -51,6 +51,9 @@ pub(crate) struct Job<'j> {
     pub(super) collecting: Option<Collecting>,
 }
 
+/// Steps of opening a message, however short it is: some 5 µs.
+const OPENED_STEPS: u64 = 5_000;
+
 /// Steps of heavy work between two pauses: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
 
@@ -211,6 +214,7 @@ impl<'j> Job<'j> {
             }
             false => None,
         };
+        self.pace.worked(OPENED_STEPS).await;
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
         let texts = self.look(&bytes, &message).await?;
         match self.evaluate(aside, Some(texts)).await? {

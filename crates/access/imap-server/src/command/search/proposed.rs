@@ -7,14 +7,12 @@ use posthaste_mime_summary::SearchKey as Text;
 
 use super::criteria::{Criterion, Question};
 use super::job::Job;
+use crate::apart::range_steps;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
 
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
-
-/// Steps for a message that is proposed, or for a range of those that are known.
-const PROPOSED_STEPS: u64 = 4;
 
 /// Steps for a word of a message that is added to a segment under way.
 const WORD_STEPS: u64 = 64;
@@ -30,8 +28,9 @@ impl Job<'_> {
         // Boxed: no other search needs as much memory.
         let asked = Box::pin(self.service.index.ask(self.selected.mailbox.id(), &queries));
         let Some(answer) = asked.await else { return };
-        let proposed: u64 = answer.proposed.iter().map(NumSet::count).sum();
-        let steps = (proposed + answer.covered.ranges().len() as u64) * PROPOSED_STEPS;
+        let proposed: usize = answer.proposed.iter().map(|uids| uids.ranges().len()).sum();
+        // They are copied, united, taken from those that are covered, and translated.
+        let steps = 4 * range_steps(proposed + answer.covered.ranges().len());
         self.pace.worked(steps.min(SLICE_STEPS)).await;
         let view = std::sync::Arc::clone(&self.selected.announced);
         let work = move || excluded(&question, &words, &answer).map(|uids| view.seqs_of_uids(&uids));
