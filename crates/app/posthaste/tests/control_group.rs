@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use posthaste_hostile::{ATTACKS, Attack, Scale, Stage};
 use posthaste_testkit::{LineClient, Server, ServerBuilder, script};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -250,4 +251,53 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     let answer = append(&mut client, &large(20 * MIB));
     assert!(answer.starts_with("t NO [TOOBIG]") || answer.starts_with("t NO [LIMIT]"), "{answer}");
     drop(server);
+}
+
+/// The attacks of `scripts/hostile` that take the most memory, by their names.
+const WORST: [&str; 20] = [
+    "never-read",
+    "announced",
+    "unfinished",
+    "append-behind",
+    "append-unread",
+    "deflate-bomb",
+    "binary",
+    "addresses",
+    "parts",
+    "headers",
+    "search",
+    "searches",
+    "appends",
+    "rich",
+    "verification",
+    "contexts",
+    "index",
+    "multi-search",
+    "sieve-parts",
+    "annotations",
+];
+
+/// Each attack keeps its own bound. Here they all work at the same time, twice.
+#[test]
+fn attacks_at_the_same_time_kill_no_server_in_a_small_group() {
+    const SIZE: usize = 256 * MIB;
+    let Some(group) = group("attacked", SIZE) else { return };
+    let (dns, dir) = (Stage::name_server(), tempfile::tempdir().unwrap());
+    let settings = Stage::settings(&dns) + "[limits]\naccount_connections = 0\n";
+    let server = group.server(dir.path()).settings(&dir.path().join("posthaste.toml"), settings);
+    let stage = &Stage::new(Stage::listen(server).start(), Scale::Quick).unwrap();
+    let worst: Vec<&Attack> = ATTACKS.iter().filter(|attack| WORST.contains(&attack.name)).collect();
+    assert_eq!(worst.len(), WORST.len());
+    for _ in 0..2 {
+        thread::scope(|scope| {
+            for attack in &worst {
+                // Its answers may differ: others have the memory.
+                scope.spawn(move || println!("{}: {:?}", attack.name, (attack.run)(stage)));
+            }
+        });
+        assert!(stage.is_alive(), "the server was killed");
+        println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    }
+    stage.neighbour.wait_for(2).unwrap();
+    stage.bystander_gets_mail().unwrap();
 }

@@ -42,6 +42,25 @@ impl Gauge {
         Duration::from_millis(ticks * 10)
     }
 
+    /// CPU time that it takes until it takes hardly any, ten seconds at most. Work in the
+    /// background may begin a quarter of a second after its cause.
+    pub fn cpu_until_idle(&self) -> Duration {
+        const WINDOW: Duration = Duration::from_millis(250);
+        const QUIET_WINDOWS: usize = 3;
+        let first = self.cpu();
+        let (mut before, mut quiet) = (first, 0);
+        for _ in 0..40 {
+            std::thread::sleep(WINDOW);
+            let now = self.cpu();
+            quiet = if now - before <= WINDOW / 10 { quiet + 1 } else { 0 };
+            before = now;
+            if quiet == QUIET_WINDOWS {
+                break;
+            }
+        }
+        before - first
+    }
+
     /// The CPU of each of its threads so far.
     pub fn threads(&self) -> Threads {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();

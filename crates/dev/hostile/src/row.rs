@@ -67,7 +67,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
     let memory = stage.gauge.peak().saturating_sub(rest);
     let cpu_after = match rules {
         Rules::Counts => Duration::ZERO,
-        Rules::Times { .. } => stage.neighbour.quiet(|| cpu_until_idle(stage)),
+        Rules::Times { .. } => stage.neighbour.quiet(|| stage.gauge.cpu_until_idle()),
     };
     let mut row = Row {
         name: attack.name,
@@ -82,25 +82,6 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
     };
     row.judge(stage, rules);
     row
-}
-
-/// CPU time that the server takes until it takes hardly any, ten seconds at most. Work in the
-/// background may begin a quarter of a second after its cause, and belongs to this attack.
-fn cpu_until_idle(stage: &Stage) -> Duration {
-    const WINDOW: Duration = Duration::from_millis(250);
-    const QUIET_WINDOWS: usize = 3;
-    let first = stage.gauge.cpu();
-    let (mut before, mut quiet) = (first, 0);
-    for _ in 0..40 {
-        std::thread::sleep(WINDOW);
-        let now = stage.gauge.cpu();
-        quiet = if now - before <= WINDOW / 10 { quiet + 1 } else { 0 };
-        before = now;
-        if quiet == QUIET_WINDOWS {
-            break;
-        }
-    }
-    before - first
 }
 
 impl Row {
