@@ -145,7 +145,7 @@ impl<'q> QueryReader<'q> {
 
     fn eat_word(&mut self, word: &str) -> bool {
         let after = self.rest.strip_prefix(word);
-        match after.filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+        match after.filter(|rest| rest.is_empty() || rest.starts_with(is_end)) {
             Some(rest) => {
                 self.rest = rest;
                 true
@@ -156,7 +156,6 @@ impl<'q> QueryReader<'q> {
 
     /// Up to white space or a bracket.
     fn word(&mut self) -> &'q str {
-        let is_end = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | '{' | '}' | '"');
         let (word, rest) = self.rest.split_at(self.rest.find(is_end).unwrap_or(self.rest.len()));
         self.rest = rest;
         word
@@ -171,6 +170,11 @@ impl<'q> QueryReader<'q> {
         self.rest = rest;
         Ok(phrase)
     }
+}
+
+/// Whether a word ends before this.
+fn is_end(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '(' | ')' | '{' | '}' | '"')
 }
 
 /// Terms side by side, at their end. In `{}` one of them is enough.
@@ -416,6 +420,7 @@ mod tests {
             ("(a | b) AND c", K::And(vec![or(text("a"), text("b")), text("c")])),
             ("\"OR\"", text("OR")),
             ("or", text("or")),
+            ("a OR(b c)", or(text("a"), K::And(vec![text("b"), text("c")]))),
             ("a-", text("a-")),
         ] {
             assert_eq!(parsed(query), Ok(key), "{query}");
