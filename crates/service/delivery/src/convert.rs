@@ -46,7 +46,7 @@ use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, StoreError};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
-use crate::replace::{Replaced, Replacer};
+use crate::replace::{ReadBodies, Replaced, Replacer};
 use crate::step::{Loss, Step, beside_original, may_be_superseded, stays, step};
 
 /// Messages whose bodies are looked up at a time.
@@ -214,11 +214,13 @@ impl Delivery {
     }
 
     /// Makes a new message of one that is superseded. It is stored as sent, like the old one.
+    /// `bodies` are those of the mailbox that are known, and then those that were read.
     pub(crate) async fn renewed(
         &self,
         account: &Account,
         mailbox: Arc<Mailbox>,
         uid: Uid,
+        bodies: &mut ReadBodies,
     ) -> Result<ConvertReport, DeliveryError> {
         let held = Held::default();
         let (to, items) = (Some(Format::Keep), Items::Leave);
@@ -226,7 +228,9 @@ impl Delivery {
         let mut converter = self.converter(account, mailbox, options, &held).await?;
         converter.which = Which::Superseded;
         converter.rest = NumSet::range(uid.value(), uid.value());
+        std::mem::swap(converter.replacer.bodies_mut(), bodies);
         while converter.advance().await? {}
+        std::mem::swap(converter.replacer.bodies_mut(), bodies);
         Ok(converter.report)
     }
 }

@@ -33,11 +33,14 @@ use tokio::sync::Mutex;
 use crate::conversions::{CONVERSION, Conversions, Renew, has_other_number};
 use crate::deliver::{Delivery, DeliveryOptions};
 use crate::error::DeliveryError;
+use crate::replace::ReadBodies;
 
 /// The record of the directory that names the conversion of which [`Renewals::run`] left no other.
 const DONE: &str = "conversion";
 /// Accounts read at a time.
 const ACCOUNTS: usize = 100;
+/// Readers leave the bodies of a mailbox for the next message of it, if they are no more: 4 MB.
+const KEPT_MAX: usize = 100_000;
 
 /// Gives superseded messages of a store new UIDs. Cheap to clone.
 #[derive(Clone)]
@@ -49,8 +52,9 @@ struct Shared {
     directory: Arc<Directory>,
     options: DeliveryOptions,
     summaries: ByteBudget,
-    /// Held while a message is renewed.
-    one: Mutex<()>,
+    /// Held while a message is renewed. It has the mailbox of the latest one, whose bodies the next
+    /// message in it need not read again.
+    one: Mutex<Option<(MailboxId, ReadBodies)>>,
 }
 
 impl Renewals {
@@ -59,7 +63,8 @@ impl Renewals {
     pub fn begin(delivery: &Delivery, conversions: &Conversions) -> Self {
         let (store, directory) = (delivery.store().downgrade(), Arc::clone(delivery.directory()));
         let (options, summaries) = (*delivery.options(), delivery.summaries().clone());
-        let renewals = Self(Arc::new(Shared { store, directory, options, summaries, one: Mutex::new(()) }));
+        let one = Mutex::default();
+        let renewals = Self(Arc::new(Shared { store, directory, options, summaries, one }));
         conversions.renew_by(Box::new(renewals.clone()));
         renewals
     }
@@ -85,7 +90,7 @@ impl Renewals {
             after = Some(last.name.clone());
             for account in &accounts {
                 for found in self.superseded(&store, account).await? {
-                    match self.renew_of(&store, account, found).await {
+                    match self.renew_of(&store, account, found, usize::MAX).await {
                         Ok(()) => renewed += 1,
                         Err(error) => {
                             failed += 1;
@@ -96,6 +101,7 @@ impl Renewals {
                 }
             }
         }
+        *self.0.one.lock().await = None;
         if failed == 0 {
             set_directory_entry(&**store.engine(), DONE, Some(number)).await?;
         }
@@ -127,18 +133,26 @@ impl Renewals {
         Ok(superseded)
     }
 
+    /// Up to `kept` bodies of the mailbox stay in memory for its next message.
     async fn renew_of(
         &self,
         store: &Store,
         account: &Account,
         superseded: SummaryOf,
+        kept: usize,
     ) -> Result<(), StoreError> {
         let Shared { directory, options, summaries, one, .. } = &*self.0;
-        let _one = one.lock().await;
+        let mut one = one.lock().await;
+        let latest = one.take().filter(|(mailbox, _)| *mailbox == superseded.mailbox);
+        let mut bodies = latest.map_or_else(ReadBodies::default, |(_, bodies)| bodies);
         let delivery = Delivery::new(store.clone(), Arc::clone(directory), *options);
         let delivery = delivery.with_summaries(summaries.clone());
         let mailbox = store.open(superseded.mailbox).await?;
-        let report = delivery.renewed(account, mailbox, superseded.uid).await.map_err(of_delivery)?;
+        let renewed = delivery.renewed(account, mailbox, superseded.uid, &mut bodies).await;
+        let report = renewed.map_err(of_delivery)?;
+        if bodies.count() <= kept {
+            *one = Some((superseded.mailbox, bodies));
+        }
         match report.failed {
             0 => Ok(()),
             _ => Err(StoreError::Unavailable("its conversion failed".to_owned())),
@@ -172,7 +186,7 @@ impl Renew for Renewals {
     async fn renew(&self, superseded: SummaryOf) -> Result<(), StoreError> {
         let store = self.store()?;
         let account = self.owner(&store, superseded.mailbox).await?;
-        self.renew_of(&store, &account, superseded).await
+        self.renew_of(&store, &account, superseded, KEPT_MAX).await
     }
 }
 

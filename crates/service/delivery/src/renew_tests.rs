@@ -1,15 +1,17 @@
 //! Messages that get new UIDs beside other writers, on the in-memory engine.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, NumSet, Uid};
+use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    CommitOutcome, Engine as _, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError, View,
+    CommitOutcome, Engine as _, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError,
+    Unreadable, View, Visit,
 };
 use posthaste_tnef::{Outcome, convert, samples};
 
@@ -195,4 +197,53 @@ async fn an_expunged_message_is_not_added_again() {
     let read = read(&inbox, 1).await;
     assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
     assert_eq!(inbox.current().await.unwrap().exists(), 0);
+}
+
+/// An engine that counts the summaries that are asked for over several messages at once.
+#[derive(Default)]
+struct Counted {
+    inner: MemoryEngine,
+    listed: AtomicU64,
+}
+
+#[async_trait::async_trait]
+impl Layer for Counted {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable, StoreError> {
+        self.listed.fetch_add(uids.count(), Ordering::Relaxed);
+        self.inner.summaries(mailbox, uids, visit).await
+    }
+}
+
+/// The next message of a folder finds the bodies that were read for the one before.
+#[tokio::test]
+async fn messages_of_a_folder_are_renewed_at_the_cost_of_each() {
+    const COUNT: u32 = 40;
+    let engine = Arc::new(Counted::default());
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    for _ in 0..COUNT {
+        append_superseded(&delivery, &inbox).await;
+    }
+    engine.listed.store(0, Ordering::Relaxed);
+    for uid in 1..=COUNT {
+        let read = read(&inbox, uid).await;
+        assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    }
+    assert_eq!(uids(&inbox.view()), format!("{}:{}", COUNT + 1, 2 * COUNT));
+    // Each asks for its own summary some times, and for that of the one that was added before.
+    let listed = engine.listed.load(Ordering::Relaxed);
+    assert!(listed <= 10 * u64::from(COUNT), "{listed}");
 }

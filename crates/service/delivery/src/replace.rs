@@ -46,6 +46,11 @@ impl<'d> Replacer<'d> {
         Self { directory: delivery.directory(), account, mailbox, bodies: ReadBodies::default() }
     }
 
+    /// The bodies of this mailbox that are known, which the next one need not read again.
+    pub(crate) fn bodies_mut(&mut self) -> &mut ReadBodies {
+        &mut self.bodies
+    }
+
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
     /// old one. A run before this one may have added it. `false` if the old one was expunged
     /// meanwhile.
@@ -162,10 +167,17 @@ impl<'d> Replacer<'d> {
     }
 }
 
-/// The bodies of the messages of a mailbox that have UIDs below the next one to be read.
-struct ReadBodies {
+/// The bodies of the messages of a mailbox that have UIDs below the next one to be read. Some 40
+/// bytes for each message.
+pub(crate) struct ReadBodies {
     next: Uid,
     by_id: HashMap<BodyId, Uid>,
+}
+
+impl ReadBodies {
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.len()
+    }
 }
 
 impl Default for ReadBodies {
