@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -59,7 +60,8 @@ pub struct Server {
     data: PathBuf,
     addresses: HashMap<String, SocketAddr>,
     greeting: Vec<String>,
-    output: mpsc::Receiver<String>,
+    /// Locked, so that threads of a test can share the server.
+    output: Mutex<mpsc::Receiver<String>>,
     log: Log,
     _own: Option<TempDir>,
 }
@@ -154,13 +156,13 @@ impl ServerBuilder {
             data,
             addresses: HashMap::new(),
             greeting: Vec::new(),
-            output,
+            output: Mutex::new(output),
             log,
             _own: own,
         };
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match server.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match server.line(deadline) {
                 Ok(line) => {
                     if let Some(addresses) = line.strip_prefix("ready ") {
                         server.addresses = addresses_in(addresses);
@@ -248,12 +250,18 @@ impl Server {
         assert!(status.is_ok_and(|s| s.success()), "kill -{signal}");
     }
 
+    /// The next line of its output.
+    fn line(&self, deadline: Instant) -> Result<String, RecvTimeoutError> {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    }
+
     /// SIGTERM, and waits for the end.
     pub fn stop(mut self) -> Stopped {
         self.signal("TERM");
         let deadline = Instant::now() + PATIENCE;
         let mut output = Vec::new();
-        while let Ok(line) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = self.line(deadline) {
             output.push(line);
         }
         Stopped { status: self.child.wait().expect("a child to wait for"), output }
