@@ -446,8 +446,8 @@ fn annotations_that_others_changed_are_reported() {
     let mut other = server.select("INBOX");
     other.run("C: a STORE 2 ANNOTATION (/comment (value.priv \"x\"))\nS: a OK …");
     wire.run("S: * 2 FETCH (UID 2 ANNOTATION (/comment) MODSEQ (…))");
-    // The client did not request flags, and its own change is no news: it gets MODSEQ. If its command
-    // comes before the server has looked at the other change, FLAGS are there as well.
+    // The client did not request flags, and its own change is no news: it gets MODSEQ. If its
+    // command comes before the server has looked at the other change, FLAGS are there as well.
     other.run("C: b STORE 1 +FLAGS.SILENT (\\Seen)\nS: b OK …");
     wire.run(
         r#"
