@@ -67,9 +67,9 @@ fn rfc_9394_partial() {
     );
 }
 
-/// RFC 5267 §3.3: equal to a UID SORT, in a shorter form. §4.2: the hint CONTEXT. §4.3: updates,
-/// and a tag that is in use. §4.3.1: one result too many. §4.3.3 to §4.3.5: what enters and leaves
-/// a result, and its end.
+/// RFC 5267 §3.3: equal to a UID SORT, in a shorter form. §4.2: the hint CONTEXT.
+/// §4.3: updates, and a tag that is in use. §4.3.1: one result too many.
+/// §4.3.3 to §4.3.5: what enters and leaves a result, and its end.
 #[test]
 fn rfc_5267_contexts() {
     let server = server_with(&["a", "b", "c", "d"]);
@@ -155,8 +155,8 @@ fn rfc_5466_filters() {
     );
 }
 
-/// RFC 5255 §3.2: the languages that there are, one that no server has, and a choice of two. §4.7:
-/// comparators.
+/// RFC 5255 §3.2: the languages that there are, one that no server has, and a choice of two.
+/// §4.7: comparators.
 #[test]
 fn rfc_5255_languages() {
     let server = Server::start();
