@@ -10,8 +10,8 @@ use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    CommitOutcome, Engine as _, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError,
-    Unreadable, View, Visit,
+    CommitOutcome, Engine, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError, Unreadable,
+    View, Visit,
 };
 use posthaste_tnef::{Outcome, convert, samples};
 
@@ -53,6 +53,24 @@ async fn read(mailbox: &Mailbox, uid: u32) -> Result<Bytes, StoreError> {
     mailbox.read_body(uid, body, 0..u64::MAX).await
 }
 
+/// Reads a message that is superseded: that gives it a new UID.
+async fn finds_superseded(mailbox: &Mailbox, uid: u32) {
+    let read = read(mailbox, uid).await;
+    assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+}
+
+fn options() -> DeliveryOptions {
+    DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() }
+}
+
+/// An account on this engine, and its INBOX.
+async fn inbox_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> (Delivery, Account, Arc<Mailbox>) {
+    let (delivery, ana) = delivery_on(engine, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    (delivery, ana, inbox)
+}
+
 fn uids(view: &View) -> String {
     view.uids_of_seqs(&view.all()).to_string()
 }
@@ -61,17 +79,14 @@ fn uids(view: &View) -> String {
 #[tokio::test]
 async fn a_new_uid_needs_no_room() {
     let quota = Quota { bytes: Some(1), messages: Some(1) };
-    let options = DeliveryOptions { message_len_max: 1 << 20, quota, ..DeliveryOptions::default() };
-    let (delivery, ana) = delivery_on(Arc::new(MemoryEngine::new()), options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let inbox = open(&delivery, &ana, "INBOX").await;
+    let engine = Arc::new(MemoryEngine::new());
+    let (delivery, ana, inbox) = inbox_on(engine, DeliveryOptions { quota, ..options() }).await;
     for _ in 0..2 {
         append_superseded(&delivery, &inbox).await;
     }
     inbox.destination().note_owner_limit(Some(2));
     for uid in [1, 2] {
-        let read = read(&inbox, uid).await;
-        assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+        finds_superseded(&inbox, uid).await;
     }
     assert_eq!(uids(&inbox.view()), "3:4");
     let kept = (1_700_000_000, "\\Flagged".to_owned(), as_mime(&note()));
@@ -111,15 +126,11 @@ impl Layer for Meanwhile {
 /// Something happens on another node just before this one adds the new message.
 async fn other_node(does: impl FnOnce(Delivery, Account) -> Happens) {
     let engine = Arc::new(Meanwhile::default());
-    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
-    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let inbox = open(&delivery, &ana, "INBOX").await;
+    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
     append_superseded(&delivery, &inbox).await;
-    let other = node_on(Arc::new(engine.inner.another_process()), options);
+    let other = node_on(Arc::new(engine.inner.another_process()), options());
     *engine.happens.lock().unwrap() = Some(does(other.clone(), ana.clone()));
-    let read = read(&inbox, 1).await;
-    assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    finds_superseded(&inbox, 1).await;
     assert!(engine.happens.lock().unwrap().is_none(), "it has happened");
     for node in [&delivery, &other] {
         let mailbox = open(node, &ana, "INBOX").await;
@@ -136,8 +147,7 @@ async fn two_nodes_make_one_new_message() {
     other_node(|other, ana| {
         Box::pin(async move {
             let inbox = open(&other, &ana, "INBOX").await;
-            let read = read(&inbox, 1).await;
-            assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+            finds_superseded(&inbox, 1).await;
             assert_eq!(uids(&inbox.view()), "2");
         })
     })
@@ -184,18 +194,14 @@ async fn a_message_that_comes_meanwhile_stays() {
 #[tokio::test]
 async fn an_expunged_message_is_not_added_again() {
     let engine = Arc::new(Meanwhile::default());
-    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
-    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let inbox = open(&delivery, &ana, "INBOX").await;
+    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
     append_superseded(&delivery, &inbox).await;
-    let other = node_on(Arc::new(engine.inner.another_process()), options);
+    let other = node_on(Arc::new(engine.inner.another_process()), options());
     let owner = ana.clone();
     *engine.happens.lock().unwrap() = Some(Box::pin(async move {
         open(&other, &owner, "INBOX").await.remove(&NumSet::range(1, 1)).await.unwrap();
     }));
-    let read = read(&inbox, 1).await;
-    assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+    finds_superseded(&inbox, 1).await;
     assert_eq!(inbox.current().await.unwrap().exists(), 0);
 }
 
@@ -230,17 +236,13 @@ impl Layer for Counted {
 async fn messages_of_a_folder_are_renewed_at_the_cost_of_each() {
     const COUNT: u32 = 40;
     let engine = Arc::new(Counted::default());
-    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
-    let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let inbox = open(&delivery, &ana, "INBOX").await;
+    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
     for _ in 0..COUNT {
         append_superseded(&delivery, &inbox).await;
     }
     engine.listed.store(0, Ordering::Relaxed);
     for uid in 1..=COUNT {
-        let read = read(&inbox, uid).await;
-        assert!(matches!(read, Err(StoreError::Superseded(_))), "{read:?}");
+        finds_superseded(&inbox, uid).await;
     }
     assert_eq!(uids(&inbox.view()), format!("{}:{}", COUNT + 1, 2 * COUNT));
     // Each asks for its own summary some times, and for that of the one that was added before.
