@@ -236,7 +236,7 @@ impl Layer for Counted {
 async fn messages_of_a_folder_are_renewed_at_the_cost_of_each() {
     const COUNT: u32 = 40;
     let engine = Arc::new(Counted::default());
-    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
+    let (delivery, _, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
     for _ in 0..COUNT {
         append_superseded(&delivery, &inbox).await;
     }
