@@ -13,19 +13,13 @@ use unicode_normalization::char::canonical_combining_class;
 
 use crate::in_bounds::InBounds;
 
-/// ASCII folded: lower case, and any white space a space.
-static ASCII: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = match byte as u8 {
-            b'\t' | b'\r' | b'\n' => b' ',
-            other => other.to_ascii_lowercase(),
-        };
-        byte += 1;
-    }
-    table
-};
+/// An ASCII character folded: lower case, and any white space a space. Without a branch, so that
+/// many are folded at once.
+const fn fold_byte(byte: u8) -> u8 {
+    let is_space = matches!(byte, b'\t' | b'\r' | b'\n') as u8;
+    let lower = byte | (byte.is_ascii_uppercase() as u8) << 5;
+    is_space * b' ' + (1 - is_space) * lower
+}
 
 /// How many bytes at the beginning are ASCII.
 fn ascii_len(bytes: &[u8]) -> usize {
@@ -62,25 +56,36 @@ impl Folder {
         }
     }
 
-    /// Without a branch for any byte: each is written, and the place moves on unless it was white
-    /// space after white space.
+    /// Several at once, unless white space follows white space among them.
     fn fold_ascii(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
-        let start = into.len();
-        into.resize(start + bytes.len(), 0);
-        let place = &mut into[start..];
-        let mut len = 0;
-        let mut in_space = self.in_space;
-        for &byte in bytes {
-            let folded = ASCII[byte as usize];
-            if let Some(slot) = place.get_mut(len) {
-                *slot = folded;
+        const STEP: usize = 16;
+        let (chunks, rest) = bytes.as_chunks::<STEP>();
+        for chunk in chunks {
+            let folded = chunk.map(fold_byte);
+            let mut before = [if self.in_space { b' ' } else { 0 }; STEP];
+            before[1..].copy_from_slice(&folded[..STEP - 1]);
+            let is_double = |(a, b): (&u8, &u8)| u8::from(*a == b' ') & u8::from(*b == b' ');
+            if folded.iter().zip(&before).map(is_double).fold(0, |all, one| all | one) == 0 {
+                into.extend_from_slice(&folded);
+                self.in_space = folded[STEP - 1] == b' ';
+            } else {
+                self.squeeze(&folded, into);
             }
-            let is_space = folded == b' ';
-            len += usize::from(!(is_space & in_space));
-            in_space = is_space;
         }
-        self.in_space = in_space;
-        into.truncate(start + len);
+        for byte in rest {
+            self.squeeze(&[fold_byte(*byte)], into);
+        }
+    }
+
+    /// Appends folded ASCII without white space after white space.
+    fn squeeze(&mut self, folded: &[u8], into: &mut Vec<u8>) {
+        for &byte in folded {
+            let is_space = byte == b' ';
+            if !(is_space && self.in_space) {
+                into.push(byte);
+            }
+            self.in_space = is_space;
+        }
     }
 
     /// Characters beyond ASCII: one by one from the tables, as long as no mark stands among them.

@@ -22,10 +22,54 @@ const ENTITY_LEN_MAX: usize = 33;
 const TAG_LOOK_MAX: usize = 16;
 
 /// Elements within a word: their tags are no blanks.
-const WITHIN_WORDS: [&str; 28] = [
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font", "i", "ins",
-    "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "u", "wbr",
+const WITHIN_WORDS: [u64; 28] = [
+    packed("a"),
+    packed("abbr"),
+    packed("acronym"),
+    packed("b"),
+    packed("bdi"),
+    packed("bdo"),
+    packed("big"),
+    packed("cite"),
+    packed("code"),
+    packed("del"),
+    packed("dfn"),
+    packed("em"),
+    packed("font"),
+    packed("i"),
+    packed("ins"),
+    packed("kbd"),
+    packed("mark"),
+    packed("q"),
+    packed("s"),
+    packed("samp"),
+    packed("small"),
+    packed("span"),
+    packed("strike"),
+    packed("strong"),
+    packed("sub"),
+    packed("sup"),
+    packed("u"),
+    packed("wbr"),
 ];
+
+/// A name in lower case as one number, to be compared at once; 0 if it is longer than 8 bytes.
+const fn packed(name: &str) -> u64 {
+    let (name, mut all, mut at) = (name.as_bytes(), 0, 0);
+    if name.len() > 8 {
+        return 0;
+    }
+    while at < name.len() {
+        all = all << 8 | name[at].to_ascii_lowercase() as u64;
+        at += 1;
+    }
+    all
+}
+
+/// Whether the tag of this element stands within a word, and is no blank.
+pub(crate) fn is_within_word(name: &str) -> bool {
+    WITHIN_WORDS.contains(&packed(name))
+}
 
 /// Elements whose content is no text.
 const HIDDEN: [&str; 3] = ["style", "script", "title"];
@@ -60,7 +104,7 @@ impl Layout for String {
 
     fn tag(&mut self, name: &str, _: Tag) {
         // Words of neighbouring elements do not run together.
-        if !WITHIN_WORDS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        if !is_within_word(name) {
             self.push(' ');
         }
     }
@@ -232,7 +276,7 @@ impl Rendering {
 }
 
 /// Appends text without the characters that no reader sees within words.
-fn push_seen(text: &str, into: &mut String) {
+pub(crate) fn push_seen(text: &str, into: &mut String) {
     match text.is_ascii() {
         true => into.push_str(text),
         false => into.extend(text.chars().filter(|c| !is_unseen(*c))),
@@ -240,7 +284,7 @@ fn push_seen(text: &str, into: &mut String) {
 }
 
 /// A soft hyphen, or a filler without width.
-fn is_unseen(c: char) -> bool {
+pub(crate) fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 

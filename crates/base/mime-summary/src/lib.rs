@@ -27,6 +27,7 @@ mod exact;
 mod fold;
 mod header;
 mod html;
+mod html_joined;
 mod html_lines;
 mod in_bounds;
 mod known;

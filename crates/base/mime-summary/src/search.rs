@@ -14,6 +14,7 @@ use crate::exact::exact;
 use crate::fold::{Folder, fold_into, folded};
 use crate::header::HeaderFields;
 use crate::html::Rendering;
+use crate::html_joined::JoinedWords;
 use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
 use crate::media::{Media, TextKind, media_of};
@@ -164,7 +165,8 @@ pub struct Tapped<'t> {
     pub text: &'t [u8],
     /// Whether its text ends with it.
     pub is_last: bool,
-    /// Whether it is a text again that was given before: HTML as a reader sees it.
+    /// Whether it is of a text that was given before: HTML as a reader sees it. If no key is looked
+    /// for, it is the words of it that were not given before.
     pub is_repeated: bool,
 }
 
@@ -229,12 +231,42 @@ enum At {
 struct Open {
     row: PartRow,
     /// For the second time that HTML is read.
-    rendering: Option<Rendering>,
+    rendered: Option<Rendered>,
     transfer: Option<TransferDecoder>,
     reader: Option<CharsetReader>,
     charset: Vec<u8>,
     window: Window,
     bytes: Vec<u8>,
+}
+
+/// HTML as a reader sees it.
+#[derive(Default)]
+struct Rendered {
+    rendering: Rendering,
+    /// If no key is looked for in it: the words that HTML as it stands does not have.
+    joined: Option<JoinedWords>,
+}
+
+impl Rendered {
+    fn push(&mut self, html: &str, into: &mut String) {
+        match &mut self.joined {
+            None => self.rendering.push(html, into),
+            Some(joined) => {
+                self.rendering.push(html, joined);
+                joined.take(into);
+            }
+        }
+    }
+
+    fn finish(&mut self, into: &mut String) {
+        match &mut self.joined {
+            None => self.rendering.finish(into),
+            Some(joined) => {
+                self.rendering.finish(joined);
+                joined.finish(into);
+            }
+        }
+    }
 }
 
 impl TextSearch {
@@ -394,11 +426,11 @@ impl TextSearch {
     }
 
     /// Begins to decode the text of a part.
-    fn begin(&mut self, row: &PartRow, charset: Vec<u8>, bytes: Vec<u8>, rendering: Option<Rendering>) {
+    fn begin(&mut self, row: &PartRow, charset: Vec<u8>, bytes: Vec<u8>, rendered: Option<Rendered>) {
         // Bytes that cannot be decoded are not text.
         let Ok(transfer) = TransferDecoder::new(row.encoding) else { return };
         let (transfer, window) = (Some(transfer), Window::default());
-        let open = Open { row: *row, rendering, transfer, reader: None, charset, window, bytes };
+        let open = Open { row: *row, rendered, transfer, reader: None, charset, window, bytes };
         self.at = At::Text(Box::new(open), row.body.start, row.body.end);
     }
 
@@ -423,7 +455,7 @@ impl TextSearch {
         }
         if let Some(tap) = &mut tap {
             let text = open.window.folded.in_bounds(open.window.kept..);
-            tap(Tapped { text, is_last, is_repeated: open.rendering.is_some() });
+            tap(Tapped { text, is_last, is_repeated: open.rendered.is_some() });
         }
         open.window.keep(self.needle_max);
         if tap.is_none() && self.in_body.is_empty() && self.in_text.is_empty() {
@@ -431,9 +463,11 @@ impl TextSearch {
         }
         if !is_last {
             self.at = At::Text(open, until, end);
-        } else if open.rendering.is_none() && open.row.text == Some(TextKind::Html) {
+        } else if open.rendered.is_none() && open.row.text == Some(TextKind::Html) {
             let Open { row, charset, bytes, .. } = *open;
-            self.begin(&row, charset, bytes, Some(Rendering::default()));
+            let is_searched = !(self.in_body.is_empty() && self.in_text.is_empty());
+            let joined = (!is_searched).then(JoinedWords::default);
+            self.begin(&row, charset, bytes, Some(Rendered { joined, ..Rendered::default() }));
         }
     }
 }
@@ -463,15 +497,15 @@ impl Open {
             reader.finish(&mut text);
         }
         self.take_up(text);
-        if let Some(rendering) = &mut self.rendering {
-            rendering.finish(&mut self.window.text);
+        if let Some(rendered) = &mut self.rendered {
+            rendered.finish(&mut self.window.text);
         }
     }
 
     fn take_up(&mut self, text: String) {
         let window = &mut self.window.text;
-        match &mut self.rendering {
-            Some(rendering) => rendering.push(&text, window),
+        match &mut self.rendered {
+            Some(rendered) => rendered.push(&text, window),
             None if window.is_empty() => *window = text,
             None => window.push_str(&text),
         }

@@ -1,11 +1,13 @@
 //! What holds for every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
 //! give back what went in. Damaged records are refused or harmless.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use posthaste_mime_summary::{
     Encoding, Envelope, FieldMask, HeaderFields, Kind, SearchKey, Section, Structure, SummaryParts,
-    SummaryRef, TransferDecoder, decode_transfer, decode_words, folded, sent_date,
+    SummaryRef, Tapped, TextKey, TextSearch, TransferDecoder, Within, decode_transfer, decode_words, folded,
+    sent_date,
 };
 use proptest::prelude::*;
 
@@ -287,5 +289,44 @@ proptest! {
         prop_assert!(SearchKey::new(&text.to_uppercase()).is_in_body(message.as_bytes(), &summary));
         let absent = SearchKey::new("zz qq zz");
         prop_assert!(!absent.is_in_text(message.as_bytes(), &summary));
+    }
+}
+
+/// What the tap gets of a message, split at ASCII that is no letter and no digit. With a key, HTML
+/// is rendered whole; without one, only the words are given that it does not have as it stands.
+fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
+    let record = encode(message, &Structure::parse(message));
+    let summary = SummaryRef::new(&record).unwrap();
+    let (mut search, mut words) = (TextSearch::new(keys, &summary), BTreeSet::new());
+    let mut text = Vec::new();
+    let mut tap = |piece: Tapped<'_>| {
+        text.extend_from_slice(piece.text);
+        if piece.is_last {
+            let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
+            words.extend(text.split(is_gap).map(<[u8]>::to_vec));
+            text.clear();
+        }
+    };
+    while search.step_tapped(keys, message, Some(&mut tap)).is_some() {}
+    words
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn words_joined_in_html_are_those_of_its_rendering(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "<b>", "</b>", "<p>", "<br/>", "<span a='>'>", "<!-- c -->", "<style>", "</style>", "&auml;",
+            "&nbsp;", "&shy;", "&amp;", "&lt", "&", "<", "Do", "nau", "\u{ad}", "\u{301}", "\u{a0}", "日",
+            "本語", " ", "\r\n", ", ", "ß", "x1", "-",
+        ]), 0..60),
+        repeats in 1..400_usize,
+    ) {
+        let html = pieces.concat().repeat(repeats);
+        let message = format!("Content-Type: text/html; charset=utf-8\r\n\r\n{html}");
+        let never = TextKey { key: SearchKey::new("\u{1}\u{2}\u{3}"), within: Within::Text };
+        let whole = tapped_words(message.as_bytes(), &[never]);
+        prop_assert_eq!(tapped_words(message.as_bytes(), &[]), whole);
     }
 }

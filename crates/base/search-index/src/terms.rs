@@ -1,6 +1,8 @@
 //! The words of one message, each once: collected, and kept as its terms.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::RandomState;
 
 use crate::Scope;
 use crate::query::{Query, SEPARATOR};
@@ -31,7 +33,7 @@ pub(crate) struct WordSet {
 impl Default for WordSet {
     fn default() -> Self {
         let (bytes, table) = (vec![SEPARATOR], vec![0; PLACES]);
-        Self { bytes, starts: Vec::new(), table, hasher: RandomState::new() }
+        Self { bytes, starts: Vec::new(), table, hasher: RandomState::default() }
     }
 }
 

@@ -30,6 +30,30 @@ pub(crate) enum Class {
     Dense(usize),
 }
 
+/// Bytes that are part of a word, whatever stands behind them: [`class`] says [`Class::Plain`].
+static IS_PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte, 0x80..=0xDF | 0xF5..);
+        byte += 1;
+    }
+    table
+};
+
+/// How many bytes at the beginning are of class [`Class::Plain`].
+#[inline]
+fn plain_len(text: &[u8]) -> usize {
+    let mut len = 0;
+    loop {
+        len += text[len..].iter().take_while(|byte| IS_PLAIN[usize::from(**byte)]).count();
+        if class(text, len) != Class::Plain {
+            return len;
+        }
+        len += 1;
+    }
+}
+
 /// The class of this place.
 #[inline]
 pub(crate) fn class(text: &[u8], at: usize) -> Class {
@@ -81,11 +105,8 @@ impl Splitter {
                 }
                 Class::Plain => {
                     self.end_dense(emit);
-                    let start = at;
-                    while at < text.len() && class(text, at) == Class::Plain {
-                        at += 1;
-                    }
-                    let run = &text[start..at];
+                    let run = &text[at..at + plain_len(&text[at..])];
+                    at += run.len();
                     if self.word.is_empty() && at < text.len() && run.len() <= WORD_MAX {
                         emit(run);
                     } else {
