@@ -34,6 +34,7 @@ pub(super) fn end(out: &mut Vec<u8>) {
 }
 
 /// The whole response of a plan that needs only rows.
+#[inline]
 pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
     begin(out, subject);
     for (i, step) in plan.steps.iter().enumerate() {
