@@ -76,8 +76,6 @@ pub(crate) struct Session {
     pub(crate) bad_commands: u32,
     /// Commands before the login.
     pub(crate) before_login: CommandsBeforeLogin,
-    /// The value of `bad_commands` at the login.
-    pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
     /// What the log gets of the client's ID.
@@ -136,7 +134,6 @@ impl Session {
             notify: None,
             bad_commands: 0,
             before_login: CommandsBeforeLogin::default(),
-            bad_before_login: 0,
             permit: None,
             client: ClientLine::default(),
         }
