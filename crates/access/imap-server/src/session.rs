@@ -27,7 +27,7 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::sharing::{self, Asker};
-use crate::sync::{self, OwnChange};
+use crate::sync::{self, Changeable, OwnChange};
 use crate::table::{Numbers, State};
 use crate::transport::{Peer, Transport};
 use crate::wire::Wire;
@@ -224,16 +224,21 @@ impl Session {
         self.selected.as_ref().is_some_and(|selected| selected.owner.is_some())
     }
 
-    /// Ends the session if it may no longer read the selected mailbox.
+    /// Takes over changes of the rights in the selected mailbox, and reports them. Ends the session
+    /// if it may no longer read it.
     pub(crate) async fn renew_rights(&mut self) -> Result<(), Failure> {
         let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
         if selected.owner.is_none() {
             return Ok(());
         }
+        let before = Changeable::of(selected);
         // Boxed: nearly no session needs it. A mailbox that may no longer be read is treated as
         // deleted.
         match Box::pin(sharing::renew(&self.service, login, selected)).await? {
-            true => Ok(()),
+            true => {
+                sync::report_rights(&mut self.wire, selected, before);
+                Ok(())
+            }
             false => Err(Failure::Bye("The selected mailbox was deleted")),
         }
     }
