@@ -113,9 +113,9 @@ fn expunged_by_another_meanwhile() {
         S: Body 6.
         S: )
         S: b OK [EXPUNGEISSUED] …
-        # RFC 2180 §4.1.2: none of them is there.
+        # Nor is it an error if none of them is there.
         C: c FETCH 4 BODY[]
-        S: c NO [EXPUNGEISSUED] …
+        S: c OK [EXPUNGEISSUED] …
         # One of those that are left, and its flag: with the number this session knows it by.
         C: d FETCH 6 BODY[TEXT]
         S: * 6 FETCH (FLAGS (\Recent \Seen) BODY[TEXT] {9}
