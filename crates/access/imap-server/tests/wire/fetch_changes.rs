@@ -185,6 +185,6 @@ fn ids_dates_and_previews() {
     wire.run("C: g NOOP\nS~ g OK …");
     assert_eq!(fetch_text(&mut wire, 4, "PREVIEW"), "PREVIEW \"all is well\"");
     assert_eq!(fetch_text(&mut wire, 5, "PREVIEW"), "PREVIEW \"All is well\"");
-    assert_eq!(fetch_text(&mut wire, 6, "PREVIEW"), "PREVIEW \"\"");
+    assert_eq!(fetch_text(&mut wire, 6, "PREVIEW"), "PREVIEW \"x\"");
     wire.run("C: f FETCH 1:2 (SAVEDATE UID)\nS: * 1 FETCH (SAVEDATE \"… +0000\" UID 1)\nS: * 2 FETCH (SAVEDATE …\nS: f OK …");
 }

@@ -139,7 +139,7 @@ fn rights_that_change_reach_a_session_that_has_the_mailbox_open() {
         "#,
     );
     idle.run("S: * FLAGS (…)\nS: * OK [PERMANENTFLAGS (\\Seen)] …\nS: * OK [READ-WRITE] …");
-    examined.run("C: b STORE 1 +FLAGS (\\Seen)\nS: b NO [READ-ONLY] …");
+    examined.run("C: b STORE 1 +FLAGS (\\Seen)\nS~ b NO [READ-ONLY] …");
     server.grant(USER, "P", BO, "lrst");
     bo.run("C: d NOOP\nS: * FLAGS (…)\nS: * OK [PERMANENTFLAGS (\\Deleted \\Seen)] …\nS: d OK …");
     server.grant(USER, "P", BO, "lr");
@@ -510,7 +510,8 @@ fn a_lost_right_reaches_open_sessions() {
     one.run("C: a STORE 2 +FLAGS (\\Answered)\nS~ a OK …");
     idle.run("S: * 2 FETCH (…)");
     server.login().run("C: a SETACL P bo@example.org -w\nS: a OK …");
-    one.run("C: b STORE 2 -FLAGS (\\Answered)\nS: b NO [NOPERM] …\nC: c FETCH 2 UID\nS: * 2 FETCH (UID 2)\nS: c OK …");
+    idle.run("S~ * OK [READ-ONLY] …");
+    one.run("C: b STORE 2 -FLAGS (\\Answered)\nS~ b NO [READ-ONLY] …\nC: c FETCH 2 UID\nS: * 2 FETCH (UID 2)\nS: c OK …");
     server.login().run("C: a DELETEACL P bo@example.org\nS: a OK …");
     // As if the mailbox were deleted.
     idle.run("S: * BYE The selected mailbox was deleted");

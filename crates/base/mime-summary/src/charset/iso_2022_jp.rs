@@ -155,3 +155,32 @@ pub(super) fn set_at_end(bytes: &[u8]) -> Option<&'static [u8]> {
         .filter(|(_, escape)| *escape != Escape::Set(Set::Ascii))
         .map(|(sequence, _)| *sequence)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::charset::decode_bytes;
+
+    #[test]
+    fn each_set_has_its_escape_sequence() {
+        for (label, bytes, text) in [
+            ("iso-2022-jp-1", &b"\x1b$(D0!\x1b(B"[..], "丂"),
+            ("iso-2022-jp-2", b"\x1b$(D0!0H\x1b(Ba", "丂仡a"),
+            ("iso-2022-jp-2", b"\x1b$A::So\x1b(B", "汉语"),
+            ("csISO2022JP2", b"\x1b$(CGQ1[\x1b(B b", "한글 b"),
+            ("iso-2022-jp-2", b"\x1b$BF|\x1b.A\x1bNiK\\\x1b(B", "日é本"),
+            ("iso-2022-jp-2", b"\x1b.F\x1bNE\x1bNk\x1bNk", "Ελλ"),
+            ("iso-2022-jp-2", b"\x1b.A\x1bNi\n\x1bNi", "é\n\u{fffd}"),
+            ("iso-2022-jp-2", b"\x1b(J\\a\x1b(I1\x1b(B\\\x1bx\xff", "¥aｱ\\\u{fffd}x\u{fffd}"),
+        ] {
+            assert_eq!(decode_bytes(label.as_bytes(), bytes), text, "{label}");
+        }
+    }
+
+    /// A writer that does not return to ASCII at the end of a line.
+    #[test]
+    fn the_set_at_the_end_of_a_piece_is_the_last_one() {
+        assert_eq!(super::set_at_end(b"\x1b$BF|\x1b$(D0!\x1b.A\n"), Some(&b"\x1b$(D"[..]));
+        assert_eq!(super::set_at_end(b"\x1b$BF|\x1b(B\n"), None);
+        assert_eq!(super::set_at_end(b"abc"), None);
+    }
+}

@@ -232,8 +232,8 @@ impl Delivery {
         if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
     }
 
-    /// The account that an absolute URL names, if it is of this server. A user without a domain may be
-    /// one of the host's: `imap://ana@example.org/` as people write it.
+    /// The account that an absolute URL names, if it is of this server. A user without a domain may
+    /// be one of the host's: `imap://ana@example.org/` as people write it.
     async fn user_of_url(
         &self,
         reader: UrlReader<'_>,

@@ -73,8 +73,8 @@ impl Store {
     }
 
     /// [`Store::rename`], if `permit` agrees. It sees the list that the change is made against, so
-    /// nothing is renamed that it has not seen. It may limit the draft. After a conflict it is called
-    /// again. Returns the messages that were moved out of INBOX.
+    /// nothing is renamed that it has not seen. It may limit the draft. After a conflict it is
+    /// called again. Returns the messages that were moved out of INBOX.
     pub async fn rename_if(
         &self,
         account: AccountId,

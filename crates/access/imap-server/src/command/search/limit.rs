@@ -100,7 +100,7 @@ impl Budget {
     }
 }
 
-/// Whether mailboxes are left that were to be searched.
+/// Whether mailboxes are left in which nothing was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IsMore {
     No,
