@@ -3,6 +3,7 @@
 //! | command | with more messages |
 //! | --- | --- |
 //! | FETCH, STORE, MOVE, UID EXPUNGE, SEARCH | those with the highest UIDs are processed, and the answer names the lowest of them |
+//! | ESEARCH in several mailboxes | the same, for all of them together |
 //! | COPY, SORT, THREAD, APPEND, a page of UID FETCH | refused: in part they would mean something else |
 //! | EXPUNGE, CLOSE, STATUS | not limited (RFC 9738 §3.1) |
 //!

@@ -159,7 +159,7 @@ fn of_store(error: &StoreError) -> Reply {
         StoreError::Name(_) | StoreError::Refused(_) => Code::Cannot,
         StoreError::Keyword(KeywordError::NotAnAtom) => return Reply::bad(error.to_string()),
         StoreError::Keyword(KeywordError::TooLong | KeywordError::TableFull) => Code::Limit,
-        StoreError::OverQuota => Code::OverQuota,
+        StoreError::OverQuota | StoreError::TooManyMailboxes { .. } => Code::OverQuota,
         StoreError::TooLarge { .. } => Code::TooBig,
         StoreError::UidsExhausted | StoreError::UidValiditiesExhausted | StoreError::FolderFull { .. } => {
             Code::Limit
@@ -240,6 +240,7 @@ mod tests {
             (StoreError::Keyword(KeywordError::NotAnAtom), StatusKind::Bad, None),
             (StoreError::Keyword(KeywordError::TableFull), StatusKind::No, Some(Code::Limit)),
             (StoreError::OverQuota, StatusKind::No, Some(Code::OverQuota)),
+            (StoreError::TooManyMailboxes { limit: 1 }, StatusKind::No, Some(Code::OverQuota)),
             (StoreError::TooLarge { what: "message", limit: 1 }, StatusKind::No, Some(Code::TooBig)),
             (StoreError::UidsExhausted, StatusKind::No, Some(Code::Limit)),
             (StoreError::UidValiditiesExhausted, StatusKind::No, Some(Code::Limit)),

@@ -27,7 +27,7 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::sharing::{self, Asker};
-use crate::sync::{self, OwnChange};
+use crate::sync::{self, Changeable, OwnChange};
 use crate::table::{Numbers, State};
 use crate::transport::{Peer, Transport};
 use crate::wire::Wire;
@@ -76,8 +76,6 @@ pub(crate) struct Session {
     pub(crate) bad_commands: u32,
     /// Commands before the login.
     pub(crate) before_login: CommandsBeforeLogin,
-    /// The value of `bad_commands` at the login.
-    pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
     /// What the log gets of the client's ID.
@@ -136,7 +134,6 @@ impl Session {
             notify: None,
             bad_commands: 0,
             before_login: CommandsBeforeLogin::default(),
-            bad_before_login: 0,
             permit: None,
             client: ClientLine::default(),
         }
@@ -227,16 +224,21 @@ impl Session {
         self.selected.as_ref().is_some_and(|selected| selected.owner.is_some())
     }
 
-    /// Ends the session if it may no longer read the selected mailbox.
+    /// Takes over changes of the rights in the selected mailbox, and reports them. Ends the session
+    /// if it may no longer read it.
     pub(crate) async fn renew_rights(&mut self) -> Result<(), Failure> {
         let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
         if selected.owner.is_none() {
             return Ok(());
         }
+        let before = Changeable::of(selected);
         // Boxed: nearly no session needs it. A mailbox that may no longer be read is treated as
         // deleted.
         match Box::pin(sharing::renew(&self.service, login, selected)).await? {
-            true => Ok(()),
+            true => {
+                sync::report_rights(&mut self.wire, selected, before);
+                Ok(())
+            }
             false => Err(Failure::Bye("The selected mailbox was deleted")),
         }
     }

@@ -16,7 +16,7 @@ use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::referred;
 use crate::reply::{Failure, Reply};
-use crate::rights::{Act, permit};
+use crate::rights::{Act, TO_CHANGE, permit};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
@@ -227,5 +227,6 @@ pub(crate) async fn renew(
         return Ok(true);
     }
     selected.rights = service.shared.visible_to(login).await?.rights(selected.mailbox.id());
+    selected.read_only = selected.examined || !selected.rights.intersects(TO_CHANGE);
     Ok(selected.rights.contains(Act::Read.needs()))
 }

@@ -26,6 +26,7 @@ use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
 use crate::reply::Failure;
+use crate::rights::changeable;
 use crate::selected::Selected;
 use crate::table::Numbers;
 use crate::turns::{Of, Turn};
@@ -268,6 +269,34 @@ pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
         }
     }
     out.extend_from_slice(b")] Flags that last\r\n");
+}
+
+/// What a session may change in its mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changeable {
+    read_only: bool,
+    flags: FlagSet,
+}
+
+impl Changeable {
+    pub(crate) fn of(selected: &Selected) -> Self {
+        let flags = if selected.read_only { FlagSet::EMPTY } else { changeable(selected.rights) };
+        Self { read_only: selected.read_only, flags }
+    }
+}
+
+/// Says what the session may change now, if rights were granted or taken away since: RFC 9051 §7.1,
+/// READ-ONLY, READ-WRITE and PERMANENTFLAGS.
+pub(crate) fn report_rights(wire: &mut Wire, selected: &Selected, before: Changeable) {
+    let now = Changeable::of(selected);
+    if now.flags != before.flags {
+        report_flags(wire, selected);
+    }
+    match (before.read_only, now.read_only) {
+        (true, false) => wire.say_code(Code::ReadWrite, "You may change the mailbox now"),
+        (false, true) => wire.say_code(Code::ReadOnly, "You may no longer change the mailbox"),
+        _ => {}
+    }
 }
 
 /// RFC 4314 §5.2: those that the session may change.

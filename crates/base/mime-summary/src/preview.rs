@@ -17,33 +17,34 @@ const PARTS_TRIED_MAX: usize = 50;
 /// How much of HTML is rendered first. If that gives too little text, twice as much follows.
 const HTML_PIECE: usize = 1024;
 
-/// The preview: of the first plain text that is no attachment, else of the first HTML. A message
-/// that is one text has it even if it calls itself an attachment: there is nothing else to see
-/// (RFC 8970 §3.2 has the empty string for what no preview can be made of).
+/// The preview: of the first plain text that is no attachment, else of the first HTML. If all texts
+/// are attachments, it is of these: there is nothing else to see (RFC 8970 §3.2 has the empty
+/// string for what no preview can be made of).
 pub(crate) fn preview(message: &[u8], structure: &Structure) -> String {
-    let mut html = None;
-    let is_alone = structure.parts().len() == 1;
+    preview_among(message, structure, |part| !is_attachment(message, part))
+        .or_else(|| preview_among(message, structure, |_| true))
+        .unwrap_or_default()
+}
+
+/// The preview of some of the parts; none if no text is among them.
+fn preview_among(message: &[u8], structure: &Structure, is_wanted: impl Fn(&Part) -> bool) -> Option<String> {
+    let (mut html, mut plain) = (None, None);
     for part in structure.parts().iter().take(PARTS_TRIED_MAX).filter(|part| part.kind == Kind::Leaf) {
         let media = part.media(message);
-        let Some(kind) = media.text_kind() else { continue };
-        if !is_alone && is_attachment(message, part) {
-            continue;
-        }
+        let Some(kind) = media.text_kind().filter(|_| is_wanted(part)) else { continue };
         match kind {
             TextKind::Plain => {
                 let text = squeeze(beginning(message, part, &media, PLAIN_READ_MAX).chars());
                 if !text.is_empty() {
-                    return text;
+                    return Some(text);
                 }
+                plain = Some(text);
             }
             TextKind::Html => html = html.or(Some((part, media))),
         }
     }
-    html.map(|(part, media)| {
-        let text = beginning(message, part, &media, HTML_READ_MAX);
-        seen(&text)
-    })
-    .unwrap_or_default()
+    let html = html.map(|(part, media)| seen(&beginning(message, part, &media, HTML_READ_MAX)));
+    html.or(plain)
 }
 
 fn is_attachment(message: &[u8], part: &Part) -> bool {

@@ -221,6 +221,18 @@ fn previews() {
              Content-Disposition: attachment\n\nnot this\n--b\n\nbut this\n--b--\n",
             "but this",
         ),
+        // Where all texts are attachments, there is nothing else to see.
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: image/png\n\nx\n--b\n\
+             Content-Type: text/html\nContent-Disposition: attachment\n\n<p>html\n--b\n\
+             Content-Disposition: attachment; filename=a.txt\n\nplain text\n--b--\n",
+            "plain text",
+        ),
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n\n--b\n\
+             Content-Disposition: attachment\n\nnot this\n--b--\n",
+            "",
+        ),
     ] {
         let message = message.replace('\n', "\r\n");
         let record = record(message.as_bytes());

@@ -90,7 +90,9 @@ impl DeliveryError {
             Self::Interrupted(_) => Kind::ServerBug,
             Self::Store(error) => match error {
                 StoreError::TooLarge { .. } => Kind::TooLarge,
-                StoreError::OverQuota | StoreError::FolderFull { .. } => Kind::OverQuota,
+                StoreError::OverQuota
+                | StoreError::TooManyMailboxes { .. }
+                | StoreError::FolderFull { .. } => Kind::OverQuota,
                 StoreError::NoMailbox(_) | StoreError::NoSuchName => Kind::NoMailbox,
                 StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => Kind::Unavailable,
                 StoreError::NameTaken
@@ -124,6 +126,7 @@ mod tests {
             (DeliveryError::Busy, Kind::Unavailable),
             (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
             (StoreError::FolderFull { limit: 1 }.into(), Kind::OverQuota),
+            (StoreError::TooManyMailboxes { limit: 1 }.into(), Kind::OverQuota),
             (StoreError::Busy.into(), Kind::Unavailable),
             (StoreError::Full("no space".into()).into(), Kind::Unavailable),
             (StoreError::Unavailable("disk failed".into()).into(), Kind::Unavailable),

@@ -136,7 +136,8 @@ impl<'f> Filing<'f> {
         self.put(&place, message).await
     }
 
-    /// The mailbox of `keep`: INBOX, or the junk folder, which is made if there is none.
+    /// The mailbox of `keep`: INBOX, or the junk folder, which is made if there is none. If the
+    /// account may have no more mailboxes, it is INBOX.
     async fn home(&mut self) -> Result<MailboxId, DeliveryError> {
         if self.home == Home::Junk {
             let junk = Target {
@@ -145,7 +146,17 @@ impl<'f> Filing<'f> {
                 create: true,
                 ..Target::default()
             };
-            return Ok(self.mailbox(&junk).await?.mailbox);
+            match self.mailbox(&junk).await {
+                Err(DeliveryError::Store(StoreError::TooManyMailboxes { limit })) => {
+                    let account = self.account.name.as_str();
+                    tracing::warn!(
+                        account,
+                        limit,
+                        "INBOX has a message for the junk folder, which cannot be made"
+                    );
+                }
+                junk => return Ok(junk?.mailbox),
+            }
         }
         Ok(self.list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id)
     }
@@ -171,7 +182,8 @@ impl<'f> Filing<'f> {
         if !target.create {
             return Err(StoreError::NoSuchName.into());
         }
-        let made = match self.delivery.store().create(self.account.id, &name, wanted).await {
+        let limit = self.account.quota_mailboxes;
+        let made = match self.delivery.store().create_within(self.account.id, &name, wanted, limit).await {
             // Another delivery has made it meanwhile.
             Err(StoreError::NameTaken) => None,
             made => Some(made?.id),

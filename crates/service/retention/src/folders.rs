@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_mail_model::{AccountId, MailboxName, NumSet};
+use posthaste_directory::Account;
+use posthaste_mail_model::{MailboxName, NumSet};
 use posthaste_store::{MailboxEntry, MailboxList, SpecialUse, Store, StoreError, View};
 use time::{Month, OffsetDateTime};
 
@@ -18,21 +19,21 @@ pub(crate) fn is_within(name: &MailboxName, parent: &MailboxName) -> bool {
     name.as_str().strip_prefix(parent.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The folder of this name, which is made if it is not there.
+/// The folder of this name, which is made if it is not there and the account may have one more.
 pub(crate) async fn made(
     store: &Store,
-    account: AccountId,
+    account: &Account,
     name: &MailboxName,
     wanted: Option<SpecialUse>,
 ) -> Result<MailboxEntry, StoreError> {
-    let list = store.list(account).await?;
+    let list = store.list(account.id).await?;
     if let Some(entry) = list.find(name) {
         return Ok(entry.clone());
     }
-    match store.create(account, name, wanted).await {
+    match store.create_within(account.id, name, wanted, account.quota_mailboxes).await {
         // A client has made it meanwhile.
         Err(StoreError::NameTaken) => {
-            let list = store.list(account).await?;
+            let list = store.list(account.id).await?;
             list.find(name).cloned().ok_or(StoreError::NoSuchName)
         }
         made => made,

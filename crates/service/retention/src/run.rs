@@ -268,7 +268,7 @@ impl Work<'_> {
         }
         let destination = match target {
             Some((home, name)) => {
-                let account = self.account.id;
+                let account = self.account;
                 let mut entry = folders::made(self.store, account, &home.name, Some(home.wanted)).await?;
                 if name != home.name {
                     entry = folders::made(self.store, account, &name, None).await?;

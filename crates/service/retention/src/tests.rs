@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::{
-    Account, Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Policy, Scope,
+    Account, AccountChange, Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Policy, Scope,
 };
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName, NumSet, Secret};
 use posthaste_store::suite::layer::Layer;
@@ -304,6 +304,31 @@ async fn a_folder_that_cannot_be_changed_stops_no_other() {
     assert!(failed[0].starts_with("ana@example.org, Lists: "), "{failed:?}");
     assert_eq!(done, 2, "two went to the trash, which is full then");
     assert_eq!(of(&world.content().await, "Lists"), "9 9");
+}
+
+/// RFC 9208 §5.3: the archive has a folder for each month.
+#[tokio::test]
+async fn an_archive_makes_no_more_folders_than_the_account_may_have() {
+    let world = world().await;
+    let quota = AccountChange { quota_mailboxes: Some(Some(3)), ..AccountChange::default() };
+    world.directory.set(&world.ana.name, quota).await.unwrap();
+    let inbox = world.folder("INBOX", None).await;
+    for days in [400, 100, 5, 130] {
+        world.add(&inbox, days, vec![]).await;
+    }
+    let mut failed = Vec::new();
+    let mut report = |outcome: Result<Outcome, RetentionError>| {
+        if let Err(error) = outcome {
+            failed.push(error.to_string());
+        }
+    };
+    let rules = [older_than(90, rule("INBOX", Action::Archive))];
+    world.retention.run(&rules, Mode::Apply, &mut report).await.unwrap();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].contains("INBOX: the account may have 3 mailboxes at most: delete some"), "{failed:?}");
+    let content = world.content().await;
+    assert_eq!(content.keys().collect::<Vec<_>>(), ["Archive", "Archive/2025-10", "INBOX"]);
+    assert_eq!((of(&content, "INBOX"), of(&content, "Archive/2025-10")), ("100 5 130".into(), "400".into()));
 }
 
 /// More messages than one commit takes.

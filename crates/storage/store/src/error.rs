@@ -38,6 +38,15 @@ pub enum StoreError {
         /// The limit in the unit that `what` names.
         limit: u64,
     },
+    /// The account has as many mailboxes as it may (RFC 9208 §5.3), or would have more. None was
+    /// made.
+    #[error(
+        "the account may have {limit} mailboxes at most: delete some, or let an administrator raise its limit"
+    )]
+    TooManyMailboxes {
+        /// The account's limit.
+        limit: u64,
+    },
     /// The mailbox has as many messages as the store allows, or would have more. Nothing was added.
     #[error("the folder may hold {limit} messages: delete or move some")]
     FolderFull {

@@ -28,8 +28,9 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
     }
     let before = asker.service.store.list(resolved.owner).await?;
     permit_below(&resolved, &before)?;
-    check_room(asker, &resolved, &before, Some(resolved.name.clone())).await?;
-    let entry = asker.service.store.create(resolved.owner, &resolved.name, special_use).await?;
+    let limit = asker.owner(&resolved).await?.quota_mailboxes;
+    let store = &asker.service.store;
+    let entry = store.create_within(resolved.owner, &resolved.name, special_use, limit).await?;
     inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
     let shown = resolved.shown(&entry.name)?;
     if mailbox.text() != Ok(shown.as_str()) {
@@ -58,27 +59,6 @@ pub(super) fn permit_below(resolved: &ResolvedName, list: &MailboxList) -> Resul
     }
     let rights = nearest(list, &resolved.name).map_or(Rights::NONE, |above| resolved.rights(above.id));
     if rights.contains(Act::CreateBelow.needs()) { Ok(()) } else { Err(not_there()) }
-}
-
-/// RFC 9208 §5.3: how many mailboxes an account may have. The level `lowest` and all above it that
-/// are missing are made. Two sessions at once may exceed the limit by what each makes.
-pub(super) async fn check_room(
-    asker: Asker<'_>,
-    resolved: &ResolvedName,
-    list: &MailboxList,
-    lowest: Option<MailboxName>,
-) -> Result<(), Failure> {
-    let levels = std::iter::successors(lowest, MailboxName::parent);
-    let new = levels.filter(|name| list.find(name).is_none()).count();
-    if new == 0 {
-        return Ok(());
-    }
-    let Some(limit) = asker.owner(resolved).await?.quota_mailboxes else { return Ok(()) };
-    if (list.entries.len() + new) as u64 > limit {
-        let text = format!("The account may have {limit} mailboxes at most");
-        return Err(Reply::no(Code::OverQuota, text).into());
-    }
-    Ok(())
 }
 
 /// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them. New are the

@@ -57,7 +57,6 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     session.lease = Some(lease);
     session.login = Some(login.account);
     session.log_client();
-    session.bad_before_login = session.bad_commands;
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let capabilities = capability::text(session);
     let referral = session.login.as_ref().and_then(|login| login.referral.as_deref());

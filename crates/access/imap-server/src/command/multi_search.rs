@@ -16,6 +16,7 @@ use super::DONE;
 use super::gather::Source;
 use super::search::criteria::Question;
 use super::search::job::Job;
+use super::search::limit::{Budget, IsMore};
 use super::search::scores::scores_in;
 use super::search::weight::compile_steps;
 use super::search::{EsearchItems, answered, filters, fuzzy, names_modseq, print_esearch};
@@ -26,7 +27,6 @@ use crate::gmail;
 use crate::gmail::searched::Searched;
 use crate::heavy::{HEAD_STEPS, Pace, SLICE_STEPS, open_steps};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
-use crate::message_limit::MessageLimit;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
@@ -74,17 +74,21 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     let page = returns.partial.filter(|_| !(returns.min || returns.max || returns.count));
     let by_modseq = names_modseq(&key);
     let numbering = Numbering::Uid;
-    let search = Search {
+    let mut search = Search {
         tag,
         key: &key,
         wanted: EsearchItems { numbering, returns, by_modseq, is_page: page.is_some() },
         now: (session.service.store.unix_ms() / 1000) as i64,
         progress: Arc::new(Progress::in_parts()),
+        budget: session.message_limit().process().map(Budget::new),
     };
     let mut pace = Pace::default();
     let targets = targets(session, &elsewhere, has_selected, &mut pace).await?;
     let each = compile_steps(&key).min(SLICE_STEPS);
     for target in targets {
+        if let Some(stopped) = search.stopped(IsMore::Yes) {
+            return Ok(stopped);
+        }
         pace.worked(each + open_steps(target.messages)).await;
         let reading = match target.is_of_others {
             false => None,
@@ -96,7 +100,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
         search.one(session, &target.entry, reading).await?;
         session.wire.relieve().await?;
     }
-    Ok(DONE)
+    Ok(search.stopped(IsMore::No).unwrap_or(DONE))
 }
 
 /// RFC 5267 §4.3.1: without the context, the search itself succeeds.
@@ -131,7 +135,6 @@ async fn targets(
 ) -> Result<Vec<SearchedMailbox>, Failure> {
     let found = named(session, elsewhere, has_selected).await?;
     let mut targets = Vec::with_capacity(found.len());
-    let mut messages = 0;
     for batch in found.chunks(HEADS_BATCH) {
         let ids: Vec<_> = batch.iter().map(|target| target.entry.id).collect();
         let heads = session.service.store.status(&ids).await?;
@@ -143,7 +146,6 @@ async fn targets(
                 // A mailbox that was deleted meanwhile has none.
                 None => head.map_or(0, |head| head.counts.messages),
             };
-            messages += u64::from(count);
             if count > 0 {
                 targets.push(SearchedMailbox {
                     entry: target.entry.clone(),
@@ -152,10 +154,6 @@ async fn targets(
                 });
             }
         }
-    }
-    if let Some(limit) = session.message_limit().process() {
-        // RFC 9738 §3.1. One UID cannot say where a search through several mailboxes stopped.
-        MessageLimit::refuse(limit, messages, None)?;
     }
     Ok(targets)
 }
@@ -217,11 +215,19 @@ struct Search<'s> {
     wanted: EsearchItems,
     now: i64,
     progress: Arc<Progress>,
+    /// RFC 9738: for all mailboxes together.
+    budget: Option<Budget>,
 }
 
 impl Search<'_> {
+    /// The reply if the limit of messages ends the search here.
+    fn stopped(&self, is_more: IsMore) -> Option<Reply> {
+        let budget = self.budget.as_ref().filter(|budget| is_more == IsMore::No || budget.is_spent())?;
+        budget.stopped(is_more)
+    }
+
     async fn one(
-        &self,
+        &mut self,
         session: &mut Session,
         entry: &MailboxEntry,
         reading: Option<Reading>,
@@ -255,7 +261,7 @@ impl Search<'_> {
     /// Searches one mailbox, and prints the result. Nothing is printed without a match (RFC 7377
     /// §2.1). Returns the result to save.
     async fn through(
-        &self,
+        &mut self,
         session: &mut Session,
         selected: &Selected,
         entry: &MailboxEntry,
@@ -278,6 +284,9 @@ impl Search<'_> {
             // Boxed, as few searches need it.
             let reader = reader_of(service, account, selected);
             Box::pin(annotate::search::replace(reader, key.to_mut())).await?;
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.take(selected, &entry.name, &mut key)?;
         }
         let source = Source { service, account, selected };
         let question = Box::pin(Question::compiled(source, &key, self.now)).await?;

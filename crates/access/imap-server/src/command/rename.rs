@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights};
-use posthaste_store::{MailboxList, Moved, StoreError};
+use posthaste_store::{ListDraft, MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
 use crate::annotate::carry::{self, CarriedAnnotations};
@@ -44,10 +44,7 @@ pub(super) async fn run(
     let owner = source.owner;
     let before = asker.service.store.list(owner).await?;
     permit_all(&source, &target, &before)?;
-    // INBOX stays, and the new mailbox is one more.
     let above = target.name.parent();
-    let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
-    create::check_room(asker, &target, &before, made).await?;
     let reports = Reports::uncounted(tag, service.options.progress);
     let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target))).await?;
     let carried = match &moved {
@@ -65,14 +62,17 @@ pub(super) async fn run(
 }
 
 /// Renames, if the rights suffice in the very list that is changed. Another session may have moved
-/// a mailbox to a name below the source meanwhile.
+/// a mailbox to a name below the source meanwhile. New levels above, and what INBOX becomes, need
+/// room within the account's quota (RFC 9208 §5.3).
 async fn rename(
     asker: Asker<'_>,
     source: &ResolvedName,
     target: &ResolvedName,
 ) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
-    let permit = |list: &MailboxList| {
+    let limit = asker.owner(target).await?.quota_mailboxes;
+    let permit = |list: &MailboxList, draft: &mut ListDraft| {
+        draft.limit_mailboxes(limit);
         permit_all(source, target, list).map_err(|failure| {
             refusal = Some(failure);
             StoreError::Refused("a right is missing")

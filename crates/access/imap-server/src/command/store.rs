@@ -86,7 +86,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         }
     }
     let modified = Box::pin(modified(ctx, &stored.modified, numbering)).await?;
-    Ok(reply(command.answer, modified, there))
+    Ok(reply(modified, there))
 }
 
 /// Those that others had changed: RFC 7162 §3.1.3.
@@ -178,19 +178,19 @@ fn change_of(action: StoreAction) -> FlagChange {
 }
 
 /// The reply when others changed or expunged some of the messages.
-fn reply(answer: StoreAnswer, modified: Option<Code>, there: There) -> Reply {
+///
+/// RFC 2180 §4.2.1 has OK with `.SILENT`. Without it, §4.2.2 and §4.2.3 recommend NO if all of the
+/// messages were expunged, and allow it if some were. But the client has nothing to correct:
+/// several of them on one mailbox would get failures for changes that nobody misses. Messages that
+/// exist were changed, and their FETCH responses say so. The code says the rest (RFC 5530 §3).
+fn reply(modified: Option<Code>, there: There) -> Reply {
+    let expunged =
+        |text: &'static str, code: Option<Code>| Reply::ok(text).with(code.unwrap_or(Code::ExpungeIssued));
     match (there, modified) {
         (There::All, None) => DONE,
         (There::All, Some(code)) => Reply::ok("Some messages were changed by others").with(code),
-        // RFC 2180 §4.2.2: the client waits for the new flags of messages, and there are none.
-        (There::None, code) if answer == StoreAnswer::Flags => {
-            Reply::no(code.unwrap_or(Code::ExpungeIssued), "All of the messages were expunged")
-        }
-        // RFC 2180 §4.2.1. §4.2.3 allows NO without `.SILENT`. But the messages that exist were
-        // changed, and their FETCH responses say so. The code says the rest (RFC 5530 §3).
-        (There::Some | There::None, code) => {
-            Reply::ok("Some of the messages were expunged").with(code.unwrap_or(Code::ExpungeIssued))
-        }
+        (There::Some, code) => expunged("Some of the messages were expunged", code),
+        (There::None, code) => expunged("All of the messages were expunged", code),
     }
 }
 

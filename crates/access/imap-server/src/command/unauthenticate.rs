@@ -39,8 +39,9 @@ fn end_login(session: &mut Session) -> Reply {
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
     session.wire.set_login_within(Some(session.service.options.login_within));
-    // A login of one's own in between must not allow more guesses of passwords.
-    session.bad_commands += session.bad_before_login;
+    // As on a new connection. Who guesses passwords needs a login for this, and gains nothing:
+    // each guess has its delay, and counts for the address and the account (`throttle.rs`).
+    session.bad_commands = 0;
     // RFC 8437 §3: the capabilities are those before the login again.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     Reply::ok("Logged out, log in again").with(code)

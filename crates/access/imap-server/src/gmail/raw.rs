@@ -287,10 +287,11 @@ fn date(text: &str) -> Option<Date> {
     Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)
 }
 
-/// `1388552400`: scripts write the time as seconds since 1970. Five digits and more, as a year has
-/// four.
+/// `1388552400`: scripts write the time as seconds since 1970, and 0 for all mail. Four digits are
+/// a year, which is no date of its own.
 fn seconds(text: &str) -> Option<i64> {
-    (text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && text.len() != 4).then(|| text.parse().ok())?
 }
 
 /// The messages that came at this second or later. OLDER and YOUNGER count from now (RFC 5032 §3).
@@ -391,6 +392,8 @@ mod tests {
             ("after:1700000000", K::Younger(100)),
             ("before:1700000000", not(K::Younger(100))),
             ("after:1700000101", not(K::All)),
+            ("after:0", K::Younger(1_700_000_100)),
+            ("before:0", not(K::Younger(1_700_000_100))),
             ("-is:starred", not(K::Has(Flag::Flagged))),
             ("is:muted", has("$Muted")),
             ("has:attachment", K::GmRaw("has:attachment".into())),
@@ -443,6 +446,8 @@ mod tests {
             "a)",
             "\"a",
             "after:yesterday",
+            "after:2026",
+            "after:-1",
             "older_than:1w",
             "older_than:",
             "newer_than:0d",

@@ -169,17 +169,54 @@ fn what_belongs_to_the_selected_mailbox_is_refused_elsewhere() {
 #[test]
 fn the_limit_of_messages_counts_all_mailboxes() {
     let server = Server::start_with(ImapOptions { message_limit: 3, ..ImapOptions::default() });
-    server.put("INBOX", b"a\r\n");
-    server.put("INBOX", b"b\r\n");
-    server.put("Archive", b"c\r\n");
-    server.put("Archive", b"d\r\n");
-    server.login().run(
+    for mailbox in ["INBOX", "INBOX", "Archive", "Archive"] {
+        server.put(mailbox, b"a\r\n");
+    }
+    let mut wire = server.login();
+    wire.run(
         r#"
+        # RFC 9738 §3.1: what was searched is answered, with the place where the search stopped.
         C: a ESEARCH IN (personal) ALL
-        S: a NO [MESSAGELIMIT 3] …
-        C: b ESEARCH IN (mailboxes INBOX) RETURN (COUNT) ALL
-        S: * ESEARCH (TAG "b" MAILBOX INBOX UIDVALIDITY …) UID COUNT 2
-        S: b OK …
+        S: * ESEARCH (TAG "a" MAILBOX Archive UIDVALIDITY …) UID ALL 1:2
+        S: * ESEARCH (TAG "a" MAILBOX INBOX UIDVALIDITY …) UID ALL 2
+        S: a OK [MESSAGELIMIT 3 2] Messages of INBOX below this UID were not searched
+        C: b ESEARCH IN (personal) SEEN
+        S: b OK [MESSAGELIMIT 3 2] …
+        # As in SEARCH, the messages that the sets name are those that are searched.
+        C: c ESEARCH IN (personal) UID 2
+        S: * ESEARCH (TAG "c" MAILBOX Archive UIDVALIDITY …) UID ALL 2
+        S: * ESEARCH (TAG "c" MAILBOX INBOX UIDVALIDITY …) UID ALL 2
+        S: c OK ESEARCH completed
+        C: d ESEARCH IN (mailboxes INBOX) RETURN (COUNT) ALL
+        S: * ESEARCH (TAG "d" MAILBOX INBOX UIDVALIDITY …) UID COUNT 2
+        S: d OK ESEARCH completed
+        "#,
+    );
+    server.put("Archive", b"e\r\n");
+    wire.run(
+        r#"
+        C: e ESEARCH IN (personal) ALL
+        S: * ESEARCH (TAG "e" MAILBOX Archive UIDVALIDITY …) UID ALL 1:3
+        S: e OK [MESSAGELIMIT 3 1] The mailboxes after Archive were not searched
+        "#,
+    );
+    server.put("Archive", b"f\r\n");
+    wire.run(
+        r#"
+        C: f ESEARCH IN (personal) RETURN (MIN) ALL
+        S: * ESEARCH (TAG "f" MAILBOX Archive UIDVALIDITY …) UID MIN 2
+        S: f OK [MESSAGELIMIT 3 2] Messages of Archive below this UID and the mailboxes after it …
+        # The selected mailbox, whose result is saved.
+        C: g SELECT Archive
+        S~ g OK …
+        C: h ESEARCH IN (selected) RETURN (SAVE COUNT) ALL
+        S: * ESEARCH (TAG "h" MAILBOX Archive UIDVALIDITY …) UID COUNT 3
+        S: h OK [MESSAGELIMIT 3 2] …
+        C: i FETCH $ (UID)
+        S: * 2 FETCH (UID 2)
+        S: * 3 FETCH (UID 3)
+        S: * 4 FETCH (UID 4)
+        S: i OK …
         "#,
     );
 }

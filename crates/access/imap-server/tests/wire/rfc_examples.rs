@@ -187,7 +187,7 @@ fn rfc_5255_languages() {
 }
 
 /// RFC 5256 §3, SORT and THREAD: with a key, with two, and with no result. §4: a thread with two
-/// branches.
+/// branches, and one without its first message.
 #[test]
 fn rfc_5256_sort_and_thread() {
     let server = server_with(&["c", "a", "b", "b"]);
@@ -236,6 +236,10 @@ fn rfc_5256_sort_and_thread() {
         C: A285 THREAD REFERENCES UTF-8 SINCE 5-MAR-2000
         S: * THREAD (1)(2 3 (4 5)(6 7 8))
         S: A285 OK …
+        # §4: siblings whose parent is not among the messages.
+        C: A286 THREAD REFERENCES UTF-8 4,6
+        S: * THREAD ((4)(6))
+        S: A286 OK …
         "#,
     );
 }

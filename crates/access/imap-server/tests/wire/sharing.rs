@@ -116,6 +116,44 @@ fn an_opened_mailbox_says_what_may_be_changed() {
     bo.run(&format!("C: a SELECT {SHARED}\nS~ a OK [READ-ONLY] …\nC: b LIST \"\" O*\nS: b OK …"));
 }
 
+/// RFC 9051 §7.1: READ-WRITE, READ-ONLY and PERMANENTFLAGS of a mailbox that is selected.
+#[test]
+fn rights_that_change_reach_a_session_that_has_the_mailbox_open() {
+    let server = server("lr");
+    let (mut bo, mut idle) = (server.login_as(BO), server.login_as(BO));
+    let mut examined = server.login_as(BO);
+    bo.run(&format!(
+        "C: a SELECT {SHARED}\nS~ a OK [READ-ONLY] …\nC: b STORE 1 +FLAGS (\\Seen)\nS: b NO [READ-ONLY] …"
+    ));
+    idle.run(&format!("C: a SELECT {SHARED}\nS~ a OK [READ-ONLY] …\nC: b IDLE\nS: + …"));
+    examined.run(&format!("C: a EXAMINE {SHARED}\nS~ a OK [READ-ONLY] …"));
+    server.grant(USER, "P", BO, "lrs");
+    bo.run(
+        r#"
+        C: c STORE 1 +FLAGS (\Seen)
+        S: * FLAGS (…)
+        S: * OK [PERMANENTFLAGS (\Seen)] …
+        S: * OK [READ-WRITE] …
+        S: * 1 FETCH (UID 1 FLAGS (…\Seen))
+        S: c OK …
+        "#,
+    );
+    idle.run("S: * FLAGS (…)\nS: * OK [PERMANENTFLAGS (\\Seen)] …\nS: * OK [READ-WRITE] …");
+    examined.run("C: b STORE 1 +FLAGS (\\Seen)\nS~ b NO [READ-ONLY] …");
+    server.grant(USER, "P", BO, "lrst");
+    bo.run("C: d NOOP\nS: * FLAGS (…)\nS: * OK [PERMANENTFLAGS (\\Deleted \\Seen)] …\nS: d OK …");
+    server.grant(USER, "P", BO, "lr");
+    bo.run(
+        r#"
+        C: e STORE 1 -FLAGS (\Seen)
+        S: * FLAGS (…)
+        S: * OK [PERMANENTFLAGS ()] …
+        S: * OK [READ-ONLY] …
+        S: e NO [READ-ONLY] …
+        "#,
+    );
+}
+
 #[test]
 fn flags_without_a_right_stay_as_they_are() {
     let server = server("lrs");
@@ -149,6 +187,8 @@ fn flags_without_a_right_stay_as_they_are() {
     bo.run(
         r#"
         C: g STORE 2 FLAGS (Work)
+        S: * FLAGS (…)
+        S: * OK [PERMANENTFLAGS (\Answered \Flagged \Draft \*)] …
         S: * FLAGS (… Work)
         S: * OK [PERMANENTFLAGS (\Answered \Flagged \Draft Work \*)] …
         S: * 2 FETCH (UID 2 FLAGS (…\Seen Work))
@@ -470,7 +510,8 @@ fn a_lost_right_reaches_open_sessions() {
     one.run("C: a STORE 2 +FLAGS (\\Answered)\nS~ a OK …");
     idle.run("S: * 2 FETCH (…)");
     server.login().run("C: a SETACL P bo@example.org -w\nS: a OK …");
-    one.run("C: b STORE 2 -FLAGS (\\Answered)\nS: b NO [NOPERM] …\nC: c FETCH 2 UID\nS: * 2 FETCH (UID 2)\nS: c OK …");
+    idle.run("S~ * OK [READ-ONLY] …");
+    one.run("C: b STORE 2 -FLAGS (\\Answered)\nS~ b NO [READ-ONLY] …\nC: c FETCH 2 UID\nS: * 2 FETCH (UID 2)\nS: c OK …");
     server.login().run("C: a DELETEACL P bo@example.org\nS: a OK …");
     // As if the mailbox were deleted.
     idle.run("S: * BYE The selected mailbox was deleted");

@@ -90,11 +90,12 @@ fn the_account_gets_its_connection_back() {
 }
 
 #[test]
-fn bad_commands_before_the_login_still_count() {
+fn bad_commands_are_counted_again_from_the_beginning() {
     let server = Server::start();
     let mut wire = server.connect();
     wire.run("C: a FROB\nS: a BAD …\nC: b FROB\nS: b BAD …\nC: c FROB\nS: c BAD …");
     wire.run(&login("d"));
-    wire.run("C: e UNAUTHENTICATE\nS: e OK …\nC: f FROB\nS: f BAD …\nC: g FROB\nS: g BAD …\nS: * BYE …");
+    wire.run("C: e UNAUTHENTICATE\nS: e OK …\nC: f FROB\nS: f BAD …\nC: g FROB\nS: g BAD …");
+    wire.run("C: h FROB\nS: h BAD …\nC: i FROB\nS: i BAD …\nC: j FROB\nS: j BAD …\nS: * BYE …");
     wire.expect_end();
 }

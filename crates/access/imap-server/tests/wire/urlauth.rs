@@ -111,6 +111,20 @@ fn urls_expire_and_a_removed_account_has_none() {
     assert_eq!(fetched(&mut bo, &url), None);
 }
 
+/// The host may be the domain of the user, who then is named without it.
+#[test]
+fn a_url_may_name_its_user_as_people_write_addresses() {
+    let server = Server::start();
+    let mut ana = server.with_message(MESSAGE);
+    let mut bo = server.login_as_new("bo@example.org");
+    for begin in ["imap://ana@example.org", "imap://Ana@EXAMPLE.org", "imap://ANA%40Example.org@localhost"] {
+        let url = authorise(&mut ana, &format!("{begin}/INBOX/;UID=1/;SECTION=TEXT;URLAUTH=authuser"));
+        assert_eq!(fetched(&mut bo, &url).as_deref(), Some("for you\r\n"), "{begin}");
+    }
+    let text = "imap://ana@example.org/INBOX/;UID=1;URLAUTH=authuser";
+    bo.run(&format!("C: a GENURLAUTH \"{text}\" INTERNAL\nS: a NO [BADURL {text}] …"));
+}
+
 #[test]
 fn what_cannot_be_authorised() {
     let server = Server::start();
@@ -120,6 +134,8 @@ fn what_cannot_be_authorised() {
         "imap://localhost/INBOX/;UID=1;URLAUTH=authuser",
         "imap://bo%40example.org@localhost/INBOX/;UID=1;URLAUTH=authuser",
         "imap://ana%40example.org@elsewhere.example/INBOX/;UID=1;URLAUTH=authuser",
+        "imap://ana@localhost/INBOX/;UID=1;URLAUTH=authuser",
+        "imap://bo@example.org/INBOX/;UID=1;URLAUTH=authuser",
         "imap://ana%40example.org@localhost/Nowhere/;UID=1;URLAUTH=authuser",
         "imap://ana%40example.org@localhost/INBOX/;UID=1",
         "imap://ana%40example.org@localhost/INBOX;URLAUTH=authuser",

@@ -16,6 +16,7 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::in_bounds::InBounds;
 
+mod iso_2022_jp;
 mod legacy;
 mod single_byte;
 
@@ -48,6 +49,8 @@ enum Cut {
     Lines,
     /// The state of ISO-2022-KR stays over the ends of lines.
     Shifts,
+    /// So does the set of ISO-2022-JP-2, if its writer did not return to ASCII.
+    Sets,
 }
 
 /// The bytes that shift out and in: ISO-2022-KR (RFC 1557).
@@ -61,7 +64,7 @@ impl Cut {
         match self {
             Cut::Anywhere => bytes.len(),
             Cut::Words => words,
-            Cut::Lines | Cut::Shifts => {
+            Cut::Lines | Cut::Shifts | Cut::Sets => {
                 let line_end = bytes.in_bounds(fresh..).iter().rposition(|&byte| byte == b'\n');
                 match line_end.map(|at| fresh + at + 1) {
                     None if bytes.len() > LINE_MAX => bytes.len(),
@@ -131,10 +134,12 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         (b"mac-cyrillic" | b"maccyrillic" | b"mac-ukrainian" | b"macukrainian", _) | (_, Some(b"10007")) => {
             Named::Known(X_MAC_CYRILLIC)
         }
-        // The sets that the later ones add are rare. RFC 1554, RFC 2237.
-        _ if label.starts_with(b"iso-2022-jp-") || label == b"iso2022-jp" || label == b"iso2022jp" => {
-            Named::Known(ISO_2022_JP)
+        _ if label == b"iso2022-jp" || label == b"iso2022jp" => Named::Known(ISO_2022_JP),
+        // RFC 1554, RFC 2237.
+        (b"iso2022-jp-1" | b"iso2022jp-1" | b"iso2022-jp-2" | b"iso2022jp-2" | b"csiso2022jp2", _) => {
+            Named::Other(iso_2022_jp::decode, Cut::Sets)
         }
+        _ if label.starts_with(b"iso-2022-jp-") => Named::Other(iso_2022_jp::decode, Cut::Sets),
         (b"johab" | b"ms-johab" | b"ksc5601_1992", _) | (_, Some(b"1361")) => {
             Named::Other(legacy::johab, Cut::Lines)
         }
@@ -311,6 +316,11 @@ impl CharsetReader {
                 let last_shift = piece.iter().rfind(|byte| matches!(**byte, SHIFT_OUT | SHIFT_IN));
                 if *cut == Cut::Shifts && last_shift == Some(&SHIFT_OUT) {
                     kept.insert(0, SHIFT_OUT);
+                }
+                if *cut == Cut::Sets
+                    && let Some(sequence) = iso_2022_jp::set_at_end(&piece)
+                {
+                    kept.splice(..0, sequence.iter().copied());
                 }
             }
         }
@@ -497,6 +507,7 @@ mod tests {
         ends("utf-7", long.as_bytes(), b"+AOQ-", "ä");
         ends("hz", long.as_bytes(), b"a~{VPND~}b", "a中文b");
         ends("iso-2022-kr", long.as_bytes(), b"a\x0eGQ1[\x0fb", "a한글b");
+        ends("iso-2022-jp-2", long.as_bytes(), b"a\x1b$(D0!\x1b(Bb", "a丂b");
         ends("utf-32", &wide(&long[..400_000]), &wide("ä\u{1f600}"), "ä\u{1f600}");
         ends("utf-16be", &utf16(&long), &utf16("ä"), "ä");
     }
@@ -508,6 +519,7 @@ mod tests {
             ("hz", &b"a~~~{VPND~}b\n~{VPND~}\n"[..]),
             // The mode stays over a line end.
             ("iso-2022-kr", b"\x1b$)Ca\x0eGQ1[\nGQ\n1[\x0fb\n\x0eGQ"),
+            ("iso-2022-jp-2", b"\x1b$(D0!\n0H\x1b(Ba\n\x1b$(AVP\n9z\n"),
             ("utf-7", b"a+AOQ-b\n+AOQ-\n"),
             ("cp850", b"\xb5\x9b\n\x82"),
             ("utf-32", utf32),

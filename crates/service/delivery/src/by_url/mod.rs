@@ -16,7 +16,7 @@ use std::ops::{ControlFlow, Range};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_directory::{Account, DirectoryError};
+use posthaste_directory::{Account, Address, DirectoryError};
 use posthaste_imap_codec::{
     ImapUrl, MailboxArg, Section, SectionText, UrlAccess, UrlAuth, UrlPartial, UrlServer,
 };
@@ -216,24 +216,39 @@ impl Delivery {
     ) -> Result<MailboxId, UrlRefusal> {
         let refused = || bad("the URL is not authorised, or not for you, or not any more");
         let now_s = (self.store().unix_ms() / 1000).cast_signed();
-        let owner = url.server.as_ref().filter(|server| reader.is_host(server, None));
-        let owner = owner.and_then(|server| server.user.as_deref()).ok_or_else(refused)?;
+        let server = url.server.as_ref().ok_or_else(refused)?;
         let proof = auth.proof.as_ref().filter(|proof| proof.mechanism == INTERNAL).ok_or_else(refused)?;
         if auth.expires.is_some_and(|expires| expires <= now_s) || !reader.may_use(&auth.access) {
             return Err(refused());
         }
         let rump = ImapUrl::rump(text).ok_or_else(refused)?;
-        let owner = match self.directory().account(owner).await {
-            Ok(owner) => owner.filter(|owner| !owner.disabled).ok_or_else(refused)?,
-            Err(DirectoryError::Address { .. }) => return Err(refused()),
-            Err(error) => return Err(error.into()),
-        };
+        let owner = self.user_of_url(reader, server).await?;
+        let owner = owner.filter(|owner| !owner.disabled).ok_or_else(refused)?;
         let mailbox = match self.mailbox_of_url(owner.id, None, url).await {
             Err(UrlRefusal::Bad(_)) => return Err(refused()),
             found => found?,
         };
         let key = self.directory().url_key(owner.id, mailbox).await?.ok_or_else(refused)?;
         if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
+    }
+
+    /// The account that an absolute URL names, if it is of this server. A user without a domain may
+    /// be one of the host's: `imap://ana@example.org/` as people write it.
+    async fn user_of_url(
+        &self,
+        reader: UrlReader<'_>,
+        server: &UrlServer,
+    ) -> Result<Option<Account>, UrlRefusal> {
+        let Some(user) = server.user.as_deref() else { return Ok(None) };
+        let of_domain = (!user.contains('@')).then(|| format!("{user}@{}", server.host));
+        let whole = Some(user.to_owned()).filter(|_| reader.is_host(server, None));
+        for name in [whole, of_domain].into_iter().flatten() {
+            match self.directory().account(&name).await {
+                Ok(None) | Err(DirectoryError::Address { .. }) => {}
+                found => return Ok(found?),
+            }
+        }
+        Ok(None)
     }
 
     /// The mailbox of a URL that is not authorised: one of the reader's own, or one of another
@@ -419,9 +434,15 @@ impl UrlReader<'_> {
     /// Whether an absolute URL names this account on this server. The port and the mechanism of the
     /// login say nothing: the session has logged in.
     fn is_own(&self, server: &UrlServer) -> bool {
-        let name = &self.account.name;
-        self.is_host(server, name.rsplit_once('@').map(|(_, domain)| domain))
-            && server.user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(name))
+        let name = self.account.name.as_str();
+        // Spelled as LOGIN takes it.
+        let is_mine = |user: &str| Address::parse(user).is_ok_and(|user| user.as_str() == name);
+        let is_here = self.is_host(server, name.rsplit_once('@').map(|(_, domain)| domain));
+        match server.user.as_deref() {
+            None => is_here,
+            Some(user) if user.contains('@') => is_here && is_mine(user),
+            Some(user) => is_here && is_mine(user) || is_mine(&format!("{user}@{}", server.host)),
+        }
     }
 
     /// Whether a URL names this server, by its name or the domain of its user.

@@ -185,8 +185,12 @@ impl Importer<'_> {
         // Subscribed first: a run that is cut off here leaves a name without a mailbox, which the
         // next run makes.
         store.subscribe(self.account.id, &name).await?;
-        let entry = store.create(self.account.id, &name, None).await?;
-        Ok((name, entry.id))
+        let limit = self.account.quota_mailboxes;
+        let made = store.create_within(self.account.id, &name, None, limit).await;
+        if matches!(made, Err(StoreError::TooManyMailboxes { .. })) && !list.subscribed.contains(&name) {
+            store.unsubscribe(self.account.id, &name).await?;
+        }
+        Ok((name, made?.id))
     }
 
     /// Appends a batch.

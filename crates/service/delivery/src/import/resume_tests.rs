@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_directory::{Account, Directory, NewAccount, Policy};
+use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, MailboxName, ModSeq, NumSet, Secret};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
@@ -403,5 +403,33 @@ async fn without_a_lock_a_journal_in_doubt_is_watched_first() {
         if some > 0 && some < 600 {
             assert!(began.elapsed() >= patience);
         }
+    }
+}
+
+/// RFC 9208 §5.3. What is there stays, and the import continues once there is room.
+#[tokio::test]
+async fn an_import_makes_no_more_mailboxes_than_the_account_may_have() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        mbox(&dir.path().join(format!("{name}.mbox")), [name.to_owned()]);
+    }
+    let (memory, ana) = store().await;
+    let delivery = survivor(&memory);
+    let there = delivery.mailboxes(ana.id).await.unwrap().entries.len() as u64;
+    let set = async |limit| {
+        let quota = AccountChange { quota_mailboxes: Some(Some(limit)), ..AccountChange::default() };
+        delivery.directory().set(&ana.name, quota).await.unwrap()
+    };
+    let account = set(there + 1).await;
+    let text = run(&delivery, &account, dir.path()).await.unwrap_err().to_string();
+    assert!(text.contains(&format!("may have {} mailboxes at most: delete some", there + 1)), "{text}");
+    let list = delivery.mailboxes(ana.id).await.unwrap();
+    assert_eq!(list.entries.len() as u64, there + 1);
+    assert!(!list.subscribed.contains(&MailboxName::new("b").unwrap()), "it does not exist");
+    let account = set(there + 2).await;
+    let report = run(&delivery, &account, dir.path()).await.unwrap();
+    assert_eq!((report.messages, report.present), (1, 1));
+    for name in ["a", "b"] {
+        assert_eq!(multiset(&delivery, &ana, name).await.values().sum::<usize>(), 1, "{name}");
     }
 }

@@ -291,6 +291,30 @@ async fn a_reason_beyond_ascii_is_reported_unless_the_script_wants_a_reply() {
     assert_eq!((world.left().await.len(), world.inbox().await), (0, 0));
 }
 
+/// RFC 9208 §5.3, RFC 5490 §3.2: what cannot be filed stays in INBOX.
+#[tokio::test]
+async fn a_script_makes_no_more_mailboxes_than_the_account_may_have() {
+    let world = World::new().await;
+    let quota = AccountChange { quota_mailboxes: Some(Some(7)), ..AccountChange::default() };
+    world.directory.set(ANA, quota).await.unwrap();
+    let bring = async |is_junk| world.bring("far@b.test", ANA, (&mail("far@b.test"), is_junk)).await.unwrap();
+    // There are six from the beginning.
+    for (name, found) in [("one", (1, 0)), ("two", (0, 1)), ("one/below", (0, 2)), ("one", (2, 2))] {
+        let script = format!("require [\"fileinto\", \"mailbox\"]; fileinto :create \"{name}\";");
+        world.use_script(&script).await;
+        bring(false).await;
+        assert_eq!((world.count(ANA, name).await, world.inbox().await), found, "{name}");
+    }
+    // Without a junk folder, and without room for one.
+    let account = world.directory.account(ANA).await.unwrap().unwrap();
+    let store = world.filter.delivery().store();
+    store.delete(account.id, &MailboxName::new("Junk").unwrap()).await.unwrap();
+    store.create(account.id, &MailboxName::new("other").unwrap(), None).await.unwrap();
+    world.use_script("keep;").await;
+    bring(true).await;
+    assert_eq!((world.count(ANA, "Junk").await, world.inbox().await), (0, 3));
+}
+
 /// RFC 5228 §10. A script that names many addresses of one account makes no copy for each.
 #[tokio::test]
 async fn one_mailbox_gets_a_redirected_message_once() {

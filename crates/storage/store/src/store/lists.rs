@@ -24,6 +24,7 @@ const ENTRY_MESSAGES: u64 = 10;
 /// A change of a mailbox list in preparation: see [`Store::change_list`].
 pub struct ListDraft {
     commit: ListCommit,
+    mailboxes_max: Option<u64>,
     now_unix_s: u32,
 }
 
@@ -39,12 +40,17 @@ impl ListDraft {
             unsubscribe: Vec::new(),
             uid_validity_last: list.uid_validity_last,
         };
-        Self { commit, now_unix_s }
+        Self { commit, mailboxes_max: None, now_unix_s }
     }
 
     /// Adds a mailbox, or gives the one of this id another name or use.
     pub fn upsert(&mut self, entry: MailboxEntry) {
         self.commit.upsert.push(entry);
+    }
+
+    /// Refuses the change if it adds mailboxes and the account then has more than these.
+    pub fn limit_mailboxes(&mut self, limit: Option<u64>) {
+        self.mailboxes_max = limit;
     }
 
     /// Removes a mailbox and its messages.
@@ -161,7 +167,7 @@ impl Store {
                 return Ok(result);
             }
             let next = self.applied(&list, &draft.commit).await?;
-            self.within_limits(&list, &next)?;
+            self.within_limits(&list, &next, draft.mailboxes_max)?;
             let removed = draft.commit.remove.clone();
             match self.engine().commit_list(draft.commit).await {
                 Ok(CommitOutcome::Done) => {
@@ -183,11 +189,16 @@ impl Store {
         Err(StoreError::Busy)
     }
 
-    fn within_limits(&self, old: &MailboxList, new: &MailboxList) -> Result<()> {
+    /// Whether the list may be like this: the server's limits, and the account's own of mailboxes.
+    fn within_limits(&self, old: &MailboxList, new: &MailboxList, own: Option<u64>) -> Result<()> {
+        let (before, after) = (old.entries.len(), new.entries.len());
+        if let Some(limit) = own.filter(|limit| after > before && after as u64 > *limit) {
+            return Err(StoreError::TooManyMailboxes { limit });
+        }
         let limit = self.context().mailboxes_max();
         let over = |old: usize, new: usize| new > old && new > limit;
         let too_large = |what| Err(StoreError::TooLarge { what, limit: limit as u64 });
-        if over(old.entries.len(), new.entries.len()) {
+        if over(before, after) {
             return too_large("number of mailboxes");
         }
         if over(old.subscribed.len(), new.subscribed.len()) {

@@ -20,7 +20,21 @@ impl Store {
         name: &MailboxName,
         special_use: Option<SpecialUse>,
     ) -> Result<MailboxEntry> {
+        self.create_within(account, name, special_use, None).await
+    }
+
+    /// [`Store::create`], unless the account then has more mailboxes than `limit`. The commit is
+    /// made against the list that was counted, so changes side by side do not exceed it either.
+    #[boxed]
+    pub async fn create_within(
+        &self,
+        account: AccountId,
+        name: &MailboxName,
+        special_use: Option<SpecialUse>,
+        limit: Option<u64>,
+    ) -> Result<MailboxEntry> {
         self.change_list(account, |list, draft| {
+            draft.limit_mailboxes(limit);
             if list.find(name).is_some() {
                 return Err(StoreError::NameTaken);
             }
@@ -55,18 +69,18 @@ impl Store {
     /// (RFC 9051 §6.3.6).
     #[boxed]
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
-        self.rename_if(account, from, to, |_| Ok(())).await.map(drop)
+        self.rename_if(account, from, to, |_, _| Ok(())).await.map(drop)
     }
 
     /// [`Store::rename`], if `permit` agrees. It sees the list that the change is made against, so
-    /// nothing is renamed that it has not seen. After a conflict it is called again. Returns the
-    /// messages that were moved out of INBOX.
+    /// nothing is renamed that it has not seen. It may limit the draft. After a conflict it is
+    /// called again. Returns the messages that were moved out of INBOX.
     pub async fn rename_if(
         &self,
         account: AccountId,
         from: &MailboxName,
         to: &MailboxName,
-        mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
+        mut permit: impl FnMut(&MailboxList, &mut ListDraft) -> Result<()> + Send,
     ) -> Result<Option<Moved>> {
         if from.is_inbox() {
             return self.rename_inbox(account, to, permit).await.map(Some);
@@ -75,7 +89,7 @@ impl Store {
             return Err(StoreError::Refused("a mailbox cannot be moved below itself"));
         }
         self.change_list(account, |list, draft| {
-            permit(list)?;
+            permit(list, draft)?;
             self.draft_rename(list, draft, from, to)
         })
         .await?;
@@ -113,11 +127,11 @@ impl Store {
         &self,
         account: AccountId,
         to: &MailboxName,
-        mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
+        mut permit: impl FnMut(&MailboxList, &mut ListDraft) -> Result<()> + Send,
     ) -> Result<Moved> {
         let (inbox, target) = self
             .change_list(account, |list, draft| {
-                permit(list)?;
+                permit(list, draft)?;
                 let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
                 if list.find(to).is_some() {
                     return Err(StoreError::NameTaken);

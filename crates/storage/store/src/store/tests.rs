@@ -212,6 +212,41 @@ async fn an_account_has_limits() {
     store.delete(account, &name("c")).await.unwrap();
 }
 
+/// RFC 9208 §5.3: eight at once, of which three have room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mailboxes_made_side_by_side_stay_within_the_limit_of_the_account() {
+    let (store, account) = store();
+    store.create(account, &name("a/b"), None).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let store = store.clone();
+        tasks
+            .spawn(async move { store.create_within(account, &name(&format!("m{n}")), None, Some(5)).await });
+    }
+    let outcomes = tasks.join_all().await;
+    let refused =
+        |made: &Result<MailboxEntry>| matches!(made, Err(StoreError::TooManyMailboxes { limit: 5 }));
+    assert_eq!(outcomes.iter().filter(|made| made.is_ok()).count(), 3);
+    assert_eq!(outcomes.iter().filter(|made| refused(made)).count(), 5);
+    assert_eq!(names(&store, account).await.len(), 5);
+    // What adds none needs no room, and the levels above count.
+    let limit = |draft: &mut ListDraft, limit| draft.limit_mailboxes(Some(limit));
+    let rename = |to: &'static str, most| {
+        let store = store.clone();
+        async move {
+            let permit = |_: &MailboxList, draft: &mut ListDraft| {
+                limit(draft, most);
+                Ok(())
+            };
+            store.rename_if(account, &name("a/b"), &name(to), permit).await.map(drop)
+        }
+    };
+    rename("a/c", 2).await.unwrap();
+    store.rename(account, &name("a/c"), &name("a/b")).await.unwrap();
+    assert!(matches!(rename("x/y/b", 6).await, Err(StoreError::TooManyMailboxes { limit: 6 })));
+    rename("x/y/b", 7).await.unwrap();
+}
+
 /// Open or not, by new messages and by copies, one after the other and side by side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_takes_as_many_as_it_may_and_no_more() {

@@ -99,15 +99,15 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     if !unreadable.is_empty() {
         return Ok(cannot_be_read(&unreadable));
     }
-    let requested = seqs.count() as u32;
     if expunged > 0 && numbering == Numbering::Seq {
-        // RFC 2180 §4.1.2: OK as long as one of them is there; the code says the rest
+        // RFC 2180 §4.1.3: OK, also if none of them is there; the code says the rest
         // (RFC 5530 §3). A UID that does not exist is no error (RFC 9051 §6.4.9), and its EXPUNGE
         // is reported next.
-        return Ok(match expunged < requested {
-            true => Reply::ok("Some of the messages were expunged").with(Code::ExpungeIssued),
-            false => Reply::no(Code::ExpungeIssued, "All of the messages were expunged"),
-        });
+        let text = match u64::from(expunged) < seqs.count() {
+            true => "Some of the messages were expunged",
+            false => "All of the messages were expunged",
+        };
+        return Ok(Reply::ok(text).with(Code::ExpungeIssued));
     }
     Ok(Reply::ok(""))
 }
