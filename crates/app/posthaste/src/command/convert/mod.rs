@@ -1,36 +1,33 @@
 //! `posthaste convert`: converts stored mail to another format, while the server runs.
+//!
+//! SIGINT and SIGTERM end it after the message at hand. It prints what it did, and `audit.log` has
+//! the same.
 
+mod estimate;
+mod place;
+
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{
-    ConvertMode, ConvertOptions, ConvertReport, DeliveryError, Estimator, Held, Items, Loss, Sample,
-};
-use posthaste_directory::{Account, Format};
-use posthaste_store::{MailboxEntry, StoreError};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Held, Items, Loss};
+use posthaste_directory::Format;
 
+use self::estimate::{commit_time, estimate};
+use self::place::{MailboxToConvert, is_deleted};
 use crate::cli::{self, Convert};
+use crate::command::interruption::{Interrupted, Interruption};
 use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
 
-/// Messages that are looked at for the estimate, spread evenly over all mailboxes: some tenths of a
-/// second.
-const SAMPLE: u64 = 100;
-
-/// A mailbox to convert.
-struct MailboxToConvert {
-    account: Account,
-    mailbox: MailboxEntry,
-    /// That of the account.
-    held: Arc<Held>,
-}
+/// Messages that are named because their rich originals would be lost: what fits a screen.
+const NAMED_MAX: usize = 20;
 
 pub async fn run(config: Config, command: Convert) -> Result<()> {
     let opened = open::existing(&config).await?;
@@ -46,67 +43,147 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
         loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
     };
+    let mut interruption = Interruption::begin()?;
     let commit = commit_time(&config.data);
-    let total = estimate(&opened, &places, options, (commit, command.rate)).await?;
+    let total = tokio::select! {
+        biased;
+        signal = interruption.wait() => {
+            return Err(interrupted(signal, "the estimate was not finished; no message was changed".to_owned()));
+        }
+        total = estimate(&opened, &places, options, (commit, command.rate)) => total?,
+    };
     let bar = bar(total);
     let pause = command.rate.map(|rate| Duration::from_secs(1) / rate);
-    let (sum, ended) = all(&opened, &places, options, (&bar, pause)).await;
+    let mut run = Run { opened: &opened, options, bar: &bar, pause, interruption, done: Done::default() };
+    let ended = run.all(&places).await;
+    let done = run.done;
     bar.finish_and_clear();
-    print(&sum, options);
+    print(&done, options);
     ended?;
-    if sum.refused > 0 {
-        let why = format!(
-            "the engine on a cluster cannot change the form of stored mail: {} messages stay as they are",
-            sum.refused
-        );
-        return Err(Failure::Usage(why));
-    }
-    if sum.failed > 0 {
-        let why = format!("{} messages cannot be read or converted; the log names them", sum.failed);
-        return Err(Failure::Incomplete(why));
-    }
-    Ok(())
+    done.outcome()
 }
 
-/// Converts all mailboxes. An error ends the work on its account only; the first one is returned
-/// with what was done.
-async fn all(
-    opened: &Opened,
-    places: &[MailboxToConvert],
+/// What was done by now.
+#[derive(Default)]
+struct Done {
+    sum: ConvertReport,
+    /// Names of the first messages whose rich originals would be lost.
+    would_lose: Vec<String>,
+}
+
+impl Done {
+    /// Why the command fails although it did all that it could.
+    fn outcome(&self) -> Result<()> {
+        let ConvertReport { refused, failed, would_lose, .. } = self.sum;
+        if refused > 0 {
+            let why = format!(
+                "the engine on a cluster cannot change the form of stored mail: {refused} messages stay as they are"
+            );
+            return Err(Failure::Usage(why));
+        }
+        if failed > 0 {
+            let why = format!("{failed} messages cannot be read or converted; the log names them");
+            return Err(Failure::Incomplete(why));
+        }
+        if would_lose > 0 {
+            let why = format!("{would_lose} messages stay as they are: their rich originals would be lost");
+            return Err(Failure::WouldLose(why));
+        }
+        Ok(())
+    }
+
+    /// In one line.
+    fn in_short(&self) -> String {
+        let ConvertReport { examined, converted, renumbered, items, would_lose, failed, .. } = self.sum;
+        format!(
+            "examined {examined}, converted {converted}, new UIDs {renumbered}, items made {items}, \
+             unchanged {would_lose}, failed {failed}"
+        )
+    }
+}
+
+fn interrupted(signal: Interrupted, done: String) -> Failure {
+    Failure::Interrupted { signal: signal.number(), done }
+}
+
+/// A conversion on its way.
+struct Run<'o> {
+    opened: &'o Opened,
     options: ConvertOptions,
-    pace: (&ProgressBar, Option<Duration>),
-) -> (ConvertReport, Result<()>) {
-    let (mut sum, mut ended) = (ConvertReport::default(), Ok(()));
-    for places in places.chunk_by(|a, b| a.account.id == b.account.id) {
-        for place in places {
-            let Err(error) = one(opened, place, options, pace, &mut sum).await else { continue };
-            if is_deleted(&error) {
-                continue;
+    bar: &'o ProgressBar,
+    /// Between two messages.
+    pause: Option<Duration>,
+    interruption: Interruption,
+    done: Done,
+}
+
+impl Run<'_> {
+    /// Converts all mailboxes. An error ends the work on its account only; the first one is
+    /// returned. An interruption ends all work.
+    async fn all(&mut self, places: &[MailboxToConvert]) -> Result<()> {
+        let mut ended = Ok(());
+        for places in places.chunk_by(|a, b| a.account.id == b.account.id) {
+            for place in places {
+                let Err(error) = self.one(place).await else { continue };
+                if is_deleted(&error) {
+                    continue;
+                }
+                if matches!(error, Failure::Interrupted { .. }) {
+                    return Err(error);
+                }
+                tracing::error!(account = place.account.name, %error, "the conversion of an account's mail ended");
+                if ended.is_ok() {
+                    ended = Err(error);
+                }
+                break;
             }
-            tracing::error!(account = place.account.name, %error, "the conversion of an account's mail ended");
-            if ended.is_ok() {
-                ended = Err(error);
+        }
+        ended
+    }
+
+    /// Converts a mailbox, and adds what was done to the sum, also if an error ends it.
+    async fn one(&mut self, place: &MailboxToConvert) -> Result<()> {
+        let mailbox = self.opened.store.open(place.mailbox.id).await?;
+        let delivery = &self.opened.delivery;
+        let mut converter = delivery.converter(&place.account, mailbox, self.options, &place.held).await?;
+        let ended = self.each(&mut converter).await;
+        for uid in converter.would_lose().iter().take(NAMED_MAX - self.done.would_lose.len().min(NAMED_MAX)) {
+            self.done.would_lose.push(format!("{}  {}  UID {uid}", place.account.name, place.mailbox.name));
+        }
+        ended
+    }
+
+    async fn each(&mut self, converter: &mut Converter<'_>) -> Result<()> {
+        let before = self.done.sum;
+        loop {
+            let step = self.interruption.finish_or_stop(converter.advance()).await;
+            let last = std::mem::replace(&mut self.done.sum, before.plus(*converter.report()));
+            self.bar.inc(self.done.sum.examined - last.examined);
+            let is_one = match step {
+                Ok(step) => step?,
+                Err(signal) => return Err(interrupted(signal, self.done.in_short())),
+            };
+            let pause = self.pause.filter(|_| is_one && has_worked(&last, &self.done.sum));
+            if let Some(signal) = self.interruption.within(pause.unwrap_or_default()).await {
+                return Err(interrupted(signal, self.done.in_short()));
             }
-            break;
+            if !is_one {
+                return Ok(());
+            }
         }
     }
-    (sum, ended)
-}
-
-/// Whether the mailbox was deleted meanwhile. Then there is nothing to convert.
-fn is_deleted(error: &Failure) -> bool {
-    let (Failure::Store(error) | Failure::Delivery(DeliveryError::Store(error))) = error else {
-        return false;
-    };
-    matches!(error, StoreError::NoMailbox(_))
 }
 
 /// The mailboxes that the command names.
 async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<MailboxToConvert>> {
     let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
     let (mut places, run) = (Vec::new(), Held::default());
+    let mut named = HashSet::new();
     for name in &command.accounts {
         let account = opened.found(&full_name(name, config)).await?;
+        if !named.insert(account.id) {
+            continue;
+        }
         let list = opened.store.list(account.id).await?;
         let (before, held) = (places.len(), Arc::new(run.of_another_account()));
         for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
@@ -138,115 +215,6 @@ fn lock(data: &Path) -> Result<File> {
     }
 }
 
-/// About how long a commit takes here. A message's commit syncs its body and the index, so it
-/// counts as two syncs of a file. A disk that cannot be written to is reported by the conversion
-/// itself.
-fn commit_time(data: &Path) -> Duration {
-    const SYNCS: u32 = 6;
-    let path = data.join("convert.probe");
-    let probe = || {
-        let mut file = File::create(&path)?;
-        let began = Instant::now();
-        for _ in 0..SYNCS {
-            file.write_all(&[0; 4096])?;
-            file.sync_data()?;
-        }
-        Ok::<_, std::io::Error>(began.elapsed() * 2 / SYNCS)
-    };
-    let time = probe().unwrap_or_default();
-    let _ = std::fs::remove_file(&path);
-    time
-}
-
-/// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
-/// of messages.
-async fn estimate(
-    opened: &Opened,
-    places: &[MailboxToConvert],
-    options: ConvertOptions,
-    (commit, rate): (Duration, Option<u32>),
-) -> Result<u64> {
-    let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
-    let heads = opened.store.status(&ids).await?;
-    let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
-    let (mut estimator, mut chosen) = (Estimator::new(&opened.delivery), Sample::new(SAMPLE, total));
-    let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
-    for place in places {
-        match of_sample(opened, place, dry, (&mut chosen, &mut estimator)).await {
-            Err(error) if is_deleted(&error) => {}
-            examined => examined?,
-        }
-    }
-    let sample = estimator.finish(&ids).await?;
-    let share = total as f64 / sample.examined.max(1) as f64;
-    let of_all = |count: f64| (count * share).round();
-    let changed = of_all(sample.changed);
-    let work = sample.seconds * share + changed * commit.as_secs_f64();
-    let seconds = seconds(work, changed, rate);
-    let bytes = |bytes: f64| ByteSize::b((bytes * share) as u64).display().iec().to_string();
-    let mut about = Vec::new();
-    if options.to.is_some() {
-        let (before, after) = (bytes(sample.bytes_before), bytes(sample.bytes_after));
-        let converted = of_all(sample.converted);
-        about.push(format!(
-            "about {converted} to convert, {before} stored now and {after} then (both until maintenance)"
-        ));
-    }
-    if options.items == Items::Make {
-        let items = bytes(sample.items_bytes);
-        about.push(format!("items of about {} to make, {items} more", of_all(sample.items)));
-    }
-    eprintln!(
-        "{total} messages; by a sample of {}, {}, in at least {}",
-        sample.examined,
-        about.join(", "),
-        humantime::format_duration(Duration::from_secs_f64(seconds)),
-    );
-    Ok(total)
-}
-
-/// The seconds that a conversion takes at least: its work, or that many messages at the rate.
-fn seconds(work: f64, changed: f64, rate: Option<u32>) -> f64 {
-    let paused = rate.map_or(0.0, |rate| changed / f64::from(rate));
-    work.max(paused).ceil()
-}
-
-/// What would be done with those messages of a mailbox that are in the sample.
-async fn of_sample(
-    opened: &Opened,
-    place: &MailboxToConvert,
-    dry: ConvertOptions,
-    (chosen, estimator): (&mut Sample, &mut Estimator<'_>),
-) -> Result<()> {
-    let mailbox = opened.store.open(place.mailbox.id).await?;
-    let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
-    Ok(estimator.add(converter.sampled(chosen)).await?)
-}
-
-/// Converts a mailbox, and adds what was done to a sum, also if an error ends it.
-async fn one(
-    opened: &Opened,
-    place: &MailboxToConvert,
-    options: ConvertOptions,
-    (bar, pause): (&ProgressBar, Option<Duration>),
-    sum: &mut ConvertReport,
-) -> Result<()> {
-    let mailbox = opened.store.open(place.mailbox.id).await?;
-    let mut converter = opened.delivery.converter(&place.account, mailbox, options, &place.held).await?;
-    let before = *sum;
-    loop {
-        let step = converter.advance().await;
-        let last = std::mem::replace(sum, before.plus(*converter.report()));
-        bar.inc(sum.examined - last.examined);
-        if !step? {
-            return Ok(());
-        }
-        if let Some(pause) = pause.filter(|_| has_worked(&last, sum)) {
-            tokio::time::sleep(pause).await;
-        }
-    }
-}
-
 /// Whether a message was converted, or its items made. `--rate` counts these, and not those that
 /// are only examined.
 fn has_worked(before: &ConvertReport, now: &ConvertReport) -> bool {
@@ -254,7 +222,7 @@ fn has_worked(before: &ConvertReport, now: &ConvertReport) -> bool {
     works(now) > works(before)
 }
 
-fn print(sum: &ConvertReport, options: ConvertOptions) {
+fn print(done: &Done, options: ConvertOptions) {
     let ConvertReport {
         examined,
         converted,
@@ -264,7 +232,7 @@ fn print(sum: &ConvertReport, options: ConvertOptions) {
         bytes_before,
         bytes_after,
         ..
-    } = *sum;
+    } = done.sum;
     let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
     println!("examined    {examined}");
     if options.to.is_some() {
@@ -273,13 +241,18 @@ fn print(sum: &ConvertReport, options: ConvertOptions) {
         println!("octets      {} before, {} after", size(bytes_before), size(bytes_after));
     }
     if options.items == Items::Make {
-        println!("items made  {}, of {}", sum.items, size(sum.items_bytes));
+        println!("items made  {}, of {}", done.sum.items, size(done.sum.items_bytes));
     }
     if would_lose > 0 {
         println!(
             "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \
              keeps them, --lossy discards them"
         );
+        done.would_lose.iter().for_each(|name| println!("            {name}"));
+        let more = would_lose.saturating_sub(done.would_lose.len() as u64);
+        if more > 0 {
+            println!("            and {more} more");
+        }
     }
     if vanished > 0 {
         println!("expunged    {vanished} meanwhile");
@@ -300,16 +273,7 @@ fn bar(messages: u64) -> ProgressBar {
 mod tests {
     use posthaste_delivery::ConvertReport;
 
-    use super::{has_worked, seconds};
-
-    #[test]
-    fn the_estimate_knows_the_rate() {
-        assert_eq!(seconds(2.5, 1_000.0, None), 3.0);
-        assert_eq!(seconds(2.5, 1_001.0, Some(50)), 21.0);
-        assert_eq!(seconds(30.0, 1_000.0, Some(50)), 30.0);
-        // Where nothing changes, nothing waits.
-        assert_eq!(seconds(0.5, 0.0, Some(50)), 1.0);
-    }
+    use super::has_worked;
 
     #[test]
     fn the_rate_counts_work_alone() {
