@@ -12,7 +12,9 @@
 //! **Sizes** are the octets of the message as stored, which the row has. For a message whose lines
 //! end with CR LF, RETR sends exactly that number (without stuffed dots). A client may have stored
 //! a message with bare LF, or without an end of its last line. Then [`crate::dots`] adds the
-//! missing octets. Only a read of the message could count them.
+//! missing octets. Only a read of the message could count them. The size of a rich message without
+//! items is that of its MIME. It is made at the first request that needs it: a client that sends no
+//! STAT and no LIST pays for the messages that it retrieves, and once for each.
 
 use std::sync::Arc;
 
@@ -29,6 +31,10 @@ pub struct Maildrop {
     view: Arc<View>,
     validity: [u8; 8],
     marks: Marks,
+    /// Whether the rows have the sizes that clients see.
+    is_sized: bool,
+    /// Whether the client may know message numbers.
+    is_numbered: bool,
 }
 
 /// The value that a listing prints of each message.
@@ -92,10 +98,48 @@ impl Marks {
 }
 
 impl Maildrop {
-    /// An INBOX as it is now. The rows have the sizes that clients see
-    /// ([`posthaste_store::Mailbox::sized`]).
+    /// An INBOX as it is now. Rows without items lack the sizes that clients see. They get them
+    /// when a client requests sizes ([`posthaste_store::Mailbox::sized`]).
     pub fn new(view: Arc<View>, validity: UidValidity) -> Self {
-        Self { view, validity: hex(validity.value()), marks: Marks::default() }
+        let (validity, marks) = (hex(validity.value()), Marks::default());
+        let is_sized = view.counts().without_items() == 0;
+        Self { view, validity, marks, is_sized, is_numbered: false }
+    }
+
+    /// Its messages.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// Whether the rows have the sizes that clients see.
+    pub fn is_sized(&self) -> bool {
+        self.is_sized
+    }
+
+    /// Whether the client may know message numbers. Until then, newer messages may take the place
+    /// of superseded ones.
+    pub fn is_numbered(&self) -> bool {
+        self.is_numbered
+    }
+
+    /// From now on the client may know them.
+    pub fn number(&mut self) {
+        self.is_numbered = true;
+    }
+
+    /// The same messages with sizes. All rows have them that can have them.
+    pub fn set_sizes(&mut self, view: Arc<View>) {
+        self.learn(view);
+        self.is_sized = true;
+    }
+
+    /// The same messages, of which some have sizes now.
+    pub fn learn(&mut self, view: Arc<View>) {
+        self.view = view;
+        let marked = self.marks.all();
+        let marked = self.view.rows(&marked);
+        self.marks.octets = marked.map(|(_, row)| u64::from(row.size())).sum();
+        self.is_sized |= self.view.counts().without_items() == 0;
     }
 
     /// Messages and octets, without those that are marked (RFC 1939 §5).

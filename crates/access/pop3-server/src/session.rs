@@ -54,6 +54,14 @@ pub enum Action {
     StartTls,
     /// Print the rest of a listing with [`Session::lines`].
     List(Listing),
+    /// Make the sizes of all messages, or of one, then [`Session::sized`] with the command. Nothing
+    /// is answered yet.
+    Size {
+        /// Its number, if it is one.
+        only: Option<u32>,
+        /// STAT or LIST.
+        command: Command,
+    },
     /// Send a message: all of it, or its header and this many lines.
     Retrieve {
         /// Its row.
@@ -225,6 +233,32 @@ impl Session {
     fn transaction(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
         let Some(maildrop) = &mut self.maildrop else { return self.mistake("Log in first", out) };
         match command {
+            Command::Stat | Command::List(None) if !maildrop.is_sized() => {
+                Action::Size { only: None, command }
+            }
+            Command::List(Some(n)) if maildrop.row(n).is_some_and(|row| row.lacks_items()) => {
+                maildrop.number();
+                Action::Size { only: Some(n), command }
+            }
+            command => self.answer(command, out),
+        }
+    }
+
+    /// The sizes that a command needs are made.
+    pub fn sized(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
+        let action = self.answer(command, out);
+        self.bounded(action, out)
+    }
+
+    /// The messages of the session, after the login.
+    pub fn maildrop(&mut self) -> Option<&mut Maildrop> {
+        self.maildrop.as_mut()
+    }
+
+    fn answer(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
+        let Some(maildrop) = &mut self.maildrop else { return self.mistake("Log in first", out) };
+        maildrop.number();
+        match command {
             Command::Stat => {
                 let (messages, octets) = maildrop.stat();
                 out.extend_from_slice(b"+OK ");
@@ -369,14 +403,18 @@ impl Session {
 
     /// The login of this account succeeded.
     pub fn logged_in(&mut self, account: &str, maildrop: Maildrop, out: &mut Vec<u8>) -> Action {
-        let (messages, octets) = maildrop.stat();
+        let ((messages, octets), is_sized) = (maildrop.stat(), maildrop.is_sized());
         self.account = Some(account.to_owned());
         self.maildrop = Some(maildrop);
         out.extend_from_slice(b"+OK Logged in: ");
         number(out, u64::from(messages));
-        out.extend_from_slice(b" messages, ");
-        number(out, octets);
-        out.extend_from_slice(b" octets\r\n");
+        out.extend_from_slice(b" messages");
+        if is_sized {
+            out.extend_from_slice(b", ");
+            number(out, octets);
+            out.extend_from_slice(b" octets");
+        }
+        out.extend_from_slice(b"\r\n");
         Action::Answered
     }
 

@@ -31,7 +31,7 @@ use posthaste_mail_model::{Flag, MailboxName, Secret};
 use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
 use posthaste_store::{Engine, IncomingMessage, MemoryEngine, Store, StoreOptions};
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use posthaste_tnef::{enrich, might_be_rich};
+use posthaste_tnef::{enrich, might_be_rich, restore};
 
 /// Memory of the arena: all that a run allocates, which is never given back.
 const ARENA_BYTES: usize = 1 << 30;
@@ -97,12 +97,13 @@ fn main() {
             .iter()
             .map(|(name, _)| name)
             .chain(DELIVERIES.iter().map(|(name, _)| name))
-            .chain(&["enrich", "might-be-rich", "parse-command", "summarize"])
+            .chain(&["enrich", "might-be-rich", "parse-command", "restore", "summarize"])
             .for_each(|name| println!("{name}")),
         Some("parse-command") => parse(),
         Some("summarize") => of_each_letter(|letter| summarize(letter).len()),
         Some("might-be-rich") => of_each_letter(|letter| usize::from(might_be_rich(letter))),
         Some("enrich") => of_each_letter(|letter| enrich(letter).map_or(0, |rich| rich.len())),
+        Some("restore") => restore_letters(),
         Some(name) => match DELIVERIES.iter().find(|(n, _)| *n == name) {
             Some((_, format)) => deliver(*format),
             None => {
@@ -135,6 +136,14 @@ fn parse() {
 fn of_each_letter(work: impl Fn(&[u8]) -> usize) {
     let messages: Vec<Vec<u8>> = (0..20).map(letter).collect();
     let all = || messages.iter().map(|message| work(black_box(message))).sum::<usize>();
+    all();
+    counted(all);
+}
+
+/// The letters as TNEF, as a reader of the format `rich` gets them.
+fn restore_letters() {
+    let rich: Vec<_> = (0..20).map(letter).map(|letter| (enrich(&letter).unwrap(), letter.len())).collect();
+    let all = || rich.iter().map(|(rich, len)| restore(black_box(rich), *len).unwrap().len()).sum::<usize>();
     all();
     counted(all);
 }

@@ -5,11 +5,14 @@
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
 //! ```
 //!
+//! A command that a signal ended says what it had done: `outcome=interrupted before="converted 5"`.
+//!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
 //! escaped. No line has a password or the address of a cluster. A user who may write the data
 //! directory may change the file: send it elsewhere if it must be evidence. Such a user may also
 //! put another file in its place, so links and files of others are refused ([`open`]).
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -17,15 +20,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use clap::ValueEnum as _;
 use posthaste_imap_server::{AdministrativeAct, RecordOfActs};
 
-use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Engine, Group, Queue, Settings, Sieve};
+use crate::cli::{
+    Account, Acl, AppPasswords, Check, Command, Convert, Domain, Engine, Format, Group, Queue, Settings,
+    Sieve,
+};
 use crate::config::Config;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::private;
 
 /// The file's name.
 const FILE: &str = "audit.log";
+
+/// How an act ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome<'a> {
+    Done,
+    Failed,
+    /// By a signal, after this was done.
+    Interrupted(&'a str),
+}
 
 /// An act that has begun.
 pub struct Act {
@@ -48,12 +64,17 @@ impl Act {
 
     /// Writes its line. If that fails, the error is printed; the act is not undone.
     pub fn ended(self, outcome: &Result<()>) {
-        if let Err(error) = self.write(outcome.is_ok()) {
+        let outcome = match outcome {
+            Ok(()) => Outcome::Done,
+            Err(Failure::Interrupted { done, .. }) => Outcome::Interrupted(done),
+            Err(_) => Outcome::Failed,
+        };
+        if let Err(error) = self.write(outcome) {
             eprintln!("posthaste: {}: this command was not recorded: {error}", self.dir.join(FILE).display());
         }
     }
 
-    fn write(&self, done: bool) -> std::io::Result<()> {
+    fn write(&self, outcome: Outcome<'_>) -> std::io::Result<()> {
         let owner = match std::fs::metadata(&self.dir) {
             // Nothing was created, so there is nothing to record.
             Err(_) => return Ok(()),
@@ -62,11 +83,15 @@ impl Act {
         // Root in the directory of another user: either the command was refused, or the owner must
         // be able to write the file later.
         let foreign = private::user() == 0 && owner != 0;
-        if foreign && !done {
+        if foreign && outcome == Outcome::Failed {
             return Ok(());
         }
         let now = humantime::format_rfc3339_seconds(SystemTime::now());
-        let outcome = if done { "done" } else { "failed" };
+        let outcome = match outcome {
+            Outcome::Done => "done".to_owned(),
+            Outcome::Failed => "failed".to_owned(),
+            Outcome::Interrupted(done) => format!("interrupted before={done:?}"),
+        };
         let sudo = std::env::var("SUDO_USER").map(|user| format!(" sudo_user={user:?}")).unwrap_or_default();
         let account = self.account.as_ref().map(|name| format!(" account={name:?}")).unwrap_or_default();
         let line =
@@ -80,7 +105,7 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
     let dir = config.data.clone();
     Arc::new(move |AdministrativeAct { by, what, is_done }| {
         let act = Act { dir: dir.clone(), what, account: Some(by) };
-        if let Err(error) = act.write(is_done) {
+        if let Err(error) = act.write(if is_done { Outcome::Done } else { Outcome::Failed }) {
             tracing::error!(%error, act = act.what, "an administrative act was not recorded in audit.log");
         }
     })
@@ -145,12 +170,7 @@ fn what(command: &Command) -> Option<String> {
         Command::Domain(Domain::List | Domain::Show { .. } | Domain::Check { .. }) => return None,
         Command::Import(import) => format!("import --account {}", import.account),
         Command::Convert(convert) if convert.dry_run => return None,
-        Command::Convert(convert) => {
-            let mailbox = options("--mailbox", convert.mailbox.as_slice());
-            let lossy = if convert.lossy { " --lossy" } else { "" };
-            let to = format!("{:?}", convert.to).to_lowercase();
-            format!("convert {} --to {to}{mailbox}{lossy}", convert.accounts.join(" "))
-        }
+        Command::Convert(convert) => of_convert(convert),
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
         Command::Queue(Queue::Retry(which)) => format!("queue retry {which}"),
         Command::Queue(Queue::Hold(which)) => format!("queue hold {which}"),
@@ -188,6 +208,17 @@ fn what(command: &Command) -> Option<String> {
         Command::Sieve(Sieve::Check { .. } | Sieve::Test(_) | Sieve::List { .. }) => return None,
         Command::Queue(Queue::List { .. } | Queue::Show { .. }) | Command::Report(_) => return None,
     })
+}
+
+fn of_convert(convert: &Convert) -> String {
+    let format = |to: Format| to.to_possible_value().map(|value| value.get_name().to_owned());
+    let to = options("--to", convert.to.and_then(format).as_slice());
+    let mailbox = options("--mailbox", convert.mailbox.as_slice());
+    let items = if convert.items { " --items" } else { "" };
+    let rate = options("--rate", convert.rate.map(|rate| rate.to_string()).as_slice());
+    let lossy = if convert.lossy { " --lossy" } else { "" };
+    let accounts: Vec<_> = convert.accounts.iter().map(|account| typed(account)).collect();
+    format!("convert {}{mailbox}{to}{items}{rate}{lossy}", accounts.join(" "))
 }
 
 fn of_account(command: &Account) -> Option<String> {
@@ -238,7 +269,16 @@ fn of_account(command: &Account) -> Option<String> {
 }
 
 fn options(name: &str, values: &[String]) -> String {
-    values.iter().map(|value| format!(" {name} {value}")).collect()
+    values.iter().map(|value| format!(" {name} {}", typed(value))).collect()
+}
+
+/// A value as a shell takes it for one word.
+fn typed(value: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
+    match !value.is_empty() && value.chars().all(is_plain) {
+        true => Cow::Borrowed(value),
+        false => Cow::Owned(format!("'{}'", value.replace('\'', r"'\''"))),
+    }
 }
 
 fn of_settings(settings: &Settings) -> String {
@@ -266,13 +306,15 @@ fn of_settings(settings: &Settings) -> String {
 mod tests {
     use std::os::unix::fs::{chown, symlink};
 
+    use clap::Parser as _;
+
     use super::*;
 
     /// Any user but root.
     const OTHER: u32 = 65_534;
 
     fn ended(dir: &Path) -> io::Result<()> {
-        Act { dir: dir.to_owned(), what: "backup".to_owned(), account: None }.write(true)
+        Act { dir: dir.to_owned(), what: "backup".to_owned(), account: None }.write(Outcome::Done)
     }
 
     #[test]
@@ -289,6 +331,31 @@ mod tests {
         ended(dir.path()).unwrap();
         ended(dir.path()).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_conversion_has_its_options_as_they_were_typed() {
+        let what = |line: &[&str]| {
+            let cli = crate::cli::Cli::try_parse_from([&["posthaste"], line].concat()).unwrap();
+            what(&cli.command)
+        };
+        for line in ["convert ana@x --to mime --lossy", "convert ana ben@x --to rich --items --rate 50"] {
+            let words: Vec<_> = line.split(' ').collect();
+            assert_eq!(what(&words).as_deref(), Some(line));
+        }
+        let line = ["convert", "ana@x", "--mailbox", "Ben's mail", "--items"];
+        let typed = r"convert ana@x --mailbox 'Ben'\''s mail' --items";
+        assert_eq!(what(&line).as_deref(), Some(typed));
+        assert_eq!(what(&["convert", "ana@x", "--items", "--dry-run"]), None);
+    }
+
+    #[test]
+    fn an_interruption_says_what_was_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let act = Act { dir: dir.path().to_owned(), what: "convert ana@x".to_owned(), account: None };
+        act.ended(&Err(Failure::Interrupted { signal: 15, done: "converted 5".to_owned() }));
+        let line = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(line.ends_with(" outcome=interrupted before=\"converted 5\"\n"), "{line}");
     }
 
     #[test]

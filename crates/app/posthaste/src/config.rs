@@ -291,7 +291,10 @@ impl Config {
             ("search.index", self.search.index != running.search.index),
             ("store.cache", self.store.cache != running.store.cache),
             ("store.index_map", self.store.index_map != running.store.index_map),
-            ("store.format", self.store.format_settings() != running.store.format_settings()),
+            (
+                "store.format, store.keep_original",
+                self.store.format_settings() != running.store.format_settings(),
+            ),
             ("store.precompute", self.store.precompute != running.store.precompute),
             ("store.compress", self.store.compress != running.store.compress),
             ("log.format", self.log.format != running.log.format),
@@ -465,6 +468,15 @@ mod tests {
         assert!(parse("[limits]\nconnections = 7").unwrap().keys_that_wait(&running).is_empty());
         let next = parse("data = \"d\"\n[log]\nformat = \"json\"").unwrap();
         assert_eq!(next.keys_that_wait(&running), ["data", "log.format"]);
+        for (setting, named) in [
+            ("format = \"mime\"", "store.format, store.keep_original"),
+            ("keep_original = true", "store.format, store.keep_original"),
+            ("precompute = \"never\"", "store.precompute"),
+            ("compress = \"zstd\"", "store.compress"),
+        ] {
+            let next = parse(&format!("[store]\n{setting}")).unwrap();
+            assert_eq!(next.keys_that_wait(&running), [named]);
+        }
     }
 
     #[test]

@@ -69,6 +69,17 @@ pub enum Failure {
     /// Done, but not all of it: the details have been printed.
     #[error("{0}")]
     Incomplete(String),
+    /// Done, except what would lose something and needs an option for that.
+    #[error("{0}")]
+    WouldLose(String),
+    /// A signal ended it between two steps. The report of what was done has been printed.
+    #[error("interrupted; run the command again, and it continues")]
+    Interrupted {
+        /// Its number.
+        signal: u8,
+        /// What was done before, for the record of administrative acts.
+        done: String,
+    },
 }
 
 impl Failure {
@@ -77,9 +88,12 @@ impl Failure {
         matches!(self, Self::Terminal(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// 2 for what the caller wrote wrongly, 1 for everything else.
+    /// 2 for what the caller wrote wrongly, 3 for what needs an option that allows a loss. For a
+    /// signal, what shells have for a process that it ended. 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::WouldLose(_) => 3,
+            Self::Interrupted { signal, .. } => signal.saturating_add(128),
             Self::Usage(_) | Self::Config(_) | Self::Name { .. } => 2,
             _ => 1,
         }

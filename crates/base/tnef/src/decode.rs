@@ -38,15 +38,16 @@ pub fn decode(bytes: &[u8]) -> Result<Message, Damage> {
     Decoder { values_left: VALUES_MAX }.message(bytes, 1)
 }
 
-struct Decoder {
-    values_left: usize,
+/// Counts what it reads.
+pub(crate) struct Decoder {
+    pub values_left: usize,
 }
 
 /// The largest size for which memory is set aside before values are read.
 const AHEAD_MAX: usize = 64;
 
 impl Decoder {
-    fn count(&mut self) -> Result<(), Damage> {
+    pub fn count(&mut self) -> Result<(), Damage> {
         self.values_left = self.values_left.checked_sub(1).ok_or(Damage::TooMany { limit: VALUES_MAX })?;
         Ok(())
     }
@@ -206,7 +207,7 @@ impl Decoder {
 }
 
 /// The id and the data of an attribute whose level has been read.
-fn attribute_of<'b>(reader: &mut Reader<'b>) -> Result<(u32, &'b [u8]), Damage> {
+pub(crate) fn attribute_of<'b>(reader: &mut Reader<'b>) -> Result<(u32, &'b [u8]), Damage> {
     let id = reader.u32("an attribute")?;
     let len = reader.len("an attribute")?;
     let data = reader.take(len, "an attribute")?;
@@ -217,9 +218,22 @@ fn attribute_of<'b>(reader: &mut Reader<'b>) -> Result<(u32, &'b [u8]), Damage> 
     Ok((id, data))
 }
 
-/// The checksum of an attribute.
+/// The checksum of an attribute. Eight bytes are added at a time, in four lanes of 16 bits: a lane
+/// has room for two times 128 bytes.
 pub(crate) fn checksum(data: &[u8]) -> u16 {
-    data.iter().fold(0u16, |sum, byte| sum.wrapping_add(u16::from(*byte)))
+    const EVEN: u64 = 0x00FF_00FF_00FF_00FF;
+    const AT_ONCE: usize = 128;
+    let (words, rest) = data.as_chunks::<8>();
+    let ends = rest.iter().fold(0u16, |sum, byte| sum.wrapping_add(u16::from(*byte)));
+    words.chunks(AT_ONCE).fold(ends, |sum, some| {
+        let mut lanes = 0;
+        for word in some {
+            let word = u64::from_le_bytes(*word);
+            lanes += (word & EVEN) + (word >> 8 & EVEN);
+        }
+        let [a, b, c, d] = [lanes, lanes >> 16, lanes >> 32, lanes >> 48].map(|lane| lane as u16);
+        sum.wrapping_add(a).wrapping_add(b).wrapping_add(c).wrapping_add(d)
+    })
 }
 
 fn rendering(reader: &mut Reader<'_>) -> Result<Rendering, Damage> {
@@ -244,7 +258,7 @@ fn name_of(reader: &mut Reader<'_>) -> Result<Name, Damage> {
 }
 
 /// A length, as many bytes, and padding.
-fn sized<'b>(reader: &mut Reader<'b>) -> Result<&'b [u8], Damage> {
+pub(crate) fn sized<'b>(reader: &mut Reader<'b>) -> Result<&'b [u8], Damage> {
     let len = reader.len("a property's length")?;
     let bytes = reader.take(len, "a property's value")?;
     reader.skip_padding(len);
@@ -252,8 +266,15 @@ fn sized<'b>(reader: &mut Reader<'b>) -> Result<&'b [u8], Damage> {
 }
 
 /// UTF-16 without the NUL at its end. What is no character becomes U+FFFD.
-fn utf_16(bytes: &[u8]) -> String {
+pub(crate) fn utf_16(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\0\0").filter(|b| b.len() % 2 == 0).unwrap_or(bytes);
-    let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
+    let units = bytes.as_chunks::<2>().0;
+    // Most text is ASCII.
+    if units.iter().all(|[low, high]| *high == 0 && low.is_ascii())
+        && let Ok(text) = String::from_utf8(units.iter().map(|[low, _]| *low).collect())
+    {
+        return text;
+    }
+    let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }

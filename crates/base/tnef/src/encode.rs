@@ -223,6 +223,13 @@ fn write_sized(
 }
 
 fn write_utf_16(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
-    out.extend([0, 0]);
+    if text.is_ascii() {
+        let from = out.len();
+        out.resize(from + 2 * text.len(), 0);
+        let units = out.get_mut(from..).unwrap_or_default().as_chunks_mut::<2>().0;
+        units.iter_mut().zip(text.bytes()).for_each(|([low, _], byte)| *low = byte);
+    } else {
+        out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+    }
+    out.extend_from_slice(&[0, 0]);
 }

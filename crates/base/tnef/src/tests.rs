@@ -201,3 +201,12 @@ fn what_lists_add_at_the_end_is_passed_over() {
     bytes.extend(b"hello");
     assert!(decode(&bytes).is_err());
 }
+
+#[test]
+fn a_checksum_is_the_sum_of_all_bytes() {
+    let bytes: Vec<u8> = (0..5_000u32).map(|n| if n < 3_000 { 0xFF } else { (n * 7) as u8 }).collect();
+    for len in (0..40).chain(1_000..1_060).chain(4_980..=5_000) {
+        let expected = bytes[..len].iter().fold(0u16, |sum, byte| sum.wrapping_add(u16::from(*byte)));
+        assert_eq!(crate::decode::checksum(&bytes[..len]), expected, "{len}");
+    }
+}

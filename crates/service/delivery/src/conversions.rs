@@ -15,14 +15,16 @@ use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError, SummaryOf};
-use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore, says_it_is_rich};
+use posthaste_tnef::{
+    Outcome, conversion_memory_max, convert, convert_and_name, enrich, restore, says_it_is_rich,
+};
 use sha2::{Digest, Sha256};
 
 use crate::memory::{SUMMARY_WITHIN, one_share};
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
-pub const CONVERSION: u32 = 4;
+pub const CONVERSION: u32 = 5;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -205,7 +207,11 @@ fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, Unserved> {
     }
     let [l0, l1, l2, l3, ..] = header.digest;
     let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
-    match convert(&sent) {
+    let mut left = |why| {
+        let message_id = message_id(&sent);
+        tracing::warn!(message_id, %why, "a part of rich mail is shown as sent: it is damaged");
+    };
+    match convert_and_name(&sent, &mut left) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),
         Ok(Outcome::Converted(mime)) => {
             let (len, message_id) = (mime.len(), message_id(&sent));

@@ -47,6 +47,7 @@ use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
 use crate::replace::{ReadBodies, Replaced, Replacer};
+use crate::sample::Sample;
 use crate::step::{Loss, Step, beside_original, may_be_superseded, stays, step};
 
 /// Messages whose bodies are looked up at a time.
@@ -148,6 +149,8 @@ struct Candidate {
     body: BodyId,
     saved: i64,
     lacks_items: bool,
+    /// Its items would be those of another message.
+    is_link: bool,
 }
 
 impl Candidate {
@@ -181,6 +184,8 @@ pub struct Converter<'d> {
     /// The body of the message that was examined last.
     last: Option<BodyId>,
     report: ConvertReport,
+    /// The messages that stay because their rich originals would be lost.
+    would_lose: NumSet,
 }
 
 impl Delivery {
@@ -210,6 +215,7 @@ impl Delivery {
             counting: Counting::Bodies,
             last: None,
             report: ConvertReport::default(),
+            would_lose: NumSet::new(),
         })
     }
 
@@ -235,32 +241,6 @@ impl Delivery {
     }
 }
 
-/// Every n-th message, counted over several mailboxes.
-#[derive(Debug)]
-pub struct Sample {
-    every: u64,
-    passed: u64,
-}
-
-impl Sample {
-    /// About this many of all messages.
-    #[must_use]
-    pub fn new(wanted: u64, of: u64) -> Self {
-        Self { every: of.div_ceil(wanted.max(1)).max(1), passed: 0 }
-    }
-
-    fn take(&mut self, uids: &NumSet) -> NumSet {
-        let mut taken = NumSet::new();
-        for uid in uids.iter() {
-            if self.passed.is_multiple_of(self.every) {
-                taken.push(uid);
-            }
-            self.passed += 1;
-        }
-        taken
-    }
-}
-
 impl Converter<'_> {
     /// The same for a sample of the messages.
     #[must_use]
@@ -279,6 +259,11 @@ impl Converter<'_> {
     /// The outcome so far.
     pub const fn report(&self) -> &ConvertReport {
         &self.report
+    }
+
+    /// The messages that stayed so far because their rich originals would be lost.
+    pub const fn would_lose(&self) -> &NumSet {
+        &self.would_lose
     }
 
     /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
@@ -322,6 +307,7 @@ impl Converter<'_> {
                 body: stored.body,
                 saved: stored.saved,
                 lacks_items,
+                is_link: stored.is_shared,
             });
             ControlFlow::Continue(())
         };
@@ -346,15 +332,33 @@ impl Converter<'_> {
     }
 
     /// Makes the items of a message. A run before this one, or a reader, may have kept them by now.
+    /// So may this run, for a message of which this one is a copy.
     async fn make_items(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let keep = match self.options.mode {
+            ConvertMode::Apply if self.has_items_now(found.uid).await? => return Ok(()),
             ConvertMode::Apply => Keep::Always,
             ConvertMode::DryRun => Keep::Never,
         };
+        if keep == Keep::Never && self.counting == Counting::Bodies {
+            let is_known = self.held.count_items(found.body);
+            if is_known && found.is_link {
+                return Ok(());
+            }
+        }
         let summary = self.mailbox.made_summary(found.uid, found.body, keep).await?;
         self.report.items += 1;
         self.report.items_bytes += summary.len() as u64;
         Ok(())
+    }
+
+    async fn has_items_now(&self, uid: Uid) -> Result<bool, DeliveryError> {
+        let mut has_items = false;
+        let mut visit = |stored: posthaste_store::Stored<'_>| {
+            has_items = !stored.summary.is_empty();
+            ControlFlow::Continue(())
+        };
+        self.mailbox.summaries(&NumSet::range(uid.value(), uid.value()), &mut visit).await?.refuse()?;
+        Ok(has_items)
     }
 
     /// Whether a dry run has found before that this body takes another form.
@@ -401,9 +405,12 @@ impl Converter<'_> {
         };
         match &step {
             Step::Stays => {}
-            Step::WouldLose => self.report.would_lose += 1,
+            Step::WouldLose => {
+                self.report.would_lose += 1;
+                self.would_lose.push(found.uid.value());
+            }
             Step::Recode(bytes) => {
-                if self.options.mode == ConvertMode::DryRun || self.recode(found, bytes).await? {
+                if self.recode(found, bytes).await? {
                     self.count_converted(found.body, before, bytes);
                 }
             }
@@ -454,7 +461,7 @@ impl Converter<'_> {
                 return Ok(GivenUp::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
-                return Ok(GivenUp::Done);
+                return Ok(if store.engine().recodes() { GivenUp::Done } else { GivenUp::Refused });
             }
             match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
                 Ok(CommitOutcome::Done) => return Ok(GivenUp::Done),
@@ -468,7 +475,12 @@ impl Converter<'_> {
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
     async fn recode(&mut self, found: Candidate, bytes: &Bytes) -> Result<bool, DeliveryError> {
-        match self.delivery.store().engine().recode(found.body, bytes.clone(), Holders::Any).await {
+        let engine = self.delivery.store().engine();
+        if self.options.mode == ConvertMode::DryRun {
+            self.report.refused += u64::from(!engine.recodes());
+            return Ok(engine.recodes());
+        }
+        match engine.recode(found.body, bytes.clone(), Holders::Any).await {
             Ok(CommitOutcome::Done) => return Ok(true),
             Ok(CommitOutcome::Conflict) => self.report.vanished += 1,
             Err(StoreError::Refused(_)) => self.report.refused += 1,

@@ -3,7 +3,8 @@
 //! Several messages may have one body: copies, and what one delivery brought to several accounts.
 //! It is converted once, and takes time and space once. So a message of the sample counts for a
 //! third of its body, if three of the messages to convert have it. A message that becomes a new one
-//! counts whole: each of them gets a body of its own. So do items.
+//! counts whole: each of them gets a body of its own. Items count once for each message, except
+//! copies that share those of another message.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -29,21 +30,56 @@ struct Examined {
     took: Duration,
 }
 
+/// A sum over a sample, and how much its messages differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figure {
+    /// The sum.
+    pub sum: f64,
+    squares: f64,
+}
+
+impl Figure {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    /// The sum for all messages, and half the width of its 95 % interval, by a sample of so many.
+    /// The second is 0 if all were examined.
+    pub fn of_all(&self, examined: u64, all: u64) -> (f64, f64) {
+        // 95 % of a normal distribution are within so many standard deviations.
+        const WITHIN: f64 = 1.96;
+        let (n, of) = (examined.max(1) as f64, all.max(examined) as f64);
+        let variance = (self.squares - self.sum * self.sum / n).max(0.0) / (n - 1.0).max(1.0);
+        // Without replacement.
+        let unseen = (1.0 - n / of.max(1.0)).max(0.0);
+        (self.sum / n * of, WITHIN * of * (variance / n * unseen).sqrt())
+    }
+
+    /// The same for a count of messages. If all or none count, the next ones may be others: of so
+    /// many without an exception, 3 in `examined` may be one (the rule of three).
+    pub fn count_of_all(&self, examined: u64, all: u64) -> (f64, f64) {
+        let (count, within) = self.of_all(examined, all);
+        let is_uniform = within == 0.0 && examined < all;
+        (count, if is_uniform { 3.0 * all as f64 / examined.max(1) as f64 } else { within })
+    }
+}
+
 /// The sums over a sample: what its messages add to the work on all.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimate {
     /// Messages of the sample.
     pub examined: u64,
     /// Bodies that take another form, and messages that become new ones.
-    pub converted: f64,
+    pub converted: Figure,
     /// Octets that these take.
-    pub bytes_before: f64,
+    pub bytes_before: Figure,
     /// Octets that they will take.
-    pub bytes_after: f64,
-    /// Messages whose items are made.
-    pub items: f64,
+    pub bytes_after: Figure,
+    /// Items that are made.
+    pub items: Figure,
     /// Octets of these items.
-    pub items_bytes: f64,
+    pub items_bytes: Figure,
     /// Changes that are written.
     pub changed: f64,
     /// Seconds of work, without those of writing.
@@ -70,40 +106,42 @@ impl<'d> Estimator<'d> {
         let holders = self.holders(mailboxes).await?;
         let mut sum = Estimate::default();
         for Examined { body, report, took } in &self.sample {
-            let holders = body.and_then(|body| holders.get(&body)).copied().unwrap_or(1);
-            let share = 1.0 / holders.max(1) as f64;
-            let changed = report.converted + report.renumbered;
+            let holders = body.and_then(|body| holders.get(&body)).copied().unwrap_or(Holders::ONE);
+            let (share, items_share) = (holders.share(), holders.share_of_items());
+            let changed = (report.converted + report.renumbered) as f64 * share;
+            let items = report.items as f64 * items_share;
             sum.examined += report.examined;
-            sum.converted += changed as f64 * share;
-            sum.bytes_before += report.bytes_before as f64 * share;
-            sum.bytes_after += report.bytes_after as f64 * share;
-            sum.items += report.items as f64;
-            sum.items_bytes += report.items_bytes as f64;
-            sum.changed += (changed as f64 * share).max(report.items as f64);
-            sum.seconds += took.as_secs_f64() * share;
+            sum.converted.add(changed);
+            sum.bytes_before.add(report.bytes_before as f64 * share);
+            sum.bytes_after.add(report.bytes_after as f64 * share);
+            sum.items.add(items);
+            sum.items_bytes.add(report.items_bytes as f64 * items_share);
+            sum.changed += changed.max(items);
+            let is_changed = report.converted + report.renumbered > 0;
+            sum.seconds += took.as_secs_f64() * if is_changed { share } else { items_share };
         }
         Ok(sum)
     }
 
-    /// How many of the messages to convert have a body, of those bodies that take another form and
-    /// that several messages have. All messages are looked at only if there is one.
-    async fn holders(&self, mailboxes: &[MailboxId]) -> Result<HashMap<BodyId, u64>, DeliveryError> {
+    /// The messages to convert that have a body, of those bodies that take another form or get
+    /// items, and that several messages have. All messages are looked at only if there is one.
+    async fn holders(&self, mailboxes: &[MailboxId]) -> Result<HashMap<BodyId, Holders>, DeliveryError> {
         let engine = self.delivery.store().engine();
         let mut holders = HashMap::new();
-        let converted = self.sample.iter().filter(|examined| examined.report.converted > 0);
-        for body in converted.filter_map(|examined| examined.body) {
+        let changed = self.sample.iter().filter(|one| one.report.converted + one.report.items > 0);
+        for body in changed.filter_map(|examined| examined.body) {
             // If it is not known, the messages are counted.
             if engine.references(body).await.is_ok_and(|all| all <= 1) {
                 continue;
             }
-            holders.insert(body, 0);
+            holders.insert(body, Holders::default());
         }
         if holders.is_empty() {
             return Ok(holders);
         }
         for mailbox in mailboxes {
             let mut visit = |stored: Stored<'_>| {
-                holders.entry(stored.body).and_modify(|count| *count += 1);
+                holders.entry(stored.body).and_modify(|holders| holders.count(&stored));
                 ControlFlow::Continue(())
             };
             match engine.summaries(*mailbox, &NumSet::range(1, u32::MAX), &mut visit).await {
@@ -112,6 +150,37 @@ impl<'d> Estimator<'d> {
             }
         }
         Ok(holders)
+    }
+}
+
+/// How many messages have a body.
+#[derive(Debug, Clone, Copy, Default)]
+struct Holders {
+    messages: u64,
+    /// Those of them that lack items, and would have items of their own.
+    bare: u64,
+    /// Those of them that lack items, and would share those of another message.
+    links: u64,
+}
+
+impl Holders {
+    const ONE: Self = Self { messages: 1, bare: 1, links: 0 };
+
+    fn count(&mut self, stored: &Stored<'_>) {
+        self.messages += 1;
+        if stored.summary.is_empty() {
+            *(if stored.is_shared { &mut self.links } else { &mut self.bare }) += 1;
+        }
+    }
+
+    /// What each message is of the body.
+    fn share(self) -> f64 {
+        1.0 / self.messages.max(1) as f64
+    }
+
+    /// What each message is of the items that are made.
+    fn share_of_items(self) -> f64 {
+        self.bare.max(1) as f64 / (self.bare + self.links).max(1) as f64
     }
 }
 

@@ -15,13 +15,25 @@ pub struct Held {
     shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
     /// What a dry run would have converted by now, of all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
+    /// The bodies of which it would have made items.
+    itemized: Arc<Mutex<HashSet<BodyId>>>,
 }
 
 impl Held {
     /// Those of another account whose mail is converted in the same run.
     #[must_use]
     pub fn of_another_account(&self) -> Self {
-        Self { shared: OnceCell::new(), counted: Arc::clone(&self.counted) }
+        Self {
+            shared: OnceCell::new(),
+            counted: Arc::clone(&self.counted),
+            itemized: Arc::clone(&self.itemized),
+        }
+    }
+
+    /// Notes that a dry run would have made items of a body. Whether it would have made some
+    /// before.
+    pub(crate) fn count_items(&self, body: BodyId) -> bool {
+        !self.itemized.lock().unwrap_or_else(PoisonError::into_inner).insert(body)
     }
 
     pub(crate) fn is_counted(&self, body: BodyId) -> bool {

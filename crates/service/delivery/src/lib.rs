@@ -45,6 +45,7 @@ mod renew;
 mod renew_tests;
 mod replace;
 mod rich;
+mod sample;
 mod step;
 mod summarize;
 #[cfg(test)]
@@ -52,10 +53,10 @@ mod tests;
 
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
 pub use conversions::{CONVERSION, Conversions, summarize_stored};
-pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Sample};
+pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
-pub use estimate::{Estimate, Estimator};
+pub use estimate::{Estimate, Estimator, Figure};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held::Held;
@@ -68,5 +69,6 @@ pub use prepared::{NewMessage, Prepared, SummariesHeld};
 pub use quota::{MESSAGE_COST, Quota, QuotaReservation, Usage};
 pub use renew::Renewals;
 pub use rich::StoredForms;
+pub use sample::Sample;
 pub use step::Loss;
 pub use summarize::summarize;

@@ -31,7 +31,7 @@ use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
+use posthaste_tnef::{Outcome, conversion_memory_max, convert_and_name, says_it_is_rich};
 use tokio::task::JoinHandle;
 
 use crate::conversions::{enriched, header_of, marked, message_id, unconverted, with_original};
@@ -347,7 +347,11 @@ fn enriched_blocking(bytes: &[u8]) -> Option<Bytes> {
 }
 
 pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Option<Rich> {
-    match convert(bytes) {
+    let mut left = |why| {
+        let message_id = message_id(bytes);
+        tracing::warn!(account, message_id, %why, "a part of rich mail is stored as sent: it is damaged");
+    };
+    match convert_and_name(bytes, &mut left) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= len_max => {
             posthaste_metrics::count(Counter::Conversions, 1);
             let mime = Bytes::from(mime);

@@ -518,6 +518,10 @@ impl Engine for LmdbEngine {
         self.shared.read_body(body, range)
     }
 
+    fn recodes(&self) -> bool {
+        true
+    }
+
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
         self.change(Change::Recode(body, bytes, holders)).await

@@ -54,6 +54,8 @@ pub struct Stored<'a> {
     pub saved: i64,
     /// The summary from delivery, or from [`Engine::add_summary`]. Empty if it was not made yet.
     pub summary: &'a [u8],
+    /// Whether it is that of another message, of which this one is a copy.
+    pub is_shared: bool,
 }
 
 /// The message whose summary is added.
@@ -204,6 +206,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
+
+    /// Whether [`Engine::recode`] can store a body in another form.
+    fn recodes(&self) -> bool {
+        false
+    }
 
     /// Stores a body in another form: `bytes` begin with a [`crate::form::FormHeader`], or are what
     /// clients see. Clients see the same before and after, in every mailbox that holds the body, so

@@ -76,15 +76,15 @@ impl Context {
                 if !stored.summary.is_empty() {
                     return visit(stored);
                 }
-                unmade = Some((stored.uid, stored.body, stored.saved));
+                unmade = Some((stored.uid, stored.body, stored.saved, stored.is_shared));
                 ControlFlow::Break(())
             };
             let Unreadable(some) = self.engine.summaries(mailbox, &rest, &mut each).await?;
             unreadable = unreadable.union(&some);
-            let Some((uid, body, saved)) = unmade else { return Ok(Unreadable(unreadable)) };
+            let Some((uid, body, saved, is_shared)) = unmade else { return Ok(Unreadable(unreadable)) };
             match self.made_summary(SummaryOf { mailbox, uid, body }, Keep::AsSet).await {
                 Ok(summary) => {
-                    if visit(Stored { uid, body, saved, summary: &summary }).is_break() {
+                    if visit(Stored { uid, body, saved, summary: &summary, is_shared }).is_break() {
                         return Ok(Unreadable(unreadable));
                     }
                 }

@@ -371,7 +371,7 @@ impl Engine for MemoryEngine {
                 continue;
             }
             let Message { body, saved, summary, .. } = message;
-            let stored = Stored { uid: *uid, body: *body, saved: *saved, summary };
+            let stored = Stored { uid: *uid, body: *body, saved: *saved, summary, is_shared: false };
             if visit(stored) == ControlFlow::Break(()) {
                 break;
             }
@@ -386,6 +386,10 @@ impl Engine for MemoryEngine {
         let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
         let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
         Ok(bytes.slice(start..end))
+    }
+
+    fn recodes(&self) -> bool {
+        true
     }
 
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {

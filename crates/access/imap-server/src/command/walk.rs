@@ -289,7 +289,11 @@ impl Unmade {
         let stored = StoredMessage { body, saved, summary: read };
         if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Aside) {
             pass.has_aside = true;
-            aside.push_copy(next.seq, &row, &Stored { uid: row.uid(), body, saved, summary });
+            aside.push_copy(
+                next.seq,
+                &row,
+                &Stored { uid: row.uid(), body, saved, summary, is_shared: false },
+            );
         }
         Ok(())
     }

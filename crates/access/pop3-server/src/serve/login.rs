@@ -127,12 +127,7 @@ impl Driver {
         })?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
         let mailbox = self.service.store.open(inbox.id).await?;
-        let view = mailbox.view();
-        let sized = match view.counts().without_items() {
-            0 => view,
-            _ => Box::pin(mailbox.all_sized()).await?,
-        };
-        let maildrop = Maildrop::new(sized, inbox.uid_validity);
+        let maildrop = Maildrop::new(mailbox.view(), inbox.uid_validity);
         self.service.delivery.folder_opened(&Opening {
             account: &account.name,
             folder: &inbox.name,

@@ -18,9 +18,9 @@ use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{
     AccountLimit, CommandsBeforeLogin, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine,
 };
-use posthaste_store::Mailbox;
+use posthaste_store::{Mailbox, StoreError};
 
-use crate::command::SyntaxError;
+use crate::command::{Command, SyntaxError};
 use crate::maildrop::Listing;
 use crate::options::{COMMAND_BYTES, LINE_MAX, OUT_BYTES, READ_AHEAD, SKIP_MAX, SLICE_BYTES};
 use crate::service::Pop3Service;
@@ -151,6 +151,7 @@ impl Driver {
             }
             Action::StartTls => return Box::pin(self.start_tls()).await,
             Action::List(listing) => self.list(listing).await?,
+            Action::Size { only, command } => return Box::pin(self.size(only, command)).await,
             Action::Retrieve { row, lines } => return Box::pin(self.retrieve(row, lines)).await,
             Action::Remove(uids) => {
                 let outcome = Box::pin(self.remove(&uids)).await;
@@ -184,6 +185,35 @@ impl Driver {
         self.connection.start_tls(&certificates, self.service.options.handshake_within).await?;
         self.session.tls_started(link(&self.service, &self.connection));
         Ok(Next::Command)
+    }
+
+    /// Makes sizes, and then answers the command that needs them.
+    async fn size(&mut self, only: Option<u32>, command: Command) -> Result<Next, NetError> {
+        if let Err(error) = self.make_sizes(only).await {
+            return Ok(self.refuse(Refusal::of_store(&error)));
+        }
+        match self.session.sized(command, &mut self.out) {
+            Action::List(listing) => self.list(listing).await?,
+            action => return Ok(Self::after(&action)),
+        }
+        Ok(Next::Command)
+    }
+
+    async fn make_sizes(&mut self, only: Option<u32>) -> Result<(), StoreError> {
+        let (Some(inbox), Some(maildrop)) = (&self.inbox, self.session.maildrop()) else { return Ok(()) };
+        let (mailbox, view) = (&inbox.mailbox, maildrop.view());
+        match only {
+            Some(n) => {
+                let sized = mailbox.sized(view, &NumSet::range(n, n)).await?;
+                maildrop.learn(sized);
+            }
+            None if maildrop.is_numbered() => {
+                let sized = mailbox.sized(view, &view.all()).await?;
+                maildrop.set_sizes(sized);
+            }
+            None => maildrop.set_sizes(mailbox.all_sized().await?),
+        }
+        Ok(())
     }
 
     async fn list(&mut self, mut listing: Listing) -> Result<(), NetError> {

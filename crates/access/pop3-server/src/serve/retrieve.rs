@@ -49,10 +49,19 @@ impl Driver {
 
     /// Reads the first piece: an unreadable message is refused before the answer begins. `None` if
     /// the message was expunged since the login.
-    async fn begin(&self, row: &Row, top_lines: Option<u64>) -> Result<Option<(Message, Bytes)>, StoreError> {
-        let (uid, size) = (row.uid(), u64::from(row.size()));
+    async fn begin(
+        &mut self,
+        row: &Row,
+        top_lines: Option<u64>,
+    ) -> Result<Option<(Message, Bytes)>, StoreError> {
+        let (uid, mut size) = (row.uid(), u64::from(row.size()));
         let Some(Inbox { mailbox, .. }) = &self.inbox else { return Ok(None) };
         let Some(body) = mailbox.body_of(uid).await? else { return Ok(None) };
+        if row.lacks_items() {
+            // One conversion gives the size and the text.
+            Box::pin(self.hold(body, size)).await;
+            size = self.size_of(uid).await?.unwrap_or(size);
+        }
         let step = match top_lines {
             Some(_) => TOP_PIECE_BYTES,
             None if size <= WHOLE_BYTES_MAX => WHOLE_BYTES_MAX,
@@ -60,17 +69,28 @@ impl Driver {
         };
         let message = Message { uid, body, size, step };
         if size > WHOLE_BYTES_MAX {
-            Box::pin(self.hold(&message)).await;
+            Box::pin(self.hold(body, size)).await;
         }
         let first = self.piece(&message, 0).await?;
         Ok(Some((message, first)))
     }
 
-    /// Holds a large message, so that the next piece finds it converted.
-    async fn hold(&self, message: &Message) {
+    /// Makes the size of a message.
+    async fn size_of(&mut self, uid: Uid) -> Result<Option<u64>, StoreError> {
+        let Some((number, _)) = self.session.maildrop().and_then(|maildrop| maildrop.view().row_of_uid(uid))
+        else {
+            return Ok(None);
+        };
+        self.make_sizes(Some(number.value())).await?;
+        let row = self.session.maildrop().and_then(|maildrop| maildrop.view().row(number).copied());
+        Ok(row.map(|row| u64::from(row.size())))
+    }
+
+    /// Holds a message that is converted, so that the next piece finds it converted.
+    async fn hold(&self, body: BodyId, bytes: u64) {
         let Some(Inbox { owner, mailbox, holding }) = &self.inbox else { return };
         let Pop3Service { held, reads, .. } = &*self.service;
-        let large = LargeMessage { mailbox, body: message.body, bytes: message.size };
+        let large = LargeMessage { mailbox, body, bytes };
         held.hold(holding, *owner, reads, large).await;
     }
 

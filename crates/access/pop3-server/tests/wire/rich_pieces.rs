@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use posthaste_delivery::Conversions;
+use posthaste_directory::Precompute;
 use posthaste_net::ByteBudget;
 use posthaste_store::{Serve, StoreError};
 use posthaste_testkit::Talk;
@@ -92,4 +93,35 @@ async fn two_clients_by_turns_pay_once_each() {
     lines(&mut clients[0], "TOP 2 0").await;
     lines(&mut clients[1], "TOP 1 0").await;
     assert!(counted.count() > 2);
+}
+
+/// Size and text of a message without items are made by one conversion, for a client that requests
+/// no sizes.
+#[tokio::test]
+async fn one_retrieval_is_one_conversion() {
+    let conversions = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(Precompute::Never);
+    let counted = Arc::new(Counted { conversions, served: AtomicUsize::new(0) });
+    let serve = Some((Arc::clone(&counted) as Arc<dyn Serve>, SERVED_BYTES));
+    let server = Setup { serve, precompute: Precompute::Never, ..Setup::default() }.start().await;
+    let recipient = server.delivery.resolve(USER).await.unwrap();
+    let sent = [large("one.bin"), large("two.bin"), large("three.bin")];
+    for (message, _) in &sent {
+        let recipients = std::slice::from_ref(&recipient);
+        server.delivery.deliver(message.clone(), recipients).await.remove(0).unwrap();
+    }
+    let mut client = server.logged_in().await;
+    assert_eq!(lines(&mut client, "UIDL").await.len(), 3);
+    assert_eq!(counted.count(), 0, "nobody requested a size");
+    for (done, n) in [(1, 3), (2, 1)] {
+        let (_, mime) = &sent[n - 1];
+        client.play(&format!("C: RETR {n}\nS: +OK {} octets", mime.len())).await;
+        let all = client.lines().await.join("\r\n") + "\r\n";
+        assert_eq!((all.as_bytes(), counted.count()), (&mime[..], done));
+    }
+    client.play(&format!("C: LIST 3\nS: +OK 3 {}", sent[2].1.len())).await;
+    assert_eq!(counted.count(), 2, "its size is known");
+    client.play("C: DELE 1\nS: +OK …").await;
+    let octets = sent[1].1.len() + sent[2].1.len();
+    client.play(&format!("C: STAT\nS: +OK 2 {octets}")).await;
+    assert_eq!(counted.count(), 3, "only the second one was unknown");
 }

@@ -121,8 +121,10 @@ pub enum Command {
     /// of rich mail that another version converted otherwise. Each of those is replaced by a new
     /// message, which clients see as MIME, with the same flags and date. On a cluster, all other
     /// messages stay as they are. After an interruption, run the command again: nothing is lost.
-    /// The command first examines a sample and estimates the time. With --items, it makes the data
-    /// that the server did not make at delivery. Exit status 1 if a message cannot be converted.
+    /// The command first examines a random sample and estimates the time. With --items, it makes
+    /// the data that the server did not make at delivery. Exit status 1 if a message cannot be
+    /// converted; 2 if the engine cannot store another form; 3 if messages stay because they need
+    /// --lossy (they are named), also with --dry-run; 130 and 143 if SIGINT and SIGTERM end it.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///

@@ -14,6 +14,7 @@ mod engine;
 mod export;
 mod group;
 mod import;
+mod interruption;
 mod mailbox_referral;
 mod names;
 mod queue;

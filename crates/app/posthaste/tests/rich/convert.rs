@@ -138,6 +138,87 @@ fn a_conversion_that_is_killed_loses_nothing() {
     assert!(String::from_utf8_lossy(&again.stdout).contains("converted   0\n"));
 }
 
+/// SIGINT and SIGTERM end a conversion between two messages. It reports what it did, also in
+/// `audit.log`. An account that is named twice is converted once.
+#[test]
+fn an_interrupted_conversion_says_what_it_did() {
+    const MESSAGES: usize = 60;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let (_dir, data, server) = with_accounts(&[ANA]);
+    for n in 0..MESSAGES {
+        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(50));
+        send(&server, "lmtp", &[ANA], message.as_bytes());
+    }
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let begun_with = left(&data, "rich");
+        let mut run = begin_to_print(&data, &["convert", ANA, ANA, "--to", "rich", "--rate", "10"]);
+        let (estimate, _said) = after_the_estimate(&mut run);
+        assert!(estimate.starts_with("60 messages; all of them examined, about"), "{estimate}");
+        while_it_runs(&mut run, || left(&data, "rich") == begun_with);
+        assert!(Command::new("kill").args([signal, &run.id().to_string()]).status().unwrap().success());
+        let ended = run.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(status));
+        let report = String::from_utf8(ended.stdout).unwrap();
+        let done = number_of(&report, "converted ");
+        assert_eq!(left(&data, "rich"), begun_with - done, "{report}");
+        let audit = std::fs::read_to_string(data.join("audit.log")).unwrap();
+        let line = audit.lines().last().unwrap();
+        let act = format!("act=\"convert {ANA} {ANA} --to rich --rate 10\"");
+        let examined = number_of(&report, "examined ");
+        let outcome = format!("outcome=interrupted before=\"examined {examined}, converted {done}, ");
+        assert!(line.contains(&act) && line.contains(&outcome), "{line}");
+    }
+}
+
+/// Messages that need `--lossy` are named, and give a status of their own.
+#[test]
+fn what_would_be_lost_is_named() {
+    const MESSAGES: usize = 22;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let (_dir, data, server) = with_accounts(&[ANA]);
+    for _ in 0..MESSAGES {
+        send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    }
+    let mime = ["convert", ANA, "--to", "mime"];
+    for args in [&mime[..], &[&mime[..], &["--dry-run"]].concat()] {
+        let ended = command(&data, args);
+        let report = String::from_utf8(ended.stdout).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{report}");
+        let named = |uid: usize| report.contains(&format!("            {ANA}  INBOX  UID {uid}\n"));
+        assert!((1..=20).all(named) && !named(21), "{report}");
+        assert!(report.contains("            and 2 more\n"), "{report}");
+    }
+    assert_eq!(command(&data, &[&mime[..], &["--lossy"]].concat()).status.code(), Some(0));
+}
+
+/// Copies of many neighbours have the items of the messages that they were made of.
+#[test]
+fn the_items_of_copies_are_made_once() {
+    const MESSAGES: usize = 40;
+    if skips_cluster("copies have items of their own there") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("posthaste.toml"));
+    let server = builder().data(&data).settings(&file, "[store]\nprecompute = \"never\"\n").start();
+    server.add_account(ANA, PASSWORD);
+    for _ in 0..MESSAGES {
+        send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    }
+    assert!(login(&server, ANA).imap("COPY 1:* Archive").unwrap().concat().contains("t OK"));
+    for args in [&["convert", ANA, "--items", "--dry-run"][..], &["convert", ANA, "--items"]] {
+        let ended = command(&data, args);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(said.contains("items of about 40 to make"), "{said}");
+        let report = String::from_utf8(ended.stdout).unwrap();
+        assert!(report.contains("examined    80\n") && report.contains("items made  40, of"), "{report}");
+    }
+}
+
 /// A folder that is deleted, and a message that is expunged, while they are converted.
 #[test]
 fn what_is_deleted_during_a_conversion_is_passed_over() {
@@ -364,8 +445,8 @@ fn begin_to_print(data: &Path, args: &[&str]) -> Child {
 }
 
 /// The estimate is the last line before the work begins.
-fn after_the_estimate(run: &mut Child) -> BufReader<ChildStderr> {
-    let mut said = BufReader::new(run.stderr.take().unwrap());
-    said.read_line(&mut String::new()).unwrap();
-    said
+fn after_the_estimate(run: &mut Child) -> (String, BufReader<ChildStderr>) {
+    let (mut estimate, mut said) = (String::new(), BufReader::new(run.stderr.take().unwrap()));
+    said.read_line(&mut estimate).unwrap();
+    (estimate, said)
 }

@@ -61,7 +61,15 @@ pub fn conversion_memory_max(len: usize) -> usize {
 
 /// Makes MIME of the rich parts of a message. The same message always gives the same bytes. Work
 /// and memory are linear in the message; see [`conversion_memory_max`].
+///
+/// A damaged part stays the attachment that it is, if another one can be converted. If none can,
+/// the damage of the first one is the error.
 pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
+    convert_and_name(message, &mut |_| {})
+}
+
+/// The same. `left` gets the damage of each part that stays as it is beside converted ones.
+pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);
     }
@@ -77,11 +85,18 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
         return Ok(Outcome::Sealed);
     }
     let mut conversion = Conversion::new(message, &structure);
+    let (count, mut damaged) = (places.len(), Vec::new());
     for (index, part) in places {
-        if let Step::Sealed = conversion.part(index, part)? {
-            return Ok(Outcome::Sealed);
+        match conversion.part(index, part) {
+            Ok(Step::Done) => {}
+            Ok(Step::Sealed) => return Ok(Outcome::Sealed),
+            Err(why) => damaged.push(why),
         }
     }
+    if damaged.len() == count {
+        return Err(damaged.swap_remove(0));
+    }
+    damaged.into_iter().for_each(left);
     Ok(conversion.finish())
 }
 
@@ -171,7 +186,7 @@ impl<'m> Conversion<'m> {
         }
     }
 
-    /// Makes the edits for one rich part.
+    /// Makes the edits for one rich part; none if it is damaged.
     fn part(&mut self, index: PartIndex, part: &Part) -> Result<Step, Damage> {
         let body = part.body.of(self.message);
         if part.encoding == Encoding::Unknown {

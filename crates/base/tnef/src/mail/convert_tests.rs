@@ -400,3 +400,39 @@ fn line_ends_without_cr() {
 
 #[path = "kept_tests.rs"]
 mod kept;
+
+/// One damaged `winmail.dat` beside a good one: the good one is converted, and the other one stays.
+#[test]
+fn a_damaged_part_does_not_keep_a_good_one() {
+    let good = encode(&samples::note()).expect("valid");
+    let mut damaged = encode(&samples::meeting("IPM.Schedule.Meeting.Request")).expect("valid");
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    let part = |bytes: &[u8]| {
+        let head = b"--b\r\nContent-Type: application/ms-tnef; name=\"winmail.dat\"\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+        [&head[..], bytes, b"\r\n"].concat()
+    };
+    let message = |parts: &[&[u8]]| {
+        let head =
+            b"From: a@b.example\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
+        let parts = parts.iter().flat_map(|bytes| part(bytes));
+        head.iter().copied().chain(parts).chain(*b"--b--\r\n").collect::<Vec<u8>>()
+    };
+    for parts in [[&good[..], &damaged], [&damaged, &good]] {
+        let mut named = Vec::new();
+        let Ok(Outcome::Converted(mime)) = convert_and_name(&message(&parts), &mut |why| named.push(why))
+        else {
+            panic!("the good one is converted")
+        };
+        assert!(matches!(named[..], [Damage::Checksum { .. }]), "{named:?}");
+        let structure = Structure::parse(&mime);
+        let rich: Vec<_> = structure.parts().iter().filter(|part| has_type(part, &mime)).collect();
+        assert!(rich.len() == 1 && rich[0].body.of(&mime) == damaged);
+        assert!(
+            memchr::memmem::find(&mime, HTML.as_bytes()).is_some() || tree(&mime).len() > 4,
+            "{:?}",
+            tree(&mime)
+        );
+    }
+    assert!(matches!(convert(&message(&[&damaged, &damaged])), Err(Damage::Checksum { .. })));
+}

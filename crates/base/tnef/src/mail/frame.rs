@@ -17,13 +17,15 @@
 //! Source 0 is the text, 1 the HTML, 2 and more are the attachments in their order. Numbers are
 //! little-endian.
 
+use std::borrow::Cow;
+
 use posthaste_mime_summary::{
-    CharsetReader, Disposition, Encoding, HeaderFields, InBounds, Kind, Part, Span, Structure, TextKind,
+    CharsetReader, Disposition, Encoding, Field, InBounds, Kind, Part, Span, Structure, TextKind,
     address_list, decode_transfer, decode_words, sent_date, unfold,
 };
 
 use super::convert::is_sealed;
-use crate::decode::decode;
+use super::sources::{Sources, sources};
 use crate::encode::encode;
 use crate::error::Damage;
 use crate::model::{Attachment, Attribute, Message, Name, NameKey, Property, Value};
@@ -67,9 +69,8 @@ pub fn enrich(message: &[u8]) -> Option<Vec<u8>> {
 
 /// The message of which [`enrich`] made this. It has `len` bytes; more is damage.
 pub fn restore(rich: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
-    let message = decode(rich)?;
-    let frame = message.properties.iter().find(|property| is_frame(property));
-    let frame = frame.and_then(|property| property.value.bytes()).ok_or(Damage::Frame)?;
+    let found = sources(rich, (&SET, NAME))?;
+    let frame = found.frame.flatten().ok_or(Damage::Frame)?;
     let mut read = Reader::new(frame);
     if read.u8(FRAME)? != VERSION {
         return Err(Damage::Frame);
@@ -81,9 +82,9 @@ pub fn restore(rich: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
                 let len = read.len(FRAME)?;
                 out.extend_from_slice(read.take(len, FRAME)?);
             }
-            AS_IS => out.extend_from_slice(source(&message, read.u32(FRAME)?)?),
+            AS_IS => out.extend_from_slice(source(&found, read.u32(FRAME)?)?),
             IN_BASE64 => {
-                let bytes = source(&message, read.u32(FRAME)?)?;
+                let bytes = source(&found, read.u32(FRAME)?)?;
                 let (line, has_end) = (read.len(FRAME)?, read.u8(FRAME)? == 1);
                 base64_into(&mut out, bytes, line, has_end);
             }
@@ -96,23 +97,17 @@ pub fn restore(rich: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
     Ok(out)
 }
 
-fn is_frame(property: &Property) -> bool {
-    let is_it = |name: &Name| name.set == SET && matches!(&name.key, NameKey::Text(text) if text == NAME);
-    property.name.as_deref().is_some_and(is_it)
-}
-
 /// The bytes of a source.
-fn source(message: &Message, number: u32) -> Result<&[u8], Damage> {
-    let found = match number {
-        TEXT => message.property(property::BODY).and_then(Value::bytes),
-        HTML => message.property(property::HTML).and_then(Value::bytes),
+fn source<'b>(found: &Sources<'b>, number: u32) -> Result<&'b [u8], Damage> {
+    let bytes = match number {
+        TEXT => found.text.flatten(),
+        HTML => found.html.flatten(),
         other => {
             let at = other.checked_sub(FIRST_ATTACHMENT).and_then(|at| usize::try_from(at).ok());
-            let attachment = at.and_then(|at| message.attachments.get(at));
-            attachment.and_then(|a| crate::model::find_attribute(&a.attributes, attribute::ATTACH_DATA))
+            at.and_then(|at| found.files.get(at).copied().flatten())
         }
     };
-    found.ok_or(Damage::Frame)
+    bytes.ok_or(Damage::Frame)
 }
 
 /// Appends base64 in lines of this length; 0 is one line.
@@ -167,11 +162,11 @@ impl<'m> Framing<'m> {
 
     fn message(mut self, structure: &Structure) -> Message {
         let class = b"IPM.Microsoft Mail.Note\0".to_vec();
-        let header = structure.root().header;
+        let header = Header { message: self.message, fields: structure.fields() };
         let mut rich = Message {
             attributes: vec![Attribute { id: attribute::MESSAGE_CLASS, data: class }],
-            properties: header_properties(self.message, header),
-            recipients: recipients(self.message, header),
+            properties: header_properties(&header),
+            recipients: recipients(&header),
             ..Message::default()
         };
         for part in structure.parts().iter().filter(|part| part.kind == Kind::Leaf) {
@@ -294,24 +289,32 @@ fn text(id: u16, text: String) -> Property {
     Property::new(id, Value::String(text))
 }
 
-fn field(message: &[u8], header: Span, name: &str) -> Option<Vec<u8>> {
-    let found = HeaderFields::new(message, header).find(|field| field.is(message, name))?;
-    Some(found.value(message).into_owned())
+/// The fields of a header, which were found before.
+struct Header<'m> {
+    message: &'m [u8],
+    fields: &'m [Field],
+}
+
+impl<'m> Header<'m> {
+    fn value(&self, name: &str) -> Option<Cow<'m, [u8]>> {
+        let found = self.fields.iter().find(|field| field.is(self.message, name))?;
+        Some(found.value(self.message))
+    }
 }
 
 /// What properties say of a header: for those who read them, since the header is in the frame.
-fn header_properties(message: &[u8], header: Span) -> Vec<Property> {
-    let words = |name| field(message, header, name).map(|value| decode_words(&value).into_owned());
+fn header_properties(header: &Header<'_>) -> Vec<Property> {
+    let words = |name| header.value(name).map(|value| decode_words(&value).into_owned());
     let mut properties = Vec::new();
     properties.extend(words("subject").map(|subject| text(property::SUBJECT, subject)));
     properties.extend(words("message-id").map(|id| text(property::INTERNET_MESSAGE_ID, id)));
     properties.extend(words("in-reply-to").map(|id| text(property::IN_REPLY_TO_ID, id)));
     properties.extend(words("references").map(|ids| text(property::INTERNET_REFERENCES, ids)));
-    if let Some(from) = people(message, header, "from").into_iter().next() {
+    if let Some(from) = people(header, "from").into_iter().next() {
         properties.push(text(property::SENT_REPRESENTING_NAME, from.0));
         properties.push(text(property::SENT_REPRESENTING_SMTP_ADDRESS, from.1));
     }
-    let sent = field(message, header, "date").and_then(|value| sent_date(&value));
+    let sent = header.value("date").and_then(|value| sent_date(&value));
     let ticks = sent.and_then(|sent| u64::try_from(sent.unix_s.checked_add(SECONDS_FROM_1601)?).ok());
     let time = ticks.and_then(|seconds| seconds.checked_mul(10_000_000));
     properties.extend(time.map(|time| Property::new(property::CLIENT_SUBMIT_TIME, Value::Time(time))));
@@ -321,8 +324,8 @@ fn header_properties(message: &[u8], header: Span) -> Vec<Property> {
 /// From 1601, where the times of properties begin, to 1970.
 const SECONDS_FROM_1601: i64 = 11_644_473_600;
 
-fn recipients(message: &[u8], header: Span) -> Vec<Vec<Property>> {
-    let of = |name, role| people(message, header, name).into_iter().map(move |person| (role, person));
+fn recipients(header: &Header<'_>) -> Vec<Vec<Property>> {
+    let of = |name, role| people(header, name).into_iter().map(move |person| (role, person));
     let row = |(role, (name, address)): (i32, (String, String))| {
         vec![
             text(property::DISPLAY_NAME, name),
@@ -337,8 +340,8 @@ fn recipients(message: &[u8], header: Span) -> Vec<Vec<Property>> {
 const RECIPIENTS_MAX: usize = 1_000;
 
 /// Names and addresses of a field.
-fn people(message: &[u8], header: Span, name: &str) -> Vec<(String, String)> {
-    let Some(value) = field(message, header, name) else { return Vec::new() };
+fn people(header: &Header<'_>, name: &str) -> Vec<(String, String)> {
+    let Some(value) = header.value(name) else { return Vec::new() };
     let found = address_list(&value).into_iter().filter_map(|address| {
         let (mailbox, host) = (address.mailbox?, address.host.filter(|host| !host.is_empty())?);
         let mailbox = [&mailbox[..], b"@", &host[..]].concat();

@@ -1,6 +1,7 @@
 //! Tests of [`super`]: MIME becomes rich mail and comes back byte for byte.
 
 use super::*;
+use crate::decode::decode;
 use crate::{Outcome, convert, samples};
 
 fn mail(parts: &[(&str, &str)]) -> Vec<u8> {
@@ -27,6 +28,43 @@ const TEXT_UTF8: (&str, &str) = (
 );
 const FILE_HEADER: &str = "Content-Type: application/pdf; name=\"a.pdf\"\r\nContent-Transfer-Encoding: base64\r\n\
      Content-Disposition: attachment; filename=\"a.pdf\"";
+
+/// A frame's sources are those of the decoded message.
+fn found_as_in_the_model(rich: &[u8]) {
+    let Ok(message) = decode(rich) else { return };
+    let found = sources(rich, (&SET, NAME)).unwrap();
+    let is_frame = |property: &&Property| {
+        let is_it = |name: &Name| name.set == SET && name.key == NameKey::Text(NAME.to_owned());
+        property.name.as_deref().is_some_and(is_it)
+    };
+    let frame = message.properties.iter().find(is_frame).map(|property| &property.value);
+    for (found, expected) in [
+        (found.frame, frame),
+        (found.text, message.property(property::BODY)),
+        (found.html, message.property(property::HTML)),
+    ] {
+        assert_eq!(found, expected.map(Value::bytes));
+    }
+    let file = |a: &'_ Attachment| {
+        crate::model::find_attribute(&a.attributes, attribute::ATTACH_DATA).map(<[u8]>::to_vec)
+    };
+    let files: Vec<_> = found.files.iter().map(|file| file.map(<[u8]>::to_vec)).collect();
+    assert_eq!(files, message.attachments.iter().map(file).collect::<Vec<_>>());
+}
+
+/// Also in the messages of others, which have values of all types.
+#[test]
+fn sources_are_those_of_the_model() {
+    for message in [samples::note(), samples::series(), samples::contact()] {
+        let rich = encode(&message).unwrap();
+        found_as_in_the_model(&rich);
+        for at in 0..rich.len() {
+            let mut damaged = rich.clone();
+            damaged[at] ^= 0x11;
+            found_as_in_the_model(&damaged);
+        }
+    }
+}
 
 #[test]
 fn what_comes_back_is_what_was_sent() {
@@ -63,6 +101,7 @@ fn what_comes_back_is_what_was_sent() {
     for message in all {
         let rich = enrich(&message).unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&message)));
         assert!(restore(&rich, message.len()).unwrap() == message);
+        found_as_in_the_model(&rich);
         assert_eq!(enrich(&message), Some(rich), "the same message gives the same bytes");
     }
 }
@@ -104,6 +143,7 @@ fn a_damaged_frame_is_an_error() {
     for at in 0..rich.len() {
         let mut damaged = rich.clone();
         damaged[at] ^= 0x55;
+        found_as_in_the_model(&damaged);
         // An error or other bytes, and no panic.
         let _ = restore(&damaged, 1_000);
         let _ = restore(&rich[..at], 1_000);

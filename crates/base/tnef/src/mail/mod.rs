@@ -20,7 +20,10 @@ mod headers;
 mod item;
 mod people;
 mod recurrence;
+mod sources;
 mod whole;
 
-pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich, says_it_is_rich};
+pub use convert::{
+    Outcome, conversion_memory_max, convert, convert_and_name, might_be_rich, says_it_is_rich,
+};
 pub use frame::{enrich, restore};

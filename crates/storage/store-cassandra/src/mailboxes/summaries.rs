@@ -233,5 +233,6 @@ impl Mailboxes {
 fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
     let stored = summary_from(mailbox, uid, value)?;
     let uid = Uid::new(uid)?;
-    Some(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
+    let (body, saved, summary) = (stored.body, stored.saved, stored.summary);
+    Some(visit(Stored { uid, body, saved, summary, is_shared: false }))
 }

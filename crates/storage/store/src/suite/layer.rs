@@ -78,6 +78,9 @@ pub trait Layer: Send + Sync + 'static {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.inner().read_body(body, range).await
     }
+    fn recodes(&self) -> bool {
+        self.inner().recodes()
+    }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
         self.inner().recode(body, bytes, holders).await
     }
@@ -146,6 +149,9 @@ impl<L: Layer> Engine for L {
     }
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         Layer::read_body(self, body, range).await
+    }
+    fn recodes(&self) -> bool {
+        Layer::recodes(self)
     }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
         Layer::recode(self, body, bytes, holders).await

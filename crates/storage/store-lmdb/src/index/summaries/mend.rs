@@ -78,7 +78,7 @@ impl<'m> Mend<'m> {
                 if is_made {
                     self.log(uid, "the summary is damaged; it was made again from the body");
                 }
-                Ok(visit(Stored { uid: of, body, saved, summary: &summary }))
+                Ok(visit(Stored { uid: of, body, saved, summary: &summary, is_shared: false }))
             }
             Ok(Outcome::Lost(why)) | Err(StoreError::Corrupt(why)) => {
                 self.log(uid, &why);

@@ -179,6 +179,7 @@ impl<'w> SummaryWalk<'w> {
         let (true, Some(found), Some(of)) = (good, summary_parts(value), Uid::new(uid)) else {
             return self.mend.visit(uid, visit);
         };
+        let is_shared = found.kind.origin().is_some();
         let summary = match found.kind {
             RecordKind::Summary(summary) => summary,
             RecordKind::Link(origin) => match self.follow.summary(origin, found.body) {
@@ -187,7 +188,7 @@ impl<'w> SummaryWalk<'w> {
                 Err(error) => return Err(error),
             },
         };
-        Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary }))
+        Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
     }
 
     /// Requested UIDs without a record where the walk was: those that have a row are looked for

@@ -1,0 +1,290 @@
+//! `posthaste convert`: converts stored mail to another format, while the server runs.
+//!
+//! SIGINT and SIGTERM end it after the message at hand. It prints what it did, and `audit.log` has
+//! the same.
+
+mod estimate;
+mod place;
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Held, Items, Loss};
+use posthaste_directory::Format;
+
+use self::estimate::{commit_time, estimate};
+use self::place::{MailboxToConvert, is_deleted};
+use crate::cli::{self, Convert};
+use crate::command::interruption::{Interrupted, Interruption};
+use crate::command::names::{full_name, mailbox_name};
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open::{self, Opened};
+
+/// Messages that are named because their rich originals would be lost: what fits a screen.
+const NAMED_MAX: usize = 20;
+
+pub async fn run(config: Config, command: Convert) -> Result<()> {
+    let opened = open::existing(&config).await?;
+    let places = places(&opened, &config, &command).await?;
+    let _lock = if command.dry_run { None } else { Some(lock(&config.data)?) };
+    let options = ConvertOptions {
+        to: command.to.map(|to| match to {
+            cli::Format::Mime => Format::Mime,
+            cli::Format::Rich => Format::Rich,
+            cli::Format::Keep => Format::Keep,
+        }),
+        items: if command.items { Items::Make } else { Items::Leave },
+        mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
+        loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
+    };
+    let mut interruption = Interruption::begin()?;
+    let commit = commit_time(&config.data);
+    let total = tokio::select! {
+        biased;
+        signal = interruption.wait() => {
+            return Err(interrupted(signal, "the estimate was not finished; no message was changed".to_owned()));
+        }
+        total = estimate(&opened, &places, options, (commit, command.rate)) => total?,
+    };
+    let bar = bar(total);
+    let pause = command.rate.map(|rate| Duration::from_secs(1) / rate);
+    let mut run = Run { opened: &opened, options, bar: &bar, pause, interruption, done: Done::default() };
+    let ended = run.all(&places).await;
+    let done = run.done;
+    bar.finish_and_clear();
+    print(&done, options);
+    ended?;
+    done.outcome()
+}
+
+/// What was done by now.
+#[derive(Default)]
+struct Done {
+    sum: ConvertReport,
+    /// Names of the first messages whose rich originals would be lost.
+    would_lose: Vec<String>,
+}
+
+impl Done {
+    /// Why the command fails although it did all that it could.
+    fn outcome(&self) -> Result<()> {
+        let ConvertReport { refused, failed, would_lose, .. } = self.sum;
+        if refused > 0 {
+            let why = format!(
+                "the engine on a cluster cannot change the form of stored mail: {refused} messages stay as they are"
+            );
+            return Err(Failure::Usage(why));
+        }
+        if failed > 0 {
+            let why = format!("{failed} messages cannot be read or converted; the log names them");
+            return Err(Failure::Incomplete(why));
+        }
+        if would_lose > 0 {
+            let why = format!("{would_lose} messages stay as they are: their rich originals would be lost");
+            return Err(Failure::WouldLose(why));
+        }
+        Ok(())
+    }
+
+    /// In one line.
+    fn in_short(&self) -> String {
+        let ConvertReport { examined, converted, renumbered, items, would_lose, failed, .. } = self.sum;
+        format!(
+            "examined {examined}, converted {converted}, new UIDs {renumbered}, items made {items}, \
+             unchanged {would_lose}, failed {failed}"
+        )
+    }
+}
+
+fn interrupted(signal: Interrupted, done: String) -> Failure {
+    Failure::Interrupted { signal: signal.number(), done }
+}
+
+/// A conversion on its way.
+struct Run<'o> {
+    opened: &'o Opened,
+    options: ConvertOptions,
+    bar: &'o ProgressBar,
+    /// Between two messages.
+    pause: Option<Duration>,
+    interruption: Interruption,
+    done: Done,
+}
+
+impl Run<'_> {
+    /// Converts all mailboxes. An error ends the work on its account only; the first one is
+    /// returned. An interruption ends all work.
+    async fn all(&mut self, places: &[MailboxToConvert]) -> Result<()> {
+        let mut ended = Ok(());
+        for places in places.chunk_by(|a, b| a.account.id == b.account.id) {
+            for place in places {
+                let Err(error) = self.one(place).await else { continue };
+                if is_deleted(&error) {
+                    continue;
+                }
+                if matches!(error, Failure::Interrupted { .. }) {
+                    return Err(error);
+                }
+                tracing::error!(account = place.account.name, %error, "the conversion of an account's mail ended");
+                if ended.is_ok() {
+                    ended = Err(error);
+                }
+                break;
+            }
+        }
+        ended
+    }
+
+    /// Converts a mailbox, and adds what was done to the sum, also if an error ends it.
+    async fn one(&mut self, place: &MailboxToConvert) -> Result<()> {
+        let mailbox = self.opened.store.open(place.mailbox.id).await?;
+        let delivery = &self.opened.delivery;
+        let mut converter = delivery.converter(&place.account, mailbox, self.options, &place.held).await?;
+        let ended = self.each(&mut converter).await;
+        for uid in converter.would_lose().iter().take(NAMED_MAX - self.done.would_lose.len().min(NAMED_MAX)) {
+            self.done.would_lose.push(format!("{}  {}  UID {uid}", place.account.name, place.mailbox.name));
+        }
+        ended
+    }
+
+    async fn each(&mut self, converter: &mut Converter<'_>) -> Result<()> {
+        let before = self.done.sum;
+        loop {
+            let step = self.interruption.finish_or_stop(converter.advance()).await;
+            let last = std::mem::replace(&mut self.done.sum, before.plus(*converter.report()));
+            self.bar.inc(self.done.sum.examined - last.examined);
+            let is_one = match step {
+                Ok(step) => step?,
+                Err(signal) => return Err(interrupted(signal, self.done.in_short())),
+            };
+            let pause = self.pause.filter(|_| is_one && has_worked(&last, &self.done.sum));
+            if let Some(signal) = self.interruption.within(pause.unwrap_or_default()).await {
+                return Err(interrupted(signal, self.done.in_short()));
+            }
+            if !is_one {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The mailboxes that the command names.
+async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<MailboxToConvert>> {
+    let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
+    let (mut places, run) = (Vec::new(), Held::default());
+    let mut named = HashSet::new();
+    for name in &command.accounts {
+        let account = opened.found(&full_name(name, config)).await?;
+        if !named.insert(account.id) {
+            continue;
+        }
+        let list = opened.store.list(account.id).await?;
+        let (before, held) = (places.len(), Arc::new(run.of_another_account()));
+        for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
+            let held = Arc::clone(&held);
+            places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), held });
+        }
+        if let Some(wanted) = wanted.as_ref().filter(|_| places.len() == before) {
+            let account = &account.name;
+            return Err(Failure::Usage(format!(
+                "{account} has no mailbox {wanted}; leave --mailbox out for all"
+            )));
+        }
+    }
+    Ok(places)
+}
+
+/// Keeps other conversions out until it is dropped.
+fn lock(data: &Path) -> Result<File> {
+    let path = data.join("convert.lock");
+    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let why = "another conversion is running; wait for its end, then run this one again";
+            Err(Failure::Incomplete(why.into()))
+        }
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Whether a message was converted, or its items made. `--rate` counts these, and not those that
+/// are only examined.
+fn has_worked(before: &ConvertReport, now: &ConvertReport) -> bool {
+    let works = |report: &ConvertReport| report.converted + report.renumbered + report.items;
+    works(now) > works(before)
+}
+
+fn print(done: &Done, options: ConvertOptions) {
+    let ConvertReport {
+        examined,
+        converted,
+        renumbered,
+        would_lose,
+        vanished,
+        bytes_before,
+        bytes_after,
+        ..
+    } = done.sum;
+    let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
+    println!("examined    {examined}");
+    if options.to.is_some() {
+        println!("converted   {converted}");
+        println!("new UIDs    {renumbered}");
+        println!("octets      {} before, {} after", size(bytes_before), size(bytes_after));
+    }
+    if options.items == Items::Make {
+        println!("items made  {}, of {}", done.sum.items, size(done.sum.items_bytes));
+    }
+    if would_lose > 0 {
+        println!(
+            "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \
+             keeps them, --lossy discards them"
+        );
+        done.would_lose.iter().for_each(|name| println!("            {name}"));
+        let more = would_lose.saturating_sub(done.would_lose.len() as u64);
+        if more > 0 {
+            println!("            and {more} more");
+        }
+    }
+    if vanished > 0 {
+        println!("expunged    {vanished} meanwhile");
+    }
+    if options.mode == ConvertMode::DryRun {
+        println!("nothing was changed: leave --dry-run out to do it");
+    }
+}
+
+fn bar(messages: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} messages  {eta} left");
+    let bar = ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_delivery::ConvertReport;
+
+    use super::has_worked;
+
+    #[test]
+    fn the_rate_counts_work_alone() {
+        let examined = ConvertReport { examined: 1, ..ConvertReport::default() };
+        assert!(!has_worked(&ConvertReport::default(), &examined));
+        for report in [
+            ConvertReport { converted: 1, ..examined },
+            ConvertReport { renumbered: 1, ..examined },
+            ConvertReport { items: 1, ..examined },
+        ] {
+            assert!(has_worked(&examined, &report));
+        }
+    }
+}
