@@ -296,7 +296,7 @@ proptest! {
 /// is rendered whole; without one, only the words are given that it does not have as it stands.
 fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
     let record = encode(message, &Structure::parse(message));
-    let summary = SummaryRef::new(&record).unwrap();
+    let summary = SummaryRef::new(&record).expect("its own record");
     let (mut search, mut words) = (TextSearch::new(keys, &summary), BTreeSet::new());
     let mut text = Vec::new();
     let mut tap = |piece: Tapped<'_>| {
