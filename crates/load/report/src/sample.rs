@@ -302,5 +302,10 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
             headline: None,
         },
         caveats: vec!["quick: fewer points and shorter windows than the study defines".into()],
+        rounds: 1,
+        planned: 8 * servers.len(),
+        unmeasured: 0,
+        settings: BTreeMap::new(),
+        sittings: Vec::new(),
     }
 }
