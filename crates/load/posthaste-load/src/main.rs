@@ -58,8 +58,8 @@ enum Command {
     /// begins it, or goes on with it, for an hour. The same command again measures the next piece.
     /// Ctrl-C, SIGTERM or a crash lose the point under way, and no other.
     ///
-    /// Exit code 0: finished, without errors. 1: some points had errors. 2: wrong usage, or a result
-    /// that cannot go on. 3: not finished; the last line is the command that goes on.
+    /// Exit code 0: finished, without errors. 1: some points had errors. 2: wrong usage, or a
+    /// result that cannot go on. 3: not finished; the last line is the command that goes on.
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
     ///

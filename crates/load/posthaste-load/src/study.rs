@@ -244,9 +244,15 @@ fn measure(
         println!("{finding}");
     }
     let (left, planned, sittings) = (result.unmeasured, result.planned, result.sittings.len());
+    let measured_now = result.sittings.get(before.unwrap_or(0)).map_or(0, |sitting| sitting.points);
     files::write(out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
     println!("report: {}", out.join("report.html").display());
     if left > 0 {
+        if measured_now == 0 && args.max_time.is_some() {
+            println!(
+                "nothing was measured: --max-time is too short for filling and for a point of all servers"
+            );
+        }
         println!("not finished: {} of {planned} points are measured; go on with", planned - left);
         println!("  {}", command_to_type(&going_on(command_line())));
         return Err(Trouble::Undecided);

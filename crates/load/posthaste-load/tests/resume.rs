@@ -44,6 +44,8 @@ impl Tiny {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste-load"));
         command.args(["study", "./tiny.toml", "--out", "out", "--threads", "1"]).args(more);
         command.args(self.servers.iter().flat_map(|server| ["--server", server]));
+        // A killed program leaves its folder for the servers' data.
+        command.env("TMPDIR", self.folder.path());
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }

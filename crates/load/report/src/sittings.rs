@@ -1,4 +1,4 @@
-//! How many rounds the cells of a study have, and when they were measured: the first screen says it.
+//! How many rounds the cells of a study have, and when they were measured: for the first screen.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The result of a run: the types of `results.json`, documented in `docs/measuring.md`.
 //!
-//! One schema for single runs and for studies (`study`), so that `report` reads both. Every figure is in the
-//! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
-//! never a zero.
+//! One schema for single runs and for studies (`study`), so that `report` reads both. Every figure
+//! is in the unit its name ends with; a figure that was not available is an [`Offered`] with the
+//! reason, never a zero.
 
 use std::collections::BTreeMap;
 

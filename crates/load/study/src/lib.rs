@@ -2,8 +2,9 @@
 //!
 //! A study file ([`load`]) names the swept values. [`Plan`] makes points of them, with the time
 //! that each takes. `server` starts the servers under test and stops them. [`conduct()`] fills
-//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. A
-//! long study is measured in several sittings ([`conduct_on`], [`may_resume`]). The built-in studies ([`BUILTIN`]) are files like any other.
+//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. A long
+//! study is measured in several sittings ([`conduct_on`], [`may_resume`]). The built-in studies
+//! ([`BUILTIN`]) are files like any other.
 
 mod agenda;
 mod analysis;

@@ -1,10 +1,11 @@
 //! What a server says of itself when it starts: its version and its settings.
 
+use posthaste_load_results::ServerFacts;
+
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Setting, Which};
-use posthaste_load_results::ServerFacts;
 
 use super::work::OtherServer;
 

@@ -9,6 +9,7 @@ mod budget;
 mod first;
 mod player;
 mod point;
+mod position;
 mod processors;
 mod put_back;
 mod record;
@@ -35,7 +36,7 @@ use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
 use budget::Budget;
 pub(crate) use first::first_facts;
-use point::StudyPosition;
+use position::StudyPosition;
 use record::Record;
 use work::{OtherServer, Work};
 

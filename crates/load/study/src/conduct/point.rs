@@ -11,6 +11,7 @@ use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
 
+use super::position::StudyPosition;
 use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
@@ -21,17 +22,6 @@ use crate::settings::{FILLED_BYTES, TAKEN_BY_OTHER};
 const CLIENTS_FIRST: u32 = 2;
 /// Load is raised no further when twice the users bring less than this more throughput.
 const GAIN_MIN: f64 = 1.05;
-
-/// Where a study is.
-#[derive(Clone, Copy)]
-pub(super) struct StudyPosition<'a> {
-    /// The present start of the servers.
-    pub(super) stage: &'a Stage,
-    /// Which of its points.
-    pub(super) number: usize,
-    /// The round, from 0.
-    pub(super) round: u32,
-}
 
 impl Work<'_> {
     /// Measures one point on one server, and records it. What was measured already is left out.

@@ -14,7 +14,7 @@ use std::time::Instant;
 use posthaste_load_drive::Accounts;
 
 use super::player::Player;
-use super::point::StudyPosition;
+use super::position::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Which, output};

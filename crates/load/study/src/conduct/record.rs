@@ -220,13 +220,14 @@ fn apart(result: &StudyResult) -> Option<String> {
             places.insert((point.round, &point.workload, at));
         }
     }
-    let count = places.len();
-    (count > 0).then(|| {
-        format!(
-            "at {count} points (of one round each) the servers were measured in different sittings, so the machine may \
-             have had another speed for each"
-        )
-    })
+    let at = match places.len() {
+        0 => return None,
+        1 => "at one point of one round".to_owned(),
+        count => format!("at {count} points of a round"),
+    };
+    Some(format!(
+        "{at} the servers were measured in different sittings, so the machine may have had another speed for each"
+    ))
 }
 
 /// Servers that had several versions.

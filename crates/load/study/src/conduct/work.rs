@@ -10,7 +10,7 @@ use posthaste_load_null_server::{Taken, sink};
 use posthaste_load_text::quantity::show_duration;
 
 use super::budget::Budget;
-use super::point::StudyPosition;
+use super::position::StudyPosition;
 use super::record::Record;
 use crate::file::Study;
 use crate::options::Options;
