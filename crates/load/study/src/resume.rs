@@ -146,7 +146,7 @@ fn same_server(was: &ServerFacts, is: &ServerFacts, versions: Versions) -> Resul
     }
 }
 
-/// The lines of settings without what changes from start to start: folders and ports.
+/// The lines of settings that are not empty, without what changes from start to start: folders and ports.
 fn lasting(settings: &str) -> Vec<String> {
     let word = |word: &str| {
         let end = word.rsplit('/').next().unwrap_or(word);
@@ -155,7 +155,7 @@ fn lasting(settings: &str) -> Vec<String> {
         port.map_or_else(|| end.to_owned(), |port| end.replace(port, "PORT"))
     };
     let line = |line: &str| line.split_ascii_whitespace().map(word).collect::<Vec<_>>().join(" ");
-    settings.lines().map(line).collect()
+    settings.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
 /// Ports that Linux gives to a program that names none.

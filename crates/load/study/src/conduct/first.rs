@@ -2,12 +2,11 @@
 
 use posthaste_load_results::ServerFacts;
 
+use super::work::OtherServer;
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Setting, Which};
-
-use super::work::OtherServer;
 
 /// Starts a server in a folder of its own, without accounts, as for its first point. It is stopped
 /// at once.
