@@ -146,7 +146,7 @@ fn same_server(was: &ServerFacts, is: &ServerFacts, versions: Versions) -> Resul
     }
 }
 
-/// The lines of settings that are not empty, without what changes from start to start: folders and ports.
+/// The filled lines of settings without what changes from start to start: folders and ports.
 fn lasting(settings: &str) -> Vec<String> {
     let word = |word: &str| {
         let end = word.rsplit('/').next().unwrap_or(word);
