@@ -16,7 +16,9 @@ use posthaste_load_drive::{Accounts, Target, observed};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_null_server::sink;
 use posthaste_load_results::{Counted, RunResult};
-use posthaste_load_study::{Build, Length, Options, Which, conduct, judge, load};
+use posthaste_load_study::{
+    Build, Course, Length, Options, Versions, Which, conduct, conduct_on, judge, load, may_resume,
+};
 use posthaste_load_workload::learned::{Profile, learn};
 use posthaste_load_workload::{Think, Workload, parse};
 use posthaste_testkit::{Server, ServerBuilder};
@@ -282,4 +284,40 @@ fn two_builds_take_turns_and_are_judged() {
         assert!(judge(&result).is_some(), "{:?}", result.analysis.findings);
         assert_eq!(result.analysis.tables[0].rows.len(), 1);
     }
+}
+
+/// A study that is stopped after its first point goes on with the same server, and with no other.
+#[test]
+fn a_study_goes_on_from_what_was_saved_with_the_same_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("study.toml");
+    let text = "name = 'mine'\ndescription = 'x'\nanalysis = 'compare'\nworkloads = ['inbox-sync']\nthink = '5ms'\n\
+                sizes = 'fixed:1k'\nrounds = 2\nput_back = true\nsweep = [{ items = [20], clients = [1] }]\n\
+                time = { ramp = '0s', warmup = '0s', measure = '1s' }\n";
+    std::fs::write(&file, text).unwrap();
+    let study = load(file.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
+    let server = Build { name: "A".into(), program: env!("CARGO_BIN_EXE_posthaste").into() };
+    let options = Options::new(vec![Which::Build(server)], folder.path().join("work"));
+    let mut saved = Vec::new();
+    let save = Box::new(|result: &posthaste_load_results::StudyResult| saved.push(result.clone()));
+    conduct_on(&study, &options, Course { earlier: None, save, max_time: None }).unwrap();
+    let first = saved.first().unwrap().clone();
+    assert_eq!((first.points.len(), first.unmeasured, first.planned), (1, 1, 2));
+
+    let may = |result| may_resume(result, &study, &options, Versions::Same);
+    assert_eq!(may(&first), Ok(()));
+    let mut newer = first.clone();
+    newer.servers[0].version.push_str(" of yesterday");
+    assert!(may(&newer).unwrap_err().contains("--mix-versions"));
+    let mut other = first.clone();
+    other.servers[0].settings.push_str("\nstore.format = \"rich\"");
+    assert!(may(&other).unwrap_err().contains("a setting of A was `store.format"), "{:?}", may(&other));
+
+    let course = Course { earlier: Some(first.clone()), save: Box::new(|_| ()), max_time: None };
+    let whole = conduct_on(&study, &options, course).unwrap();
+    let rounds: Vec<(u32, u64)> =
+        whole.points.iter().map(|p| (p.round, p.run.as_ref().unwrap().started_unix)).collect();
+    assert_eq!((rounds.len(), whole.unmeasured), (2, 0));
+    assert_eq!(rounds[0], (0, first.points[0].run.as_ref().unwrap().started_unix));
+    assert_eq!(whole.sittings.iter().map(|s| s.points).collect::<Vec<_>>(), [1, 1]);
 }

@@ -7,7 +7,8 @@
 //! `posthaste-load-measure` measures the server's cost from outside. `posthaste-load-report` writes
 //! the report.
 //!
-//! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage, 3 not decided (`regress`).
+//! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage, 3 not decided (`regress`)
+//! or not finished (`study`).
 
 // Comments of flags are help texts: a bracket in them is a bracket, and no link.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -51,7 +52,14 @@ enum Command {
     /// Exit code 0: every answer was right. A run with errors reports them in its first line and
     /// exits with 1.
     Run(Box<run::RunArgs>),
-    /// Run a whole study, from populating to the report.
+    /// Run a whole study, from populating to the report; or a part of it, and go on later.
+    ///
+    /// A study of hours can be measured in pieces. `study koka --out koka --resume --max-time 1h`
+    /// begins it, or goes on with it, for an hour. The same command again measures the next piece.
+    /// Ctrl-C, SIGTERM or a crash lose the point under way, and no other.
+    ///
+    /// Exit code 0: finished, without errors. 1: some points had errors. 2: wrong usage, or a
+    /// result that cannot go on. 3: not finished; the last line is the command that goes on.
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
     ///

@@ -10,10 +10,10 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_measure::machine;
-use posthaste_load_report::files;
+use posthaste_load_report::{command_to_type, files};
 use posthaste_load_results::{Results, StudyResult};
-use posthaste_load_study::Which;
-use posthaste_load_study::{BUILTIN, Length, Options, Plan, Study, add, conduct, expand, load, may_add};
+use posthaste_load_study::{BUILTIN, Course, Length, Options, Plan, Study, Versions, Which};
+use posthaste_load_study::{conduct_on, expand, load, may_resume};
 use posthaste_load_text::quantity::{self, show_bytes};
 use posthaste_load_workload::Protocol;
 
@@ -75,13 +75,30 @@ pub struct StudyArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Overwrite existing files in it.
-    #[arg(long, conflicts_with = "add")]
+    #[arg(long, conflicts_with_all = ["resume", "add_rounds"])]
     force: bool,
-    /// Add the rounds to the result in --out, so that a long study is measured in several sittings,
-    /// say by --rounds 1. The study, its windows, the servers' versions and the processor must be
-    /// the same.
+    /// Go on with the study in --out. Points that it has are kept, and the others are measured;
+    /// without a result there, the study begins. Everything is saved after each point, so a study
+    /// that was stopped or killed has all its points but the one under way.
+    ///
+    /// The study's file, its length and times, the servers with their settings, and the machine
+    /// must be the same. Otherwise it ends with an error that says what differs, and measures
+    /// nothing.
     #[arg(long)]
-    add: bool,
+    resume: bool,
+    /// Go on with the study in --out, and measure N more rounds than it was to have. Medians, least
+    /// and greatest are then of all rounds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    add_rounds: Option<u32>,
+    /// Begin no point that would end later than this after the start. Then write the report of what
+    /// there is, and exit with 3; --resume goes on. Servers that take turns at a point are all
+    /// measured at it, or none. Installing and filling servers counts.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    max_time: Option<Duration>,
+    /// Go on although a server, one of its settings or the kernel is not as in the result. The
+    /// report names all versions. Figures of one cell may then be of several versions.
+    #[arg(long)]
+    mix_versions: bool,
     /// Keep servers' data here instead of in a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -104,7 +121,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         print!("{text}");
         return Ok(());
     }
-    let study = named(args)?;
+    let mut study = named(args)?;
     if args.show {
         print!("{}", study.source);
         return Ok(());
@@ -121,31 +138,39 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
     refuse(&study, args, agent_token.as_deref()).map_err(Trouble::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
-    let earlier = if args.add { Some(earlier(&out, &study)?) } else { None };
-    files::prepare(&out, args.force || args.add).map_err(Trouble::failed)?;
-    if !args.quiet {
-        eprint!("{}", plan.describe(&study, &names));
-    }
+    let earlier = earlier(args, &out)?;
+    study.rounds = rounds(args, &study, earlier.as_ref())?;
     let temporary = match &args.work {
         Some(_) => None,
         None => Some(Temporary::new().map_err(Trouble::failed)?),
     };
-    let folder = match (&args.work, &temporary) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(temporary)) => temporary.0.clone(),
-        (None, None) => PathBuf::new(),
-    };
+    let options = options(args, temporary.as_ref(), agent_token);
+    if let Some(earlier) = &earlier {
+        let versions = if args.mix_versions { Versions::Mixed } else { Versions::Same };
+        may_resume(earlier, &study, &options, versions).map_err(Trouble::usage)?;
+    } else {
+        files::prepare(&out, args.force).map_err(Trouble::failed)?;
+    }
+    if !args.quiet {
+        eprint!("{}", plan.describe(&study, &names));
+    }
     let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
-    if starts && let Err(why) = room(plan.disk_bytes_of(&study, names.len()), &folder) {
+    if starts && let Err(why) = room(plan.disk_bytes_of(&study, names.len()), &options.folder) {
         // A folder named by the user may contain some of it already.
         if temporary.is_some() {
             return Err(Trouble::failed(why));
         }
         eprintln!("note: {why}");
     }
-    let options = Options {
+    measure(args, &out, &study, &options, earlier)
+}
+
+/// The options of the flags.
+fn options(args: &StudyArgs, temporary: Option<&Temporary>, agent_token: Option<String>) -> Options {
+    let folder = args.work.clone().or_else(|| temporary.map(|temporary| temporary.0.clone()));
+    Options {
         servers: args.servers.clone(),
-        folder,
+        folder: folder.unwrap_or_default(),
         keep: args.work.is_some(),
         posthaste: args.posthaste.clone(),
         server_cpus: args.server_cpus,
@@ -154,22 +179,109 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         threads: args.threads.unwrap_or_else(default_threads),
         seed: args.seed,
         live: !args.quiet,
-    };
-    let mut result = conduct(&study, &options).map_err(Trouble::failed)?;
-    if let Some(earlier) = earlier {
-        result = add_or_keep(&out, earlier, &study, result)?;
     }
+}
+
+/// The result to go on with, if there is one.
+fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Trouble> {
+    if !args.resume && args.add_rounds.is_none() {
+        return Ok(None);
+    }
+    if !files::has_results(out) {
+        return match args.add_rounds {
+            None => Ok(None),
+            Some(_) => {
+                let out = out.display();
+                Err(Trouble::usage(format!("{out} has no result to add rounds to: begin it by --resume")))
+            }
+        };
+    }
+    match files::read(out).map_err(Trouble::usage)? {
+        Results::Study(earlier) => Ok(Some(*earlier)),
+        Results::Run(_) => {
+            Err(Trouble::usage(format!("{} has the result of a run, and of no study", out.display())))
+        }
+    }
+}
+
+/// The rounds that the study has in the end.
+fn rounds(args: &StudyArgs, study: &Study, earlier: Option<&StudyResult>) -> Result<u32, Trouble> {
+    let Some(earlier) = earlier else { return Ok(study.rounds) };
+    let before = earlier.rounds;
+    let wanted = args.rounds.unwrap_or(before);
+    if wanted < before {
+        return Err(Trouble::usage(format!(
+            "the result is of {before} rounds, and --rounds {wanted} is fewer: leave the flag out, or name more"
+        )));
+    }
+    match wanted + args.add_rounds.unwrap_or(0) {
+        rounds @ ..=ROUNDS_MAX => Ok(rounds),
+        rounds => Err(Trouble::usage(format!("a study has at most {ROUNDS_MAX} rounds, and not {rounds}"))),
+    }
+}
+
+/// Most rounds of a study.
+const ROUNDS_MAX: u32 = 99;
+
+/// Measures, saves after each point, and writes the report.
+fn measure(
+    args: &StudyArgs,
+    out: &Path,
+    study: &Study,
+    options: &Options,
+    earlier: Option<StudyResult>,
+) -> Result<(), Trouble> {
+    let before = earlier.as_ref().map(|earlier| earlier.sittings.len());
+    let save = |result: &StudyResult| {
+        if let Err(why) = files::save(out, &Results::Study(Box::new(result.clone()))) {
+            eprintln!("note: {why}; what was measured is not saved until the next point");
+        }
+    };
+    let course = Course { earlier, save: Box::new(save), max_time: args.max_time };
+    let result = conduct_on(study, options, course).map_err(Trouble::failed)?;
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
     for finding in &result.analysis.findings {
         println!("{finding}");
     }
-    files::write(&out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
+    let (left, planned, sittings) = (result.unmeasured, result.planned, result.sittings.len());
+    let measured_now = result.sittings.get(before.unwrap_or(0)).map_or(0, |sitting| sitting.points);
+    files::write(out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
     println!("report: {}", out.join("report.html").display());
+    if left > 0 {
+        if measured_now == 0 && args.max_time.is_some() {
+            println!(
+                "nothing was measured: --max-time is too short for filling and for a point of all servers"
+            );
+        }
+        println!("not finished: {} of {planned} points are measured; go on with", planned - left);
+        println!("  {}", command_to_type(&going_on(command_line())));
+        return Err(Trouble::Undecided);
+    }
+    if before == Some(sittings) {
+        println!("nothing was left to measure; --add-rounds N measures N more rounds");
+    }
     if clean {
         Ok(())
     } else {
         Err(Trouble::failed("some points had errors or could not be measured: see the report"))
     }
+}
+
+/// The command that goes on with a study which this command began.
+fn going_on(words: Vec<String>) -> Vec<String> {
+    let mut words = words.into_iter();
+    let mut command = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--force" | "--resume" => {}
+            // The result knows how many rounds it is to have.
+            "--add-rounds" => drop(words.next()),
+            known if known.starts_with("--add-rounds=") => {}
+            _ => command.push(word),
+        }
+    }
+    command.push("--resume".into());
+    command
 }
 
 /// The study with the rounds and times of the flags.
@@ -185,33 +297,6 @@ fn named(args: &StudyArgs) -> Result<Study, Trouble> {
     study.times.warmup = args.warmup.unwrap_or(study.times.warmup);
     study.times.measure = args.measure.unwrap_or(study.times.measure);
     Ok(study)
-}
-
-/// The result to which rounds are added.
-fn earlier(out: &Path, study: &Study) -> Result<StudyResult, Trouble> {
-    let Results::Study(earlier) = files::read(out).map_err(Trouble::usage)? else {
-        return Err(Trouble::usage(format!("{} has the result of a run, and of no study", out.display())));
-    };
-    may_add(&earlier, study, &machine::facts(None).cpu_model).map_err(Trouble::usage)?;
-    Ok(*earlier)
-}
-
-/// Both results as one. If they do not belong together, the later one is written beside the other.
-fn add_or_keep(
-    out: &Path,
-    earlier: StudyResult,
-    study: &Study,
-    later: StudyResult,
-) -> Result<StudyResult, Trouble> {
-    let why = match add(earlier, study, later.clone()) {
-        Ok(result) => return Ok(result),
-        Err(why) => why,
-    };
-    let mut beside = out.as_os_str().to_owned();
-    beside.push("-not-added");
-    let beside = PathBuf::from(beside);
-    files::write(&beside, &Results::Study(Box::new(later))).map_err(Trouble::failed)?;
-    Err(Trouble::failed(format!("not added: {why}; these rounds are in {}", beside.display())))
 }
 
 /// Refuses what could only be a run of errors: a server that already runs and lacks what the study
@@ -260,7 +345,11 @@ pub struct Temporary(pub PathBuf);
 impl Temporary {
     /// Makes it.
     pub fn new() -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
+        let all = std::env::temp_dir();
+        for left in left_over(&all) {
+            eprintln!("note: a study that was killed has left {}: remove it", left.display());
+        }
+        let path = all.join(format!("{TEMPORARY}{}", std::process::id()));
         std::fs::create_dir(&path)?;
         interrupt::on_exit_remove(&path);
         // Servers run as other users and must pass through. The umask must not prevent it.
@@ -269,9 +358,55 @@ impl Temporary {
     }
 }
 
+/// How the names of temporary directories begin; the number of the process follows.
+const TEMPORARY: &str = "posthaste-study-";
+
+/// Temporary directories of processes that are no more.
+fn left_over(all: &Path) -> Vec<PathBuf> {
+    let ended = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let number = name.strip_prefix(TEMPORARY).and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| !Path::new(&format!("/proc/{number}")).exists())
+    };
+    let entries = std::fs::read_dir(all).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(ended).collect()
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
         interrupt::removed(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_of_a_killed_study_is_named_and_that_of_a_running_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let path = |number: u32| folder.path().join(format!("{TEMPORARY}{number}"));
+        for number in [ended.id(), std::process::id()] {
+            std::fs::create_dir(path(number)).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("posthaste-study-mine")).unwrap();
+        assert_eq!(left_over(folder.path()), [path(ended.id())]);
+    }
+
+    #[test]
+    fn the_command_that_goes_on_neither_begins_again_nor_adds_rounds_twice() {
+        let said = |line: &str| going_on(line.split(' ').map(str::to_owned).collect()).join(" ");
+        assert_eq!(
+            said("posthaste-load study koka --force --out koka --max-time 1h"),
+            "posthaste-load study koka --out koka --max-time 1h --resume"
+        );
+        assert_eq!(said("posthaste-load study x --resume --add-rounds 2"), "posthaste-load study x --resume");
+        assert_eq!(
+            said("posthaste-load study x --add-rounds=2 --quiet"),
+            "posthaste-load study x --quiet --resume"
+        );
     }
 }

@@ -10,7 +10,7 @@ pub enum Trouble {
     Usage(String),
     /// Exit code 1; the error was printed already.
     Said,
-    /// Exit code 3: what was asked is not decided.
+    /// Exit code 3: the comparison is not decided, or the study not finished.
     Undecided,
 }
 

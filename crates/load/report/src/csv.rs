@@ -28,7 +28,7 @@ pub fn all(inputs: &[Results]) -> String {
         .collect();
     let mut head = vec!["study", "server"];
     head.extend(swept.iter().map(|k| k.as_str()));
-    head.extend(["workload", "virtual_users", "failed"]);
+    head.extend(["round", "workload", "virtual_users", "failed"]);
     head.extend(METRICS.iter().map(|m| m.key));
     lines.words(&head);
     for input in inputs {
@@ -36,6 +36,7 @@ pub fn all(inputs: &[Results]) -> String {
             Results::Run(run) => {
                 let mut line = vec![String::new(), run.label.clone()];
                 line.extend(swept.iter().map(|_| String::new()));
+                line.push(String::new());
                 line.extend(of_run(&run.workload.name, Ok(run)));
                 lines.record(&line);
             }
@@ -43,6 +44,7 @@ pub fn all(inputs: &[Results]) -> String {
                 for point in &study.points {
                     let mut line = vec![study.study.clone(), point.server.clone()];
                     line.extend(swept.iter().map(|k| point.at.get(*k).map_or(String::new(), f64::to_string)));
+                    line.push((point.round + 1).to_string());
                     line.extend(of_run(&point.workload, point.run.as_deref()));
                     lines.record(&line);
                 }

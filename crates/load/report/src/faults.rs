@@ -35,6 +35,9 @@ pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
         study.points.iter().filter_map(|p| p.run.as_ref().ok()).filter(|r| !r.outcome.clean).count();
     let points = study.points.len();
     let says = match (failed, with_errors) {
+        (0, 0) if study.unmeasured > 0 => {
+            format!("{}: not finished: {points} of {} points measured, no errors", study.study, study.planned)
+        }
         (0, 0) => format!("{}: {points} points measured, no errors", study.study),
         (0, n) => format!("{}: {} errors in {n} of {points} points", study.study, whole(errors)),
         (f, 0) => format!("{}: {f} of {points} points could not be measured", study.study),

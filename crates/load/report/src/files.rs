@@ -1,7 +1,7 @@
 //! Files of a run or study: `results.json`, CSV, `report.html`; and the summary printed at the end.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
@@ -10,7 +10,8 @@ use crate::{csv, html};
 
 /// Makes the directory; one that holds results is left alone unless `force`.
 pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
-    let used = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    let unfinished = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(UNFINISHED);
+    let used = fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| !unfinished(&entry)));
     if used && !force {
         let what = format!("{} exists and is not empty; --force overwrites what is in it", dir.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
@@ -20,12 +21,35 @@ pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
 
 /// Writes everything.
 pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    fs::write(dir.join("results.json"), serde_json::to_vec(results)?)?;
+    save(dir, results)?;
     for (name, text) in csv::files(results) {
-        fs::write(dir.join(name), text)?;
+        replace(&dir.join(name), text.as_bytes())?;
     }
-    fs::write(dir.join("report.html"), html(std::slice::from_ref(results)))
+    replace(&dir.join("report.html"), html(std::slice::from_ref(results)).as_bytes())
+}
+
+/// Writes `results.json` alone, which has everything.
+pub fn save(dir: &Path, results: &Results) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    replace(&dir.join("results.json"), &serde_json::to_vec(results)?)
+}
+
+/// Ends the name of a file that is being written.
+const UNFINISHED: &str = ".part";
+
+/// Replaces a file as a whole: whatever ends the program, the old or the new one is there.
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(UNFINISHED);
+    let mut new = fs::File::create(&beside).map_err(named)?;
+    new.write_all(bytes).and_then(|()| new.sync_all()).map_err(named)?;
+    fs::rename(&beside, file).map_err(named)
+}
+
+/// Whether a directory has results.
+pub fn has_results(dir: &Path) -> bool {
+    dir.join("results.json").exists()
 }
 
 /// Reads what [`write()`] wrote.
@@ -149,5 +173,26 @@ mod tests {
         fs::write(dir.path().join("x"), "y").unwrap();
         assert!(prepare(dir.path(), false).unwrap_err().to_string().contains("--force"));
         assert!(prepare(dir.path(), true).is_ok());
+    }
+
+    #[test]
+    fn a_result_is_the_old_or_the_new_one_and_never_a_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let label = |results: &Results| match results {
+            Results::Run(run) => run.label.clone(),
+            Results::Study(study) => study.study.clone(),
+        };
+        let result = |name: &str| Results::Run(Box::new(crate::sample::run(name, 1, 1.0)));
+        // A program that was killed while it wrote the first result has left a part of it.
+        let part = dir.path().join("results.json.part");
+        fs::write(&part, "{\"kind\":").unwrap();
+        assert!(prepare(dir.path(), false).is_ok() && !has_results(dir.path()));
+        save(dir.path(), &result("first")).unwrap();
+        assert_eq!((label(&read(dir.path()).unwrap()).as_str(), part.exists()), ("first", false));
+        // The new one cannot be written: the old one stays as it is.
+        fs::create_dir(&part).unwrap();
+        let said = save(dir.path(), &result("second")).unwrap_err().to_string();
+        assert!(said.contains("results.json"), "{said}");
+        assert_eq!(label(&read(dir.path()).unwrap()), "first");
     }
 }

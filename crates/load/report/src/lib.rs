@@ -32,8 +32,10 @@ mod runs;
 #[cfg(test)]
 mod sample;
 mod scale;
+mod sittings;
 mod studies;
 mod table;
 
 pub use csv::all as csv_of_all;
+pub use facts::command as command_to_type;
 pub use page::html;

@@ -5,7 +5,7 @@ use posthaste_load_text::figure::{date, whole};
 
 use crate::markup::Markup;
 use crate::studies::{self, point_name};
-use crate::{compare, faults, headline, runs};
+use crate::{compare, faults, headline, runs, sittings};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {
@@ -35,6 +35,7 @@ pub fn html(results: &[Results]) -> String {
     for study in &all_studies {
         let title = (all_studies.len() > 1).then(|| format!("Study {}", study.study));
         headline::of_study(study, title.as_deref(), &mut out);
+        sittings::line(study, &mut out);
     }
     faults::caveats(&said(&named, &all_studies), &mut out);
     if all_studies.len() > 1 {

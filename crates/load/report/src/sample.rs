@@ -219,6 +219,15 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
     }
 }
 
+fn facts(name: &str) -> ServerFacts {
+    ServerFacts {
+        name: name.into(),
+        version: "1.0".into(),
+        settings: "protocols = imap\n".into(),
+        ..ServerFacts::default()
+    }
+}
+
 /// A study of item counts of these servers, each costlier than the one before.
 pub fn item_count(servers: &[&str]) -> StudyResult {
     const ITEMS: [f64; 8] = [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5];
@@ -273,15 +282,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
         toml: String::new(),
         quick: true,
         machine: machine(),
-        servers: servers
-            .iter()
-            .map(|s| ServerFacts {
-                name: (*s).into(),
-                version: "1.0".into(),
-                settings: "protocols = imap\n".into(),
-                ..ServerFacts::default()
-            })
-            .collect(),
+        servers: servers.iter().map(|name| facts(name)).collect(),
         points,
         analysis: Analysis {
             findings: vec!["Posthaste: flat to 500,000 messages.".into()],
@@ -302,5 +303,10 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
             headline: None,
         },
         caveats: vec!["quick: fewer points and shorter windows than the study defines".into()],
+        rounds: 1,
+        planned: 8 * servers.len(),
+        unmeasured: 0,
+        settings: BTreeMap::new(),
+        sittings: Vec::new(),
     }
 }

@@ -125,6 +125,8 @@ fn points(study: &StudyResult, out: &mut Markup) {
         POINT_KEYS.into_iter().filter_map(measured).filter(|m| runs().any(|r| (m.of)(r).is_some())).collect();
     let mut table = Table { head: vec!["Server".into(), "workload".into()], ..Table::default() };
     table.head.extend(swept.iter().map(|s| s.replace('_', " ")));
+    let rounds = study.points.iter().any(|point| point.round > 0);
+    table.head.extend(rounds.then(|| "round".to_owned()));
     table.head.extend(shown.iter().map(|m| match m.unit {
         "" => m.name.to_owned(),
         unit => format!("{} ({unit})", m.name),
@@ -132,6 +134,7 @@ fn points(study: &StudyResult, out: &mut Markup) {
     for point in &study.points {
         let mut row = vec![Cell::from(point.server.clone()), Cell::from(point.workload.clone())];
         row.extend(swept.iter().map(|s| Cell::from(point.at.get(*s).map_or("–".into(), plain))));
+        row.extend(rounds.then(|| Cell::from((point.round + 1).to_string())));
         match &point.run {
             Ok(run) => row.extend(shown.iter().map(|m| {
                 let value = (m.of)(run);
@@ -158,7 +161,12 @@ fn servers(study: &StudyResult, out: &mut Markup) {
             facts::folded(&format!("Settings of {}", server.name), &server.settings, out);
         }
     }
-    out.element("h3", &[], "Command").element("pre", &[], &facts::command(&study.command));
+    let commands: Vec<String> = match study.sittings.len() {
+        0 | 1 => vec![facts::command(&study.command)],
+        _ => study.sittings.iter().map(|sitting| facts::command(&sitting.command)).collect(),
+    };
+    out.element("h3", &[], if commands.len() > 1 { "Commands" } else { "Command" });
+    out.element("pre", &[], &commands.join("\n"));
     if !study.toml.is_empty() {
         facts::folded(&format!("Study {}: the file, whole", study.study), &study.toml, out);
     }

@@ -15,10 +15,12 @@ mod histogram;
 pub mod paired;
 mod schema;
 pub mod steady;
+mod study;
 mod together;
 
 pub use counted::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
 pub use drawn::*;
 pub use histogram::Latency;
 pub use schema::*;
+pub use study::*;
 pub use together::together;

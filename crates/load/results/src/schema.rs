@@ -1,15 +1,14 @@
 //! The result of a run: the types of `results.json`, documented in `docs/measuring.md`.
 //!
-//! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
-//! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
-//! never a zero.
+//! One schema for single runs and for studies (`study`), so that `report` reads both. Every figure
+//! is in the unit its name ends with; a figure that was not available is an [`Offered`] with the
+//! reason, never a zero.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Counted;
-use crate::drawn::Analysis;
+use crate::{Counted, StudyResult};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -455,104 +454,4 @@ impl AuditResult {
     pub fn is_clean(&self) -> bool {
         self.missing + self.duplicated + self.unexpected + self.altered + self.reused + self.unreadable == 0
     }
-}
-
-/// A whole study.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StudyResult {
-    /// [`SCHEMA`].
-    pub schema: u32,
-    /// `posthaste-load` and its version.
-    pub tool: String,
-    /// The exact command.
-    pub command: Vec<String>,
-    /// `item-count`, `koka`, …
-    pub study: String,
-    /// The question it answers.
-    pub description: String,
-    /// Which article it repeats.
-    pub after: String,
-    /// The article's result in a sentence.
-    #[serde(default)]
-    pub published: String,
-    /// The study's file, whole.
-    pub toml: String,
-    /// Whether this was the shortened version.
-    pub quick: bool,
-    /// The machine.
-    pub machine: Machine,
-    /// The servers, in order; the first is the one ratios are taken against.
-    pub servers: Vec<ServerFacts>,
-    /// Every point, in the order measured.
-    pub points: Vec<StudyPoint>,
-    /// The analysis of the points.
-    pub analysis: Analysis,
-    /// Everything a reader must know.
-    pub caveats: Vec<String>,
-}
-
-/// A server under test.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ServerFacts {
-    /// Its name in plots.
-    pub name: String,
-    /// Its version, as it says.
-    pub version: String,
-    /// The settings it was started with, whole.
-    pub settings: String,
-    /// The counts of a simulated processor for each workload, if the study requested that.
-    #[serde(default)]
-    pub simulated: Vec<Simulated>,
-}
-
-/// A workload on a server under a simulator of the processor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Simulated {
-    /// The workload.
-    pub workload: String,
-    /// The counts.
-    pub counts: Offered<SimulatedCounts>,
-}
-
-/// Counts of a simulated processor, user mode alone: those of this many transactions, without
-/// start, logins and end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SimulatedCounts {
-    /// Transactions.
-    pub transactions: u64,
-    /// Instructions.
-    pub instructions: u64,
-    /// Of these, loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-    /// Conditional branches.
-    pub branches: u64,
-    /// Indirect branches.
-    pub indirect_branches: u64,
-    /// Branches of both kinds that were predicted wrongly.
-    pub mispredicted: u64,
-    /// Instructions that the first-level cache missed.
-    pub l1_instruction_misses: u64,
-    /// Loads and stores that the first-level cache missed.
-    pub l1_data_misses: u64,
-    /// Instructions, loads and stores that the last-level cache missed.
-    pub last_level_misses: u64,
-}
-
-/// One point of a study: the values swept and the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StudyPoint {
-    /// The server's name.
-    pub server: String,
-    /// The swept quantity and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
-    /// `memory_mb`.
-    pub at: BTreeMap<String, f64>,
-    /// The workload, or the one transaction of it that was run.
-    pub workload: String,
-    /// The round, from 0: points are measured once a round, servers in turn.
-    #[serde(default)]
-    pub round: u32,
-    /// The run, or why there is none.
-    pub run: Result<Box<RunResult>, String>,
 }

@@ -2,26 +2,30 @@
 //!
 //! A study file ([`load`]) names the swept values. [`Plan`] makes points of them, with the time
 //! that each takes. `server` starts the servers under test and stops them. [`conduct()`] fills
-//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. [`add`]
-//! joins rounds of several sittings. The built-in studies ([`BUILTIN`]) are files like any other.
+//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. A long
+//! study is measured in several sittings ([`conduct_on`], [`may_resume`]). The built-in studies
+//! ([`BUILTIN`]) are files like any other.
 
-mod add;
+mod agenda;
 mod analysis;
 mod arms;
 mod columns;
 mod conduct;
 mod file;
+mod options;
 mod plan;
 mod pools;
+mod resume;
 mod server;
 mod settings;
 
-pub use add::{add, may_add};
 pub use analysis::{Judgement, judge};
 pub use columns::expand;
-pub use conduct::{Options, conduct};
+pub use conduct::{conduct, conduct_on};
 pub use file::{Analysis, Study, load};
+pub use options::{Course, Options};
 pub use plan::Plan;
+pub use resume::{Versions, may_resume};
 pub use server::{Build, Running, Which};
 
 /// Which version of a study.

@@ -246,6 +246,16 @@ impl Plan {
                 (messages / FILL_MESSAGES_PER_S).max(messages * p.wish.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
+        let (t, point) = (&study.times, self.point_time(study));
+        let points = self.stages.iter().flat_map(|s| &s.points);
+        let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
+        let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
+        let all = point * runs + profiles;
+        (Duration::from_secs_f64(fill), all)
+    }
+
+    /// How long one point takes, roughly, on one server.
+    pub fn point_time(&self, study: &Study) -> Duration {
         let t = &study.times;
         let mut point = t.ramp + t.warmup + t.measure + Duration::from_secs(1);
         if study.load.is_some() {
@@ -254,11 +264,7 @@ impl Plan {
         if study.put_back {
             point += START + Duration::from_secs_f64(self.mail_bytes() as f64 / COPY_BYTES_PER_S);
         }
-        let points = self.stages.iter().flat_map(|s| &s.points);
-        let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
-        let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
-        let all = point * runs + profiles;
-        (Duration::from_secs_f64(fill), all)
+        point
     }
 
     /// The planned work, for `--plan`.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use posthaste_load_null_server::{Faults, start};
 use posthaste_load_results::{StudyPoint, StudyResult};
-use posthaste_load_study::{Length, Options, add, conduct, load, may_add};
+use posthaste_load_study::{Length, Options, conduct, load};
 
 const STUDY: &str = r#"
 name = "small"
@@ -84,39 +84,4 @@ fn servers_take_turns_and_every_cell_has_all_rounds() {
     assert!(checks[1..].iter().all(|cell| cell != "–" && cell != "0"), "{checks:?}");
     // Nobody watches the cost of servers that only have an address.
     assert!(cpu.rows[0][1..].iter().all(|cell| cell == "–"), "{:?}", cpu.rows[0]);
-}
-
-/// A study in two sittings: its cells have the rounds of both.
-#[test]
-fn rounds_are_added_to_an_earlier_result() {
-    let folder = tempfile::tempdir().unwrap();
-    let (first, mut second) = (study(folder.path()), study(folder.path()));
-    // Each study started servers on ports of their own, which their versions name.
-    second.servers.clone_from(&first.servers);
-    let file = load(folder.path().join("small.toml").to_str().unwrap(), Length::Full).unwrap();
-    let cpu_model = first.machine.cpu_model.clone();
-    may_add(&first, &file, &cpu_model).unwrap();
-    assert!(may_add(&first, &file, "another one").unwrap_err().contains("the processor was"));
-    let mut other = first.clone();
-    other.toml.push('\n');
-    assert!(may_add(&other, &file, &cpu_model).unwrap_err().contains("its file has changed"));
-
-    let added = add(first.clone(), &file, second.clone()).unwrap();
-    let rounds = |result: &StudyResult| result.points.iter().map(|point| point.round).collect::<Vec<_>>();
-    let mut expected = rounds(&first);
-    expected.extend(rounds(&second).into_iter().map(|round| round + 2));
-    assert_eq!(rounds(&added), expected);
-    let said = added.caveats.last().unwrap();
-    assert!(said.starts_with("rounds from 3 on were added by"), "{said}");
-    assert!(added.caveats.len() == first.caveats.len() + 1, "{:?}", added.caveats);
-    assert_eq!(added.analysis.plots.len(), first.analysis.plots.len());
-
-    let mut newer = second.clone();
-    newer.servers[1].version = "2".into();
-    assert!(add(first.clone(), &file, newer).unwrap_err().contains("B (2)"));
-    let mut longer = second;
-    for point in &mut longer.points {
-        point.run.as_mut().unwrap().window.end_s += 60.0;
-    }
-    assert!(add(first, &file, longer).unwrap_err().starts_with("windows had"));
 }

@@ -10,6 +10,8 @@ pub(super) struct Spread {
     pub(super) least: f64,
     pub(super) median: f64,
     pub(super) greatest: f64,
+    /// It is of one round, where other cells of the study have several.
+    lone: bool,
 }
 
 impl Spread {
@@ -17,12 +19,20 @@ impl Spread {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: median(&values)?, greatest })
+        Some(Self { least, median: median(&values)?, greatest, lone: false })
+    }
+
+    /// The same in a study of several rounds. Then one round is marked: it has no spread.
+    fn among(mut values: Vec<f64>, rounds: Rounds) -> Option<Self> {
+        values.retain(|value| value.is_finite());
+        let lone = rounds == Rounds::Several && values.len() == 1;
+        Some(Self { lone, ..Self::of(values)? })
     }
 
     pub(super) fn show(self) -> String {
         let (least, middle, greatest) = (figure(self.least), figure(self.median), figure(self.greatest));
         match least == greatest {
+            true if self.lone => format!("{middle} (1 round)"),
             true => middle,
             false => format!("{middle} ({least}–{greatest})"),
         }
@@ -42,7 +52,16 @@ pub(super) fn spread(
     of: impl Fn(&RunResult) -> Option<f64>,
 ) -> Option<Spread> {
     let mine = points.measured().filter(|(p, _)| p.server == server && wanted(p));
-    Spread::of(mine.filter_map(|(_, run)| of(run)).collect())
+    Spread::among(mine.filter_map(|(_, run)| of(run)).collect(), points.rounds())
+}
+
+/// How many rounds the cells of a study have at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounds {
+    /// One: no cell has a spread.
+    One,
+    /// More than one.
+    Several,
 }
 
 /// One point on one server, in all rounds.
@@ -52,12 +71,14 @@ pub(super) struct PointRuns<'a> {
     pub(super) point: &'a StudyPoint,
     /// Its runs.
     pub(super) runs: Vec<&'a RunResult>,
+    /// The rounds of the study.
+    rounds: Rounds,
 }
 
 impl PointRuns<'_> {
     /// The value over the rounds.
     pub(super) fn value(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.runs.iter().filter_map(|run| of(run)).collect())
+        Spread::among(self.runs.iter().filter_map(|run| of(run)).collect(), self.rounds)
     }
 
     /// The same as a cell of a table.
@@ -72,15 +93,24 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
+    /// The rounds of the study, by those that were measured.
+    fn rounds(self) -> Rounds {
+        match self.measured().any(|(point, _)| point.round > 0) {
+            true => Rounds::Several,
+            false => Rounds::One,
+        }
+    }
+
     /// The points that were measured, each with all its rounds, in the order of the first round.
     pub(super) fn places(self) -> Vec<PointRuns<'a>> {
+        let rounds = self.rounds();
         let mut places: Vec<PointRuns> = Vec::new();
         for (point, run) in self.measured() {
             let same =
                 |p: &StudyPoint| p.server == point.server && p.workload == point.workload && p.at == point.at;
             match places.iter_mut().find(|place| same(place.point)) {
                 Some(place) => place.runs.push(run),
-                None => places.push(PointRuns { point, runs: vec![run] }),
+                None => places.push(PointRuns { point, runs: vec![run], rounds }),
             }
         }
         places
@@ -109,10 +139,16 @@ mod tests {
         };
         let points = [point("A", 0, 10), point("B", 0, 5), point("B", 1, 6), point("A", 1, 30)];
         let places = Points { servers: &[], points: &points }.places();
-        let rows: Vec<(&str, String)> = places
-            .iter()
-            .map(|p| (p.point.server.as_str(), p.cell(|run| Some(run.total.count as f64))))
-            .collect();
-        assert_eq!(rows, [("A", "20.0 (10.0–30.0)".to_owned()), ("B", "5.50 (5.00–6.00)".to_owned())]);
+        let rows = |places: &[PointRuns]| -> Vec<(String, String)> {
+            let cell = |p: &PointRuns| p.cell(|run| Some(run.total.count as f64));
+            places.iter().map(|p| (p.point.server.clone(), cell(p))).collect()
+        };
+        let named = |rows: [(&str, &str); 2]| rows.map(|(name, cell)| (name.to_owned(), cell.to_owned()));
+        assert_eq!(rows(&places), named([("A", "20.0 (10.0–30.0)"), ("B", "5.50 (5.00–6.00)")]));
+        // A cell of one round says so, but where all are of one.
+        let some = Points { servers: &[], points: &points[..3] }.places();
+        assert_eq!(rows(&some), named([("A", "10.0 (1 round)"), ("B", "5.50 (5.00–6.00)")]));
+        let one = Points { servers: &[], points: &points[..2] }.places();
+        assert_eq!(rows(&one), named([("A", "10.0"), ("B", "5.00")]));
     }
 }

@@ -1,42 +1,62 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
 //! rounds all servers run at once and take turns ([`side_by_side`]). Where the filled store is put
 //! back before each point, one server runs at a time ([`put_back`]). An error at one point is
-//! recorded there, and the study continues. Ctrl-C ends the current point and then the study; the
-//! measured points are kept.
+//! recorded there, and the study continues. Ctrl-C ends the current point and then the study. What
+//! was measured is saved after each point ([`record`]), so the study can go on later. A sitting may
+//! have a limit of time ([`budget`]).
 
+mod budget;
+mod first;
 mod player;
 mod point;
+mod position;
 mod processors;
 mod put_back;
+mod record;
 mod side_by_side;
 mod simulate;
 mod work;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::populate::{Maildirs, PopulateOptions, Populated, Wish, populate};
 use posthaste_load_measure::machine;
-use posthaste_load_results::{SCHEMA, ServerFacts, StudyPoint, StudyResult};
+use posthaste_load_results::{StudyPoint, StudyResult};
 
 use crate::Length;
-use crate::analysis::analyse;
+use crate::agenda::Agenda;
 use crate::columns::expand;
 use crate::file::Study;
+use crate::options::{Course, Options};
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
-use point::StudyPosition;
-pub use work::Options;
+use budget::Budget;
+pub(crate) use first::first_facts;
+use position::StudyPosition;
+use record::Record;
 use work::{OtherServer, Work};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Conducts a study.
+/// Conducts a study in one sitting.
+///
+/// # Errors
+/// Nothing can be measured: why.
 pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> {
+    conduct_on(study, options, Course { earlier: None, save: Box::new(|_| ()), max_time: None })
+}
+
+/// Conducts a study, or goes on with it: points of the earlier result are kept, and the others are
+/// measured. The result has all of them.
+///
+/// # Errors
+/// Nothing can be measured: why.
+pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<StudyResult, String> {
     interrupt::listen();
     let machine = machine::facts(None);
     let plan = Plan::of(study, machine.cpus);
@@ -46,55 +66,31 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
     let other = OtherServer::for_study(&options.servers)?;
-    let points = Vec::new();
-    let mut work =
-        Work { study, options, plan: &plan, dialer, points, interrupted: false, other, filled_bytes: None };
-    let mut servers = Vec::new();
-    let in_turn = study.rounds > 1 || study.put_back;
+    let names = options.servers.iter().map(|which| which.name().to_owned()).collect();
+    let agenda = Agenda::of(study, &plan, names);
+    let mut known = plan.caveats.clone();
+    known.extend(conditions(study, options, &plan, machine.cpus));
+    let budget = Budget::new(course.max_time, plan.point_time(study));
+    let mut work = Work {
+        study,
+        options,
+        plan: &plan,
+        dialer,
+        record: Record::begin(study, options, agenda, (machine, known), course),
+        budget,
+        interrupted: false,
+        out_of_time: false,
+        other,
+        filled_bytes: None,
+    };
     if study.put_back {
-        servers = put_back::one_at_a_time(&mut work)?;
-    } else if in_turn {
-        servers = side_by_side::side_by_side(&mut work)?;
+        put_back::one_at_a_time(&mut work)?;
+    } else if study.rounds > 1 {
+        side_by_side::side_by_side(&mut work)?;
+    } else {
+        work.one_after_the_other();
     }
-    for (number, which) in options.servers.iter().enumerate().filter(|_| !in_turn) {
-        let measured = work.points.len();
-        servers.push(match work.server(number, which) {
-            Ok(facts) => facts,
-            // The results of the other servers are kept.
-            Err(why) => {
-                work.points.truncate(measured);
-                for stage in &plan.stages {
-                    work.not_measured(which, stage, &why);
-                }
-                ServerFacts { name: which.name().into(), version: why, ..ServerFacts::default() }
-            }
-        });
-        if work.interrupted {
-            break;
-        }
-    }
-    let mut caveats = plan.caveats.clone();
-    caveats.extend(conditions(study, options, &plan, machine.cpus));
-    if work.interrupted {
-        caveats.push("interrupted: points are missing".into());
-    }
-    let points = work.points;
-    Ok(StudyResult {
-        schema: SCHEMA,
-        tool: concat!("posthaste-load ", env!("CARGO_PKG_VERSION")).into(),
-        command: options.command.clone(),
-        study: study.name.clone(),
-        description: study.description.clone(),
-        after: study.after.clone(),
-        published: study.published.clone(),
-        toml: study.source.clone(),
-        quick: study.length != Length::Full,
-        machine,
-        analysis: analyse(study.analysis, &servers, &points),
-        servers,
-        points,
-        caveats,
-    })
+    Ok(work.record.finish())
 }
 
 /// The conditions of the measurement that a reader of the figures must know.
@@ -127,40 +123,59 @@ fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<S
 }
 
 impl Work<'_> {
+    /// Each server at all points, then the next one.
+    fn one_after_the_other(&mut self) {
+        for (number, which) in self.options.servers.iter().enumerate() {
+            if self.is_over() {
+                return;
+            }
+            if !self.wants_server(which) {
+                continue;
+            }
+            // The results of the other servers are kept.
+            if let Err(why) = self.server(number, which) {
+                for stage in &self.plan.stages {
+                    self.not_measured(which, stage, 0, &why);
+                }
+                self.record.note_failure(which.name(), &why);
+            }
+        }
+    }
+
     /// One server from its first start to its last stop. An error here means that nothing of it can
     /// be measured.
-    fn server(&mut self, number: usize, which: &Which) -> Result<ServerFacts, String> {
+    fn server(&mut self, number: usize, which: &Which) -> Result<(), String> {
         let accounts = self.accounts()?;
         let folder = self.folder(number, which);
-        let mut facts = None;
+        let mut filled = false;
         for stage in &self.plan.stages {
+            let for_simulation = !filled && self.wants_simulation(which);
+            if self.is_over() || !(for_simulation || self.wants_any_of(which, stage)) {
+                continue;
+            }
             self.say(&format!("starting {}", which.name()));
             match self.start(which, &folder, stage, &accounts) {
                 Ok(instance) => {
-                    if facts.is_none() {
+                    if !filled {
                         self.fill(which, &instance, &accounts)?;
+                        filled = true;
                     }
-                    facts.get_or_insert_with(|| instance.facts.clone());
-                    if !self.interrupted {
-                        self.stage(which, stage, &instance, &accounts);
-                    }
+                    self.record.note_server(&instance.facts);
+                    self.stage(which, stage, &instance, &accounts);
                 }
                 // A stage that this server or machine cannot offer; one that cannot start at all is
                 // an error.
                 Err(why) if stage.cpus.is_some() || stage.memory_mb.is_some() => {
-                    self.not_measured(which, stage, &why)
+                    self.not_measured(which, stage, 0, &why)
                 }
                 Err(why) => return Err(format!("{}: {why}", which.name())),
             }
-            if self.interrupted {
-                break;
-            }
         }
-        if let Some(facts) = &mut facts {
-            facts.simulated = self.simulated(which, &folder, &accounts);
+        if filled {
+            self.simulate(which, &folder, &accounts);
         }
         self.clear(&folder);
-        Ok(facts.unwrap_or_else(|| ServerFacts { name: which.name().into(), ..ServerFacts::default() }))
+        Ok(())
     }
 
     /// The accounts of each population.
@@ -212,15 +227,15 @@ impl Work<'_> {
         }
     }
 
-    /// Records why no point of a stage was measured.
-    fn not_measured(&mut self, which: &Which, stage: &Stage, why: &str) {
+    /// Records why no point of a stage was measured in a round. Points of earlier sittings stay.
+    fn not_measured(&mut self, which: &Which, stage: &Stage, round: u32, why: &str) {
         self.say(why);
         for point in &stage.points {
-            self.points.push(StudyPoint {
+            self.record.put(StudyPoint {
                 server: which.name().into(),
                 at: point.at.clone(),
                 workload: point.name(self.study).to_owned(),
-                round: 0,
+                round,
                 run: Err(why.to_owned()),
             });
         }
@@ -297,10 +312,16 @@ impl Work<'_> {
     /// Every point of a stage, one after the other.
     fn stage(&mut self, which: &Which, stage: &Stage, instance: &Instance, accounts: &[Accounts]) {
         for number in 0..stage.points.len() {
-            if self.interrupted {
+            let place = StudyPosition { stage, number, round: 0 };
+            if !self.wants(which, place) {
+                continue;
+            }
+            if !self.begins(place, 1) {
                 return;
             }
-            self.point(which, StudyPosition { stage, number, round: 0 }, instance, accounts);
+            let begun = Instant::now();
+            self.point(which, place, instance, accounts);
+            self.budget.note(begun.elapsed());
         }
     }
 }

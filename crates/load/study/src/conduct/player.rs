@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use posthaste_load_results::ServerFacts;
-
 use super::work::Work;
 use crate::server::Which;
 
@@ -11,7 +9,8 @@ use crate::server::Which;
 pub(super) struct Player<'a> {
     pub(super) which: &'a Which,
     pub(super) folder: PathBuf,
-    pub(super) facts: Option<ServerFacts>,
+    /// Whether its mailboxes are filled.
+    pub(super) filled: bool,
     /// Why nothing of it can be measured.
     pub(super) failed: Option<String>,
 }
@@ -21,14 +20,8 @@ impl<'a> Player<'a> {
     pub(super) fn all(work: &Work<'a>) -> Vec<Self> {
         let player = |(number, which)| {
             let folder = work.folder(number, which);
-            Self { which, folder, facts: None, failed: None }
+            Self { which, folder, filled: false, failed: None }
         };
         work.options.servers.iter().enumerate().map(player).collect()
-    }
-
-    /// Its facts for a report.
-    pub(super) fn into_facts(self) -> ServerFacts {
-        let (name, why) = (self.which.name().into(), self.failed.unwrap_or_default());
-        self.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })
     }
 }

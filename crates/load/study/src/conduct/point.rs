@@ -11,6 +11,7 @@ use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
 
+use super::position::StudyPosition;
 use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
@@ -22,19 +23,8 @@ const CLIENTS_FIRST: u32 = 2;
 /// Load is raised no further when twice the users bring less than this more throughput.
 const GAIN_MIN: f64 = 1.05;
 
-/// Where a study is.
-#[derive(Clone, Copy)]
-pub(super) struct StudyPosition<'a> {
-    /// The present start of the servers.
-    pub(super) stage: &'a Stage,
-    /// Which of its points.
-    pub(super) number: usize,
-    /// The round, from 0.
-    pub(super) round: u32,
-}
-
 impl Work<'_> {
-    /// Measures one point on one server, and records it.
+    /// Measures one point on one server, and records it. What was measured already is left out.
     pub(super) fn point(
         &mut self,
         which: &Which,
@@ -44,40 +34,63 @@ impl Work<'_> {
     ) {
         let StudyPosition { stage, number, round } = place;
         let Some(point) = stage.points.get(number) else { return };
-        let name = point.name(self.study).to_owned();
-        let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
-        let rounds = if self.study.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
-        let place = format!("{}/{}{rounds}", number + 1, stage.points.len());
-        self.say(&format!("{} {place}: {name}, {}", which.name(), at.join(", ")));
         let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
+        if self.record.run(which.name(), point, round).is_none() {
+            self.say_point(which, place, point);
+            let run = self.run_of(which, stage, point, &options);
+            self.interrupted |= interrupt::happened();
+            // The window of a run that Ctrl-C ended is too short.
+            if self.interrupted {
+                return;
+            }
+            let (server, at) = (which.name().to_owned(), point.at.clone());
+            let workload = point.name(self.study).to_owned();
+            self.record.put(StudyPoint { server, at, workload, round, run: run.map(Box::new) });
+        }
+        if let (true, Some(length), Ok(options)) = (self.wants_profile(which, place), point.profile, &options)
+        {
+            self.say("  once more, sampling the server's functions");
+            let found = hottest(instance.pid, options, length);
+            self.interrupted |= interrupt::happened();
+            if !self.interrupted {
+                self.record.note_hottest(which.name(), point, found);
+            }
+        }
+    }
+
+    /// Says which point is next, and how much is left.
+    fn say_point(&self, which: &Which, place: StudyPosition, point: &PlannedPoint) {
+        let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let round =
+            if self.study.rounds > 1 { format!(", round {}", place.round + 1) } else { String::new() };
+        let (name, at) = (point.name(self.study), at.join(", "));
+        self.say(&format!("{}: {}{round}: {name}, {at}", self.progress(), which.name()));
+    }
+
+    /// Measures a point.
+    fn run_of(
+        &self,
+        which: &Which,
+        stage: &Stage,
+        point: &PlannedPoint,
+        options: &Result<RunOptions, String>,
+    ) -> Result<RunResult, String> {
         let before = self.taken();
-        let mut run = match (&options, point.clients) {
-            (Err(why), _) => Err(why.clone()),
-            (Ok(options), Some(_)) => measure(options.clone()),
-            (Ok(options), None) => self.raised(options.clone(), self.cpus(which, stage)),
+        let cpus = self.cpus(which, stage);
+        let mut run = match point.clients {
+            Some(_) => {
+                let mut run = measure(options.clone()?)?;
+                of_its_own(&mut run, cpus);
+                run
+            }
+            None => self.raised(options.clone()?, cpus)?,
         };
-        if let (Ok(run), Some(_)) = (&mut run, point.clients) {
-            of_its_own(run, self.cpus(which, stage));
+        self.say(&summary(&run));
+        self.note_taken(before, &mut run);
+        if let Some(bytes) = self.filled_bytes {
+            run.settings.insert(FILLED_BYTES.into(), bytes.to_string());
         }
-        self.interrupted |= interrupt::happened();
-        if run.as_ref().is_ok_and(|r| r.outcome.interrupted && r.window.end_s <= r.window.start_s) {
-            run = Err("interrupted before anything was measured".into());
-        }
-        if let Ok(run) = &mut run {
-            self.say(&summary(run));
-            self.note_taken(before, run);
-            if let Some(bytes) = self.filled_bytes {
-                run.settings.insert(FILLED_BYTES.into(), bytes.to_string());
-            }
-            if let (Some(length), Some(server), Ok(options), false) =
-                (point.profile.filter(|_| round == 0), &mut run.server, options, self.interrupted)
-            {
-                self.say("  once more, sampling the server's functions");
-                server.hottest = Some(hottest(instance.pid, options, length));
-            }
-        }
-        let (server, at) = (which.name().to_owned(), point.at.clone());
-        self.points.push(StudyPoint { server, at, workload: name, round, run: run.map(Box::new) });
+        Ok(run)
     }
 
     /// Messages that the other server has taken, and of these, those that were not as sent.
@@ -249,7 +262,8 @@ pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
 }
 
 /// Repeats the run while the server's functions are sampled. Only the samples are kept.
-fn hottest(pid: Option<u32>, mut options: RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+    let mut options = options.clone();
     let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
     let before = options.ramp + options.warmup;
     options.measure = length;

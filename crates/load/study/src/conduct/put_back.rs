@@ -9,12 +9,12 @@ use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use posthaste_load_drive::{Accounts, interrupt};
-use posthaste_load_results::ServerFacts;
+use posthaste_load_drive::Accounts;
 
 use super::player::Player;
-use super::point::StudyPosition;
+use super::position::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Which, output};
@@ -38,20 +38,23 @@ impl Player<'_> {
 /// # Errors
 /// The study's accounts cannot be named. What goes wrong with one server is recorded with its
 /// points.
-pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
+pub(super) fn one_at_a_time(work: &mut Work) -> Result<(), String> {
     let accounts = work.accounts()?;
     let plan = work.plan;
     let mut players = Player::all(work);
     for player in &mut players {
-        work.interrupted |= interrupt::happened();
-        if work.interrupted {
+        if work.is_over() {
             break;
+        }
+        if !work.wants_server(player.which) {
+            continue;
         }
         if let Err(why) = fill(work, player, &accounts) {
             let why = format!("{}: {why}", player.which.name());
             for stage in &plan.stages {
-                work.not_measured(player.which, stage, &why);
+                work.not_measured(player.which, stage, 0, &why);
             }
+            work.record.note_failure(player.which.name(), &why);
             player.failed = Some(why);
         }
     }
@@ -63,29 +66,31 @@ pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String>
             }
         }
     }
-    let finished = players.into_iter().map(|mut player| {
-        if work.study.simulate.is_some()
-            && player.is_ours_to_stop()
-            && let Err(why) = copy(&player.filled(), &player.folder)
-        {
-            work.say(&why);
-        } else if let Some(facts) = &mut player.facts {
-            facts.simulated = work.simulated(player.which, &player.folder, &accounts);
+    for player in &players {
+        if player.filled && work.wants_simulation(player.which) && !work.is_over() {
+            match player.is_ours_to_stop().then(|| copy(&player.filled(), &player.folder)) {
+                Some(Err(why)) => work.say(&why),
+                _ => work.simulate(player.which, &player.folder, &accounts),
+            }
         }
         work.clear(&player.folder);
         work.clear(&player.filled());
-        player.into_facts()
-    });
-    Ok(finished.collect())
+    }
+    Ok(())
 }
 
 /// Fills a server, stops it, and sets its folder aside.
 fn fill(work: &mut Work, player: &mut Player, accounts: &[Accounts]) -> Result<(), String> {
     work.say(&format!("starting {}", player.which.name()));
+    // Mail of a study that was killed is no beginning for this one.
+    if player.is_ours_to_stop() && player.folder.exists() {
+        fs::remove_dir_all(&player.folder).map_err(|e| format!("{}: {e}", player.folder.display()))?;
+    }
     let plain = Stage::default();
     let instance = work.start(player.which, &player.folder, &plain, accounts)?;
     work.fill(player.which, &instance, accounts)?;
-    player.facts = Some(instance.facts.clone());
+    work.record.note_server(&instance.facts);
+    player.filled = true;
     drop(instance);
     if player.is_ours_to_stop() {
         let filled = player.filled();
@@ -99,16 +104,22 @@ fn fill(work: &mut Work, player: &mut Player, accounts: &[Accounts]) -> Result<(
 
 /// One point on all servers. Another server begins in each round.
 fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, accounts: &[Accounts]) {
+    let takes_part =
+        |work: &Work, player: &Player| player.failed.is_none() && work.wants(player.which, place);
+    let count = players.iter().filter(|player| takes_part(work, player)).count();
+    if count == 0 || !work.begins(place, count) {
+        return;
+    }
     let first = place.round as usize;
     for turn in 0..players.len() {
         let Some(player) = players.get((first + turn) % players.len()) else { continue };
-        work.interrupted |= interrupt::happened();
-        if work.interrupted {
+        if work.is_over() {
             return;
         }
-        if player.failed.is_some() {
+        if !takes_part(work, player) {
             continue;
         }
+        let begun = Instant::now();
         let started = match player.is_ours_to_stop() {
             true => copy(&player.filled(), &player.folder),
             false => Ok(()),
@@ -122,11 +133,12 @@ fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, account
                 if player.is_ours_to_stop() {
                     work.clear(&player.folder);
                 }
+                work.budget.note(begun.elapsed());
             }
             Err(why) => {
                 let point = place.stage.points.get(place.number).cloned();
                 let only = Stage { points: point.into_iter().collect(), ..*place.stage };
-                work.not_measured(player.which, &only, &why);
+                work.not_measured(player.which, &only, place.round, &why);
             }
         }
     }

@@ -4,11 +4,12 @@
 //! machines; servers that take turns within seconds get the same one. The server that begins
 //! changes from round to round, so that no server always follows the same one.
 
-use posthaste_load_drive::{Accounts, interrupt};
-use posthaste_load_results::ServerFacts;
+use std::time::Instant;
+
+use posthaste_load_drive::Accounts;
 
 use super::player::Player;
-use super::point::StudyPosition;
+use super::position::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::Instance;
@@ -18,7 +19,7 @@ use crate::server::Instance;
 /// # Errors
 /// The study's accounts cannot be named. What goes wrong with one server is recorded with its
 /// points.
-pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
+pub(super) fn side_by_side(work: &mut Work) -> Result<(), String> {
     let accounts = work.accounts()?;
     let mut players = Player::all(work);
     let plan = work.plan;
@@ -28,43 +29,43 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> 
         for round in 0..work.study.rounds {
             take_turns(work, &players, &instances, Round { stage, number: round, accounts: &accounts });
         }
-        if work.interrupted {
+        if work.is_over() {
             break;
         }
     }
-    Ok(players
-        .into_iter()
-        .map(|player| {
-            work.clear(&player.folder);
-            player.into_facts()
-        })
-        .collect())
+    players.iter().for_each(|player| work.clear(&player.folder));
+    Ok(())
 }
 
 /// Starts a server for a stage, and fills it the first time. `None` if it cannot take part.
 fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accounts]) -> Option<Instance> {
+    if work.is_over() || !work.wants_any_of(player.which, stage) {
+        return None;
+    }
     if let Some(why) = &player.failed {
-        work.not_measured(player.which, stage, why);
+        work.not_measured(player.which, stage, 0, why);
         return None;
     }
     work.say(&format!("starting {}", player.which.name()));
     let started = work.start(player.which, &player.folder, stage, accounts).and_then(|instance| {
-        if player.facts.is_none() && !work.interrupted {
+        if !player.filled {
             work.fill(player.which, &instance, accounts)?;
+            player.filled = true;
         }
         Ok(instance)
     });
     match started {
         Ok(instance) => {
-            player.facts.get_or_insert_with(|| instance.facts.clone());
+            work.record.note_server(&instance.facts);
             Some(instance)
         }
         Err(why) => {
             // The stage may need processors or memory that this server cannot get.
             if stage.cpus.is_none() && stage.memory_mb.is_none() {
+                work.record.note_failure(player.which.name(), &why);
                 player.failed = Some(why.clone());
             }
-            work.not_measured(player.which, stage, &why);
+            work.not_measured(player.which, stage, 0, &why);
             None
         }
     }
@@ -80,15 +81,29 @@ struct Round<'a> {
 fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>], round: Round) {
     let first = round.number as usize;
     for number in 0..round.stage.points.len() {
+        let place = StudyPosition { stage: round.stage, number, round: round.number };
+        let takes_part = |work: &Work, player: &Player, instance: &Option<Instance>| {
+            instance.is_some() && work.wants(player.which, place)
+        };
+        let all = players.iter().zip(instances);
+        let count = all.filter(|(player, instance)| takes_part(work, player, instance)).count();
+        if count == 0 {
+            continue;
+        }
+        if !work.begins(place, count) {
+            return;
+        }
         for turn in 0..players.len() {
             let at = (first + turn) % players.len();
             let (Some(player), Some(Some(instance))) = (players.get(at), instances.get(at)) else { continue };
-            work.interrupted |= interrupt::happened();
-            if work.interrupted {
+            if work.is_over() {
                 return;
             }
-            let place = StudyPosition { stage: round.stage, number, round: round.number };
-            work.point(player.which, place, instance, round.accounts);
+            if work.wants(player.which, place) {
+                let begun = Instant::now();
+                work.point(player.which, place, instance, round.accounts);
+                work.budget.note(begun.elapsed());
+            }
         }
     }
 }

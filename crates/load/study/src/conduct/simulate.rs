@@ -17,71 +17,84 @@ use posthaste_load_workload::Think;
 
 use super::point::measure;
 use super::work::Work;
-use crate::plan::Stage;
+use crate::plan::{PlannedPoint, Stage};
 use crate::server::{self, Setting, Which};
 
 /// The longest that so many transactions may take: the simulated processor is some fifty times
 /// slower.
 const LONGEST: Duration = Duration::from_secs(600);
+/// What both runs of a workload take, roughly, for a sitting with a limit of time.
+const EXPECTED: Duration = Duration::from_secs(180);
 
 impl Work<'_> {
-    /// Simulates each workload, if the study has that step.
-    pub(super) fn simulated(&self, which: &Which, folder: &Path, accounts: &[Accounts]) -> Vec<Simulated> {
-        let Some(simulate) = self.study.simulate.filter(|_| !self.interrupted) else { return Vec::new() };
-        let mut all = Vec::new();
-        for (number, workload) in self.study.workloads.iter().enumerate() {
-            let plan = self.plan;
-            let found = plan.stages.iter().find_map(|stage| {
-                Some((
-                    stage,
-                    stage.points.iter().find(|p| p.workload == number && !p.at.contains_key("cpus"))?,
-                ))
-            });
+    /// Simulates each workload that was not simulated yet, if the study has that step.
+    pub(super) fn simulate(&mut self, which: &Which, folder: &Path, accounts: &[Accounts]) {
+        let (study, plan) = (self.study, self.plan);
+        let Some(simulate) = study.simulate else { return };
+        for (number, workload) in study.workloads.iter().enumerate() {
+            let of = |p: &&PlannedPoint| p.workload == number && !p.at.contains_key("cpus");
+            let found = plan.stages.iter().find_map(|stage| Some((stage, stage.points.iter().find(of)?)));
             let Some((stage, point)) = found else { continue };
+            if self.record.is_simulated(which.name(), &workload.name) {
+                continue;
+            }
+            if self.is_over() || !self.has_time_for(EXPECTED) {
+                return;
+            }
             self.say(&format!("{} on a simulated processor: {}", which.name(), workload.name));
-            let run = |each: u32| {
-                let stage = Stage { points: Vec::new(), ..*stage };
-                let counts = folder.join("cachegrind.out");
-                let setting = Setting {
-                    folder,
-                    accounts,
-                    cpus: None,
-                    memory_mb: None,
-                    posthaste: self.options.posthaste.clone(),
-                    counts: Some(counts.clone()),
-                    sink: None,
-                };
-                let instance = server::start(which, &setting)?;
-                let options =
-                    self.run_options(which, &stage, point, &instance, &accounts[point.population])?;
-                // Each client has an account of its own: two in one meet each other's changes.
-                let most = accounts[point.population].count();
-                let done = measure(RunOptions {
-                    clients: simulate.clients.min(most),
-                    think: Some(Think::Fixed(0.0)),
-                    ramp: Duration::ZERO,
-                    warmup: Duration::ZERO,
-                    measure: LONGEST,
-                    transactions_each: Some(each),
-                    watch: WatchTarget::Nothing,
-                    figures: None,
-                    ..options
-                })?;
-                if !done.outcome.clean {
-                    return Err(done.outcome.headline);
-                }
-                // Counts are written when the server ends.
-                drop(instance);
-                let text =
-                    std::fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
-                Ok((done.total.count, parse(&text)?))
-            };
+            let stage = Stage { points: Vec::new(), ..*stage };
+            let run =
+                |each| self.simulated(which, (&stage, point), (folder, accounts), (simulate.clients, each));
             let each = simulate.transactions_each;
             let counts = run(each).and_then(|once| Ok(difference(run(each.saturating_mul(2))?, once)));
+            if self.is_over() {
+                return;
+            }
             let counts = counts.map_or_else(Offered::NotOffered, Offered::Value);
-            all.push(Simulated { workload: workload.name.clone(), counts });
+            self.record.note_simulated(which.name(), Simulated { workload: workload.name.clone(), counts });
         }
-        all
+    }
+
+    /// The counts of so many users, who make so many transactions each.
+    fn simulated(
+        &self,
+        which: &Which,
+        (stage, point): (&Stage, &PlannedPoint),
+        (folder, accounts): (&Path, &[Accounts]),
+        (clients, each): (u32, u32),
+    ) -> Result<(u64, SimulatedCounts), String> {
+        let counts = folder.join("cachegrind.out");
+        let setting = Setting {
+            folder,
+            accounts,
+            cpus: None,
+            memory_mb: None,
+            posthaste: self.options.posthaste.clone(),
+            counts: Some(counts.clone()),
+            sink: None,
+        };
+        let instance = server::start(which, &setting)?;
+        let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;
+        // Each client has an account of its own: two in one meet each other's changes.
+        let most = accounts[point.population].count();
+        let done = measure(RunOptions {
+            clients: clients.min(most),
+            think: Some(Think::Fixed(0.0)),
+            ramp: Duration::ZERO,
+            warmup: Duration::ZERO,
+            measure: LONGEST,
+            transactions_each: Some(each),
+            watch: WatchTarget::Nothing,
+            figures: None,
+            ..options
+        })?;
+        if !done.outcome.clean {
+            return Err(done.outcome.headline);
+        }
+        // Counts are written when the server ends.
+        drop(instance);
+        let text = std::fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
+        Ok((done.total.count, parse(&text)?))
     }
 }
 

@@ -1,59 +1,21 @@
-//! A running study, and its options.
+//! A study under way: what is left of it, and whether it goes on.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_imap_client::net::Dialer;
+use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::{Taken, sink};
-use posthaste_load_results::StudyPoint;
+use posthaste_load_text::quantity::show_duration;
 
+use super::budget::Budget;
+use super::position::StudyPosition;
+use super::record::Record;
 use crate::file::Study;
-use crate::plan::Plan;
+use crate::options::Options;
+use crate::plan::{Plan, Stage};
 use crate::server::Which;
-
-/// The options besides the study itself.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The servers, in order.
-    pub servers: Vec<Which>,
-    /// Where servers keep their data.
-    pub folder: PathBuf,
-    /// Whether it stays; otherwise each server's data goes before the next one's comes.
-    pub keep: bool,
-    /// The binary of ours.
-    pub posthaste: Option<PathBuf>,
-    /// Processors that servers are kept to; the instrument gets the others.
-    pub server_cpus: Option<u32>,
-    /// The token that agents of running servers know.
-    pub agent_token: Option<String>,
-    /// The command line, for the record.
-    pub command: Vec<String>,
-    /// Threads of the generator.
-    pub threads: usize,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Show progress.
-    pub live: bool,
-}
-
-impl Options {
-    /// Measures these servers with one thread, and shows no progress.
-    pub fn new(servers: Vec<Which>, folder: PathBuf) -> Self {
-        Self {
-            servers,
-            folder,
-            keep: false,
-            posthaste: None,
-            server_cpus: None,
-            agent_token: None,
-            command: Vec::new(),
-            threads: 1,
-            seed: 1,
-            live: false,
-        }
-    }
-}
 
 /// A study under way.
 pub(super) struct Work<'a> {
@@ -61,8 +23,11 @@ pub(super) struct Work<'a> {
     pub(super) options: &'a Options,
     pub(super) plan: &'a Plan,
     pub(super) dialer: Dialer,
-    pub(super) points: Vec<StudyPoint>,
+    pub(super) record: Record<'a>,
+    pub(super) budget: Budget,
     pub(super) interrupted: bool,
+    /// The next point would end too late.
+    pub(super) out_of_time: bool,
     /// The server that takes mail for other domains, if a study has such mail.
     pub(super) other: Option<OtherServer>,
     /// The bytes of the filled store on the disk, if it is put back.
@@ -87,6 +52,73 @@ impl OtherServer {
 }
 
 impl Work<'_> {
+    /// Whether no further point begins.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.interrupted |= interrupt::happened();
+        self.interrupted || self.out_of_time
+    }
+
+    /// Whether a point is still to be measured on a server, or its functions to be sampled.
+    pub(super) fn wants(&self, which: &Which, place: StudyPosition) -> bool {
+        let Some(point) = place.stage.points.get(place.number) else { return false };
+        self.record.run(which.name(), point, place.round).is_none() || self.wants_profile(which, place)
+    }
+
+    /// Whether the functions of a server are still to be sampled at a point.
+    pub(super) fn wants_profile(&self, which: &Which, place: StudyPosition) -> bool {
+        let point = place.stage.points.get(place.number).filter(|p| p.profile.is_some() && place.round == 0);
+        let run = point.and_then(|point| self.record.run(which.name(), point, 0));
+        run.and_then(|run| run.server.as_ref()).is_some_and(|server| server.hottest.is_none())
+    }
+
+    /// Whether any point of a stage is still to be measured on a server.
+    pub(super) fn wants_any_of(&self, which: &Which, stage: &Stage) -> bool {
+        let rounds = 0..self.study.rounds;
+        let places = rounds.flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
+        places.into_iter().any(|(number, round)| self.wants(which, StudyPosition { stage, number, round }))
+    }
+
+    /// Whether anything is left to do with a server.
+    pub(super) fn wants_server(&self, which: &Which) -> bool {
+        self.plan.stages.iter().any(|stage| self.wants_any_of(which, stage)) || self.wants_simulation(which)
+    }
+
+    /// Whether a workload is still to be simulated.
+    pub(super) fn wants_simulation(&self, which: &Which) -> bool {
+        let left = |name: &str| !self.record.is_simulated(which.name(), name);
+        self.study.simulate.is_some() && self.study.workloads.iter().any(|workload| left(&workload.name))
+    }
+
+    /// Whether a point begins on so many servers: unless the study is over, or it would end too
+    /// late.
+    pub(super) fn begins(&mut self, place: StudyPosition, servers: usize) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let times = &self.study.times;
+        let point = place.stage.points.get(place.number);
+        let profile = point.and_then(|p| p.profile).filter(|_| place.round == 0);
+        let each = profile.map_or(Duration::ZERO, |profile| times.ramp + times.warmup + profile);
+        let count = u32::try_from(servers).unwrap_or(u32::MAX);
+        self.has_time_for(self.budget.of(servers) + each.saturating_mul(count))
+    }
+
+    /// Whether work of this length ends in time. If not, the study is over.
+    pub(super) fn has_time_for(&mut self, work: Duration) -> bool {
+        if !self.budget.fits(work) {
+            self.say(&format!("no time is left: the next part takes about {}", show_duration(work)));
+            self.out_of_time = true;
+        }
+        !self.out_of_time
+    }
+
+    /// What is done and what is left, in words.
+    pub(super) fn progress(&self) -> String {
+        let (done, all) = self.record.done();
+        let left = show_duration(self.budget.of(self.record.left()));
+        format!("{done} of {all} points done, about {left} left")
+    }
+
     /// Shows progress.
     pub(super) fn say(&self, what: &str) {
         if self.options.live {

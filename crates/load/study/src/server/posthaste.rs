@@ -1,12 +1,16 @@
 //! Posthaste under test: `posthaste serve` with a data folder of its own and ports of its choice.
 
-use std::io::{BufRead, BufReader, Write};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
+use posthaste_load_text::figure::whole;
 
 use super::instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, output};
@@ -72,12 +76,42 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
         figures: Some(Figures::Socket(folder.join("data").join("metrics.sock"))),
         facts: ServerFacts {
             name: "Posthaste".into(),
-            version: output(&[&binary, "--version"])?,
+            version: version(&program)?,
             settings: format!("{}\n\n# posthaste.toml\n{text}", words.join(" ")),
             ..ServerFacts::default()
         },
         _child: Some(child),
     })
+}
+
+/// The version of a binary, with its digest: builds of two commits have the same version.
+fn version(program: &Path) -> Result<String, String> {
+    static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known().get(program) {
+        return Ok(version.clone());
+    }
+    let says = output(&[&program.display().to_string(), "--version"])?;
+    let (crc, bytes) = digest(program).map_err(|e| format!("{}: {e}", program.display()))?;
+    let version = format!("{says}; binary of {} bytes, CRC-32C {crc:08x}", whole(bytes));
+    known().insert(program.to_owned(), version.clone());
+    Ok(version)
+}
+
+/// CRC-32C and size of a file.
+fn digest(file: &Path) -> io::Result<(u32, u64)> {
+    let mut file = BufReader::with_capacity(1 << 20, File::open(file)?);
+    let (mut crc, mut bytes) = (0, 0);
+    loop {
+        let read = file.fill_buf()?;
+        let count = read.len();
+        if count == 0 {
+            return Ok((crc, bytes));
+        }
+        crc = crc32c::crc32c_append(crc, read);
+        bytes += count as u64;
+        file.consume(count);
+    }
 }
 
 /// Mail for the other server comes by SMTP from this machine, and goes to the sink.

@@ -1,6 +1,7 @@
 //! A child process that does not outlive the study: it gets a signal to stop when dropped, and is
 //! killed after a while.
 
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,9 @@ impl Child {
         }
         script.push_str("exec \"$@\"");
         let log = std::fs::File::create(log).map_err(|e| format!("{}: {e}", log.display()))?;
-        let child = Command::new("sh")
+        let mut command = Command::new("sh");
+        ends_with_the_study(&mut command);
+        let child = command
             .args(["-c", &script, "sh"])
             .args(words)
             .stdin(Stdio::null())
@@ -112,6 +115,25 @@ impl Child {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Has a process stopped when the thread that starts it ends, also by `kill -9` of the whole study.
+/// Otherwise its servers would run on, beside those of the next sitting.
+fn ends_with_the_study(command: &mut Command) {
+    let study = process::id();
+    let before_exec = move || {
+        // SAFETY: both calls take and give numbers, and may be made between fork and exec
+        // (signal-safety(7): they are plain system calls).
+        let (set, parent) =
+            unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong), libc::getppid()) };
+        // The study may have ended before the call.
+        match set == 0 && u32::try_from(parent) == Ok(study) {
+            true => Ok(()),
+            false => Err(io::Error::from(io::ErrorKind::Interrupted)),
+        }
+    };
+    // SAFETY: the closure allocates nothing and takes no lock. It only makes the two calls above.
+    unsafe { command.pre_exec(before_exec) };
 }
 
 impl Drop for Child {

@@ -1,0 +1,259 @@
+//! What a study has measured so far, in this sitting and in earlier ones. It is saved after each
+//! part, so that the study can go on from there whatever ends it.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste_load_results::{
+    HotFunction, Machine, Offered, RunResult, SCHEMA, ServerFacts, Simulated, Sitting, StudyPoint,
+    StudyResult,
+};
+
+use crate::Length;
+use crate::agenda::Agenda;
+use crate::analysis::analyse;
+use crate::file::{Analysis, Study};
+use crate::options::{Course, Options, settings};
+use crate::plan::PlannedPoint;
+
+/// The name of the instrument in results.
+const TOOL: &str = concat!("posthaste-load ", env!("CARGO_PKG_VERSION"));
+
+/// Everything measured so far.
+pub(super) struct Record<'a> {
+    study: &'a Study,
+    analysis: Analysis,
+    agenda: Agenda,
+    result: StudyResult,
+    /// The conditions that a reader must know.
+    conditions: Vec<String>,
+    save: Box<dyn FnMut(&StudyResult) + 'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Begins this sitting, with the points of the earlier ones.
+    pub(super) fn begin(
+        study: &'a Study,
+        options: &Options,
+        agenda: Agenda,
+        (machine, conditions): (Machine, Vec<String>),
+        course: Course<'a>,
+    ) -> Self {
+        let now = now();
+        let sitting = Sitting {
+            started_unix: now,
+            ended_unix: now,
+            command: options.command.clone(),
+            tool: TOOL.into(),
+            kernel: machine.kernel.clone(),
+            ..Sitting::default()
+        };
+        let unknown = |name: &str| ServerFacts { name: name.into(), ..ServerFacts::default() };
+        let names = options.servers.iter().map(|which| which.name());
+        let (command, servers, points, mut sittings) = match course.earlier {
+            Some(earlier) => {
+                let points = agenda.sorted(earlier.points);
+                (earlier.command, earlier.servers, points, earlier.sittings)
+            }
+            None => (options.command.clone(), names.map(unknown).collect(), Vec::new(), Vec::new()),
+        };
+        sittings.push(sitting);
+        let result = StudyResult {
+            schema: SCHEMA,
+            tool: TOOL.into(),
+            command,
+            study: study.name.clone(),
+            description: study.description.clone(),
+            after: study.after.clone(),
+            published: study.published.clone(),
+            toml: study.source.clone(),
+            quick: study.length != Length::Full,
+            machine,
+            analysis: posthaste_load_results::Analysis::default(),
+            servers,
+            points,
+            caveats: Vec::new(),
+            rounds: study.rounds,
+            planned: agenda.planned(),
+            unmeasured: 0,
+            settings: settings(study, options),
+            sittings,
+        };
+        Self { study, analysis: study.analysis, agenda, result, conditions, save: course.save }
+    }
+
+    /// The run of a point, if it was measured.
+    pub(super) fn run(&self, server: &str, point: &PlannedPoint, round: u32) -> Option<&RunResult> {
+        let name = point.name(self.study);
+        let here = |p: &&StudyPoint| {
+            p.round == round && p.server == server && p.workload == name && p.at == point.at
+        };
+        self.result.points.iter().find(here)?.measured()
+    }
+
+    /// Points that are measured, and all of them.
+    pub(super) fn done(&self) -> (usize, usize) {
+        let measured = self.result.points.iter().filter(|p| p.measured().is_some()).count();
+        (measured, self.agenda.planned())
+    }
+
+    /// Points that are still to be measured.
+    pub(super) fn left(&self) -> usize {
+        self.agenda.unmeasured(&self.result.points)
+    }
+
+    /// Records a point, and saves.
+    pub(super) fn put(&mut self, point: StudyPoint) {
+        if point.measured().is_some()
+            && let Some(sitting) = self.result.sittings.last_mut()
+        {
+            sitting.points += 1;
+            sitting.ended_unix = now();
+        }
+        self.agenda.put(&mut self.result.points, point);
+        self.save();
+    }
+
+    /// Records the functions in which a server spent its CPU at a point of the first round.
+    pub(super) fn note_hottest(
+        &mut self,
+        server: &str,
+        point: &PlannedPoint,
+        found: Offered<Vec<HotFunction>>,
+    ) {
+        let name = point.name(self.study);
+        let here = |p: &&mut StudyPoint| {
+            p.round == 0 && p.server == server && p.workload == name && p.at == point.at
+        };
+        let run = self.result.points.iter_mut().find(here).and_then(|p| p.run.as_mut().ok());
+        if let Some(cost) = run.and_then(|run| run.server.as_mut()) {
+            cost.hottest = Some(found);
+        }
+        self.save();
+    }
+
+    /// Records what a server says of itself. Its settings are those of its first start.
+    pub(super) fn note_server(&mut self, facts: &ServerFacts) {
+        if let Some(sitting) = self.result.sittings.last_mut() {
+            sitting.versions.insert(facts.name.clone(), facts.version.clone());
+        }
+        if let Some(known) = self.facts(&facts.name)
+            && (known.settings.is_empty() || known.version != facts.version)
+        {
+            known.version.clone_from(&facts.version);
+            known.settings.clone_from(&facts.settings);
+        }
+    }
+
+    /// Records why nothing of a server can be measured.
+    pub(super) fn note_failure(&mut self, server: &str, why: &str) {
+        if let Some(known) = self.facts(server)
+            && known.settings.is_empty()
+        {
+            why.clone_into(&mut known.version);
+        }
+    }
+
+    /// Whether a workload was simulated on a server.
+    pub(super) fn is_simulated(&self, server: &str, workload: &str) -> bool {
+        let of = |facts: &ServerFacts| facts.simulated.iter().any(|s| s.workload == workload);
+        self.result.servers.iter().any(|facts| facts.name == server && of(facts))
+    }
+
+    /// Records the counts of a simulated processor, and saves.
+    pub(super) fn note_simulated(&mut self, server: &str, simulated: Simulated) {
+        if let Some(known) = self.facts(server) {
+            known.simulated.push(simulated);
+        }
+        self.save();
+    }
+
+    fn facts(&mut self, server: &str) -> Option<&mut ServerFacts> {
+        self.result.servers.iter_mut().find(|facts| facts.name == server)
+    }
+
+    /// Saves all that was measured.
+    fn save(&mut self) {
+        self.conclude();
+        (self.save)(&self.result);
+    }
+
+    /// The whole result. A sitting in which nothing was measured is not in it.
+    pub(super) fn finish(mut self) -> StudyResult {
+        let nothing = |sitting: &Sitting| sitting.points == 0 && sitting.versions.is_empty();
+        if self.result.sittings.last().is_some_and(nothing) {
+            self.result.sittings.pop();
+        }
+        self.conclude();
+        self.result
+    }
+
+    /// Draws the conclusions of the points so far.
+    fn conclude(&mut self) {
+        let result = &mut self.result;
+        result.unmeasured = self.agenda.unmeasured(&result.points);
+        result.analysis = analyse(self.analysis, &result.servers, &result.points);
+        result.caveats.clone_from(&self.conditions);
+        result.caveats.extend(apart(result));
+        result.caveats.extend(mixed(result));
+        if result.unmeasured > 0 {
+            let (left, all) = (result.unmeasured, result.planned);
+            result.caveats.push(format!("{left} of {all} points are still to be measured"));
+        }
+    }
+}
+
+/// Servers that were compared at a point, and measured there in several sittings.
+fn apart(result: &StudyResult) -> Option<String> {
+    let sitting = |started: u64| result.sittings.iter().rposition(|s| s.started_unix <= started);
+    let runs = || result.points.iter().filter_map(|p| Some((p, p.measured()?)));
+    let mut places = BTreeSet::new();
+    for (point, run) in runs() {
+        let other = |(p, r): &(&StudyPoint, &RunResult)| {
+            p.round == point.round
+                && p.workload == point.workload
+                && p.at == point.at
+                && sitting(r.started_unix) != sitting(run.started_unix)
+        };
+        if runs().any(|one| other(&one)) {
+            let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+            places.insert((point.round, &point.workload, at));
+        }
+    }
+    let at = match places.len() {
+        0 => return None,
+        1 => "at one point of one round".to_owned(),
+        count => format!("at {count} points of a round"),
+    };
+    Some(format!(
+        "{at} the servers were measured in different sittings, so the machine may have had another speed for each"
+    ))
+}
+
+/// Servers that had several versions.
+fn mixed(result: &StudyResult) -> Vec<String> {
+    let of = |facts: &ServerFacts| {
+        let mut versions: Vec<&str> = Vec::new();
+        for sitting in &result.sittings {
+            if let Some(version) =
+                sitting.versions.get(&facts.name).filter(|v| versions.last() != Some(&v.as_str()))
+            {
+                versions.push(version);
+            }
+        }
+        let said =
+            || format!("rounds of {} are of several versions: {}", facts.name, versions.join("; then "));
+        (versions.len() > 1).then(said)
+    };
+    let mut said: Vec<String> = result.servers.iter().filter_map(of).collect();
+    let mut kernels: Vec<&str> = result.sittings.iter().map(|s| s.kernel.as_str()).collect();
+    kernels.dedup();
+    if kernels.len() > 1 {
+        said.push(format!("the kernel was {}", kernels.join("; then ")));
+    }
+    said
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
