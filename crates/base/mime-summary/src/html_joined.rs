@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 1024;
 /// Collects words that are joined across tags, entities and comments.
 #[derive(Debug, Default)]
 pub(crate) struct JoinedWords {
-    /// What is to be taken: words, with blanks between them.
+    /// Words that wait to be taken, with blanks between them.
     words: String,
     /// The word that has not ended: all characters since the last gap in ASCII.
     word: String,
