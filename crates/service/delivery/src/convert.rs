@@ -340,8 +340,11 @@ impl Converter<'_> {
             ConvertMode::DryRun => Keep::Never,
         };
         if keep == Keep::Never && self.counting == Counting::Bodies {
-            let is_known = self.held.count_items(found.body);
-            if is_known && found.is_link {
+            let is_made = match found.is_link {
+                true => self.held.makes_items_by_copy(found.body),
+                false => self.held.makes_items(found.body),
+            };
+            if !is_made {
                 return Ok(());
             }
         }

@@ -146,6 +146,13 @@ async fn the_items_of_links_count_once() {
     let all = estimate(&delivery, &[&ana], (5, 5), dry).await;
     let would = run(&delivery, &[&ana], dry).await;
     assert_eq!((all.examined, would.examined, would.items), (5, 5, 2));
+    let (held, mut reversed) = (Held::default(), 0);
+    for mailbox in [&linked, &inbox] {
+        let mut converter = delivery.converter(&ana, Arc::clone(mailbox), dry, &held).await.unwrap();
+        while converter.advance().await.unwrap() {}
+        reversed += converter.report().items;
+    }
+    assert_eq!(reversed, 2, "in each order of the folders");
     assert!(is_about(all.items.sum, 2) && is_about(all.items_bytes.sum, would.items_bytes), "{all:?}");
 }
 

@@ -1,6 +1,6 @@
 //! The messages of an account that share a body.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ pub struct Held {
     /// What a dry run would have converted by now, of all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
     /// The bodies of which it would have made items.
-    itemized: Arc<Mutex<HashSet<BodyId>>>,
+    itemized: Arc<Mutex<HashMap<BodyId, ItemsBy>>>,
 }
 
 impl Held {
@@ -30,10 +30,24 @@ impl Held {
         }
     }
 
-    /// Notes that a dry run would have made items of a body. Whether it would have made some
-    /// before.
-    pub(crate) fn count_items(&self, body: BodyId) -> bool {
-        !self.itemized.lock().unwrap_or_else(PoisonError::into_inner).insert(body)
+    /// Whether a dry run would make items for a message that has its own; noted for the next ones.
+    /// Those of the first one may have been counted by a copy of it.
+    pub(crate) fn makes_items(&self, body: BodyId) -> bool {
+        self.itemized().insert(body, ItemsBy::Message) != Some(ItemsBy::Copy)
+    }
+
+    /// The same for a copy that shares those of another message.
+    pub(crate) fn makes_items_by_copy(&self, body: BodyId) -> bool {
+        let mut itemized = self.itemized();
+        let is_first = !itemized.contains_key(&body);
+        if is_first {
+            itemized.insert(body, ItemsBy::Copy);
+        }
+        is_first
+    }
+
+    fn itemized(&self) -> MutexGuard<'_, HashMap<BodyId, ItemsBy>> {
+        self.itemized.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_counted(&self, body: BodyId) -> bool {
@@ -73,6 +87,14 @@ impl Held {
         }
         Ok(count)
     }
+}
+
+/// The message for which items of a body were counted last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ItemsBy {
+    Message,
+    /// One that shares the items of another message.
+    Copy,
 }
 
 /// In the order of their bodies.
