@@ -50,8 +50,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     fuzzy::check_relevancy(scored, &args.key)?;
     search::limit::refuse(ctx, &args.key)?;
     let context = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
-    let saving = args.returns.is_some_and(|r| r.save);
-    let Matches { seqs: found, expunged } = search::find_saving(ctx, tag, &args.key, saving, None).await?;
+    let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;
     let scores = match scored {
         true => Some(scores::scores(ctx, tag, &args.key, &found).await?),
         false => None,
@@ -64,17 +63,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         let mut pace = Pace::default();
         // Boxed, as in SEARCH.
         let job = Box::pin(sort(source, found, &args.criteria, (scores, &ranks), &mut pace));
-        ctx.wire.while_reporting(reports, job).await?
-    };
-    let sorted = match sorted {
-        Ok(sorted) => sorted,
-        Err(error) => {
-            if saving {
-                // RFC 5182 §2.1
-                ctx.selected.saved_search = Arc::default();
-            }
-            return Err(error);
-        }
+        ctx.wire.while_reporting(reports, job).await??
     };
     let by_modseq = search::names_modseq(&args.key);
     match args.returns {

@@ -74,6 +74,47 @@ fn filters_that_are_no_search_or_name_themselves() {
     );
 }
 
+/// RFC 5182 §2.1. Commands that a client sends after one that fails must not change the messages of
+/// an earlier result.
+#[test]
+fn a_search_that_ends_in_no_saves_no_messages() {
+    let server = Server::start();
+    server.with_messages(3);
+    let mut wire = server.select("INBOX");
+    for search in [
+        "SEARCH RETURN (SAVE) FILTER none",
+        "UID SEARCH RETURN (SAVE COUNT) FILTER none",
+        "ESEARCH IN (selected) RETURN (SAVE) FILTER none",
+        "SORT RETURN (SAVE) (DATE) UTF-8 FILTER none",
+        "SEARCH RETURN (SAVE) X-GM-RAW \"has:drive\"",
+    ] {
+        wire.run(&format!(
+            r#"
+            C: a SEARCH RETURN (SAVE) 2:3
+            S: a OK …
+            C: b {search}
+            S: b NO …
+            C: c SEARCH $
+            S: * SEARCH
+            S: c OK …
+            "#
+        ));
+    }
+    wire.run(
+        r#"
+        C: a SEARCH RETURN (SAVE) 2:3
+        S: a OK …
+        C: b SEARCH FILTER none
+        S: b NO …
+        C: c SEARCH RETURN (SAVE) NONSENSE
+        S: c BAD …
+        C: d SEARCH $
+        S: * SEARCH 2 3
+        S: d OK …
+        "#,
+    );
+}
+
 #[test]
 fn a_filter_may_name_sequence_numbers_but_not_after_uidonly() {
     let server = Server::start();

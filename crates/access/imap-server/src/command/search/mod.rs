@@ -45,7 +45,7 @@ use crate::gmail;
 use crate::heavy::Pace;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
-use crate::session::Ctx;
+use crate::session::{Ctx, Session};
 use crate::wire::Wire;
 
 /// Runs a SEARCH.
@@ -61,10 +61,9 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     limit::apply(ctx, &mut args.key)?;
     let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let by_modseq = names_modseq(&args.key);
-    let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count || r.update)));
-    let Matches { seqs: found, expunged } = find_saving(ctx, tag, &args.key, saving, page).await?;
+    let Matches { seqs: found, expunged } = find(ctx, tag, &args.key, page).await?;
     let found = Arc::new(found);
     let returns = match args.returns {
         Some(returns) => returns,
@@ -105,22 +104,25 @@ pub(super) async fn annotations(ctx: &Ctx<'_>, key: &mut SearchKey) -> Result<bo
     Box::pin(annotate::search::replace(reader, key)).await
 }
 
-/// [`find`], for a command that may save its result as `$`.
-pub(super) async fn find_saving(
-    ctx: &mut Ctx<'_>,
-    tag: &Tag,
-    key: &SearchKey,
-    saving: bool,
-    page: Option<PageRange>,
-) -> Result<Matches, Failure> {
-    let found = find(ctx, tag, key, page).await;
-    found.inspect_err(|error| {
-        // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
-        let is_bad = matches!(error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
-        if saving && !is_bad {
-            ctx.selected.saved_search = Arc::default();
-        }
-    })
+/// RFC 5182 §2.1: a command that ends in NO, and would save its result, empties `$`. One that ends
+/// in BAD leaves it.
+pub(super) fn empty_saved(
+    session: &mut Session,
+    returns: Option<SearchReturn>,
+    answer: Result<Reply, Failure>,
+) -> Result<Reply, Failure> {
+    let kind = match &answer {
+        Ok(reply) => reply.kind,
+        Err(Failure::Reply(reply)) => reply.kind,
+        Err(_) => StatusKind::No,
+    };
+    if kind == StatusKind::No
+        && returns.is_some_and(|returns| returns.save)
+        && let Some(selected) = &mut session.selected
+    {
+        selected.saved_search = Arc::default();
+    }
+    answer
 }
 
 /// Finds the messages that match, or one page of them: what SEARCH, SORT and THREAD have in common.
