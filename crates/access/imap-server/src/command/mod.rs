@@ -230,23 +230,11 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Expunge { uids } => {
             Box::pin(expunge::run(&mut session.ctx()?, tag, uids.as_ref())).await
         }
-        CommandBody::MultiSearch(args) => {
-            let returns = args.returns;
-            let answer = Box::pin(multi_search::run(session, tag, args)).await;
-            search::empty_saved(session, returns, answer)
-        }
+        CommandBody::MultiSearch(args) => multi_search::run(session, tag, args).await,
         CommandBody::Language(ranges) => language::run(&mut session.wire, &ranges),
         CommandBody::Comparator(wanted) => comparator::run(&mut session.wire, &wanted),
-        CommandBody::Search(args) => {
-            let returns = args.returns;
-            let answer = Box::pin(search::run(&mut session.ctx()?, tag, args)).await;
-            search::empty_saved(session, returns, answer)
-        }
-        CommandBody::Sort(args) => {
-            let returns = args.returns;
-            let answer = Box::pin(sort::run(&mut session.ctx()?, tag, args)).await;
-            search::empty_saved(session, returns, answer)
-        }
+        CommandBody::Search(args) => search::run(session, tag, args).await,
+        CommandBody::Sort(args) => sort::run(session, tag, args).await,
         CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Fetch { set, items, modifiers } => {
             let command = fetch::FetchCommand { set, items, modifiers };

@@ -19,7 +19,7 @@ use super::search::job::Job;
 use super::search::limit::{Budget, IsMore};
 use super::search::scores::scores_in;
 use super::search::weight::compile_steps;
-use super::search::{EsearchItems, answered, filters, fuzzy, names_modseq, print_esearch};
+use super::search::{EsearchItems, answered, empty_saved, filters, fuzzy, names_modseq, print_esearch};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
 use crate::apart::Threads;
@@ -41,6 +41,12 @@ const HEADS_BATCH: usize = 256;
 
 /// Runs an ESEARCH.
 pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
+    let returns = args.returns;
+    let answer = Box::pin(execute(session, tag, args)).await;
+    empty_saved(session, returns, answer)
+}
+
+async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
     let MultiSearchArgs { sources, mut returns, charset, mut key } = args;
     if session.enabled.utf8 && charset.is_some() {
         // RFC 6855 §3

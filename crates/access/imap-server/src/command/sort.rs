@@ -28,7 +28,7 @@ use crate::keys::{Answered, Asked, Direction, Order, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
-use crate::session::Ctx;
+use crate::session::{Ctx, Session};
 
 /// Steps of making a key.
 const KEY_STEPS: u64 = 8;
@@ -36,7 +36,13 @@ const KEY_STEPS: u64 = 8;
 const SORT_STEPS: u64 = 60;
 
 /// Runs a SORT.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
+    let returns = args.returns;
+    let answer = Box::pin(execute(&mut session.ctx()?, tag, args)).await;
+    search::empty_saved(session, returns, answer)
+}
+
+async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
     let by_query = gmail::search::replace(ctx, &mut args.key).await?.then_some(gmail::search::NOT_KEPT);

@@ -49,7 +49,13 @@ use crate::session::{Ctx, Session};
 use crate::wire::Wire;
 
 /// Runs a SEARCH.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
+    let returns = args.returns;
+    let answer = Box::pin(execute(&mut session.ctx()?, tag, args)).await;
+    empty_saved(session, returns, answer)
+}
+
+async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<Reply, Failure> {
     if ctx.enabled.utf8 && args.charset.is_some() {
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
