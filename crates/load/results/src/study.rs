@@ -13,7 +13,7 @@ use crate::{Machine, Offered, RunResult};
 /// A whole study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StudyResult {
-    /// [`SCHEMA`].
+    /// [`crate::SCHEMA`].
     pub schema: u32,
     /// `posthaste-load` and its version.
     pub tool: String,
