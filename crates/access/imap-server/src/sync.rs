@@ -285,8 +285,8 @@ impl Changeable {
     }
 }
 
-/// Says what the session may change now, if rights were granted or taken away since: RFC 9051 §7.1,
-/// READ-ONLY, READ-WRITE and PERMANENTFLAGS.
+/// Says what the session may change now, if rights were granted or taken away since.
+/// RFC 9051 §7.1: READ-ONLY, READ-WRITE and PERMANENTFLAGS.
 pub(crate) fn report_rights(wire: &mut Wire, selected: &Selected, before: Changeable) {
     let now = Changeable::of(selected);
     if now.flags != before.flags {

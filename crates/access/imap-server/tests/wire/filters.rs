@@ -74,8 +74,8 @@ fn filters_that_are_no_search_or_name_themselves() {
     );
 }
 
-/// RFC 5182 §2.1. Commands that a client sends after one that fails must not change the messages of
-/// an earlier result.
+/// RFC 5182 §2.1. A client may send STORE right after the search. If the search fails, STORE must
+/// not change the messages of an earlier result.
 #[test]
 fn a_search_that_ends_in_no_saves_no_messages() {
     let server = Server::start();
