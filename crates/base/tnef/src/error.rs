@@ -49,6 +49,14 @@ pub enum Damage {
     /// Compressed RTF: the CRC is another than the one in its header.
     #[error("the CRC of its compressed RTF is wrong")]
     Crc,
+    /// Compressed RTF: its text has another length than its header says.
+    #[error("its compressed RTF has {len} bytes of text, and its header says {said}")]
+    Length {
+        /// The length of the text.
+        len: usize,
+        /// The length in the header.
+        said: usize,
+    },
     /// Text would take more than a message of this size is allowed.
     #[error("its text expands to over {limit} bytes")]
     Expands {

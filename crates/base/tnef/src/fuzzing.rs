@@ -2,7 +2,11 @@
 //! targets, and for the tests below.
 
 use crate::decode::checksum;
+use crate::error::Damage;
 use crate::{Outcome, convert, decode, encode, enrich, restore, rtf};
+
+/// The most text of compressed RTF whose length is made right.
+const TEXT_MAX: usize = 1 << 20;
 
 /// As all of these: nothing panics, each value that is read is written again, and conversions are
 /// bounded and repeatable. Once as it is, and once with right sums, without which little of it
@@ -24,7 +28,7 @@ fn with_sums(data: &[u8]) -> Vec<u8> {
         // Compressed RTF has its sum inside of the attribute's data.
         let window = data.get(from..end).unwrap_or_default();
         if let Some(place) = memchr::memmem::find(window, COMPRESSED).filter(|place| *place >= 8) {
-            fix_crc(&mut data, from + place - 8);
+            fix_header(&mut data, from + place - 8);
         }
         let Some(sum) = data.get(from..end).map(checksum) else { break };
         if let Some(place) = data.get_mut(end..end + 2) {
@@ -33,19 +37,23 @@ fn with_sums(data: &[u8]) -> Vec<u8> {
         at = end + 2;
     }
     if data.get(8..12) == Some(COMPRESSED) {
-        fix_crc(&mut data, 0);
+        fix_header(&mut data, 0);
     }
     data
 }
 
-/// The right CRC in the header of compressed RTF that begins at a place.
-fn fix_crc(data: &mut [u8], at: usize) {
+/// The right CRC and length in the header of compressed RTF that begins at a place.
+fn fix_header(data: &mut [u8], at: usize) {
     let Some(size) = data.get(at..).and_then(|rest| rest.first_chunk::<4>()) else { return };
     let end =
         usize::try_from(u32::from_le_bytes(*size)).map_or(usize::MAX, |size| (at + 4).saturating_add(size));
     let Some(crc) = data.get(at + 16..end).map(rtf::crc) else { return };
     if let Some(place) = data.get_mut(at + 12..at + 16) {
         place.copy_from_slice(&crc.to_le_bytes());
+    }
+    let text = data.get(at..).map(|rest| rtf::decompress(rest, TEXT_MAX));
+    if let (Some(Err(Damage::Length { len, .. })), Some(place)) = (text, data.get_mut(at + 4..at + 8)) {
+        place.copy_from_slice(&(len as u32).to_le_bytes());
     }
 }
 
@@ -114,7 +122,7 @@ mod tests {
     fn sums_are_made_right() {
         let good = encode(&samples::note()).expect("valid");
         let mut wrong = good.clone();
-        // The sum of the first attribute, and a byte of the RTF, whose CRC is wrong then.
+        // The sum of the first attribute, and a byte of the RTF. Its CRC is then wrong, and its length.
         wrong[19] ^= 1;
         let at = memchr::memmem::find(&wrong, b"LZFu").expect("RTF") + 12;
         wrong[at] ^= 1;
@@ -122,7 +130,7 @@ mod tests {
         let fixed = with_sums(&wrong);
         let message = decode(&fixed).expect("right sums");
         let rtf = message.property(crate::tags::property::RTF_COMPRESSED).and_then(|value| value.bytes());
-        assert!(rtf::decompress(rtf.expect("RTF"), 1 << 20).is_ok());
+        assert!(rtf::decompress(rtf.expect("RTF"), TEXT_MAX).is_ok());
         assert_eq!(with_sums(&good), good);
     }
 

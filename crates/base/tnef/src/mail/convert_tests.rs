@@ -252,6 +252,8 @@ fn signed_and_encrypted_mail_is_left_alone() {
     assert_eq!(convert(&samples::mail(&smime)), Ok(Outcome::Sealed));
 }
 
+const IN_DATA: &str = "binary data of its RTF at byte 23 ends beyond its container";
+
 #[test]
 fn damage_is_said_and_nothing_is_changed() {
     let mail = samples::mail(&samples::note());
@@ -266,10 +268,19 @@ fn damage_is_said_and_nothing_is_changed() {
     let unknown =
         String::from_utf8(mail.clone()).expect("ASCII").replace("Encoding: base64", "Encoding: x-new");
     assert_eq!(convert(unknown.as_bytes()), Err(Damage::TransferEncoding));
-    let mut broken = samples::note();
-    broken.properties.retain(|property| property.id != property::RTF_COMPRESSED);
-    broken.properties.push(Property::new(property::RTF_COMPRESSED, Value::Binary(vec![1; 40])));
-    assert!(matches!(convert(&samples::mail(&broken)), Err(Damage::Truncated { .. })));
+    let with_rtf = |compressed: Vec<u8>| {
+        let mut note = samples::note();
+        note.properties.retain(|property| property.id != property::RTF_COMPRESSED);
+        note.properties.push(Property::new(property::RTF_COMPRESSED, Value::Binary(compressed)));
+        convert(&samples::mail(&note))
+    };
+    assert!(matches!(with_rtf(vec![1; 40]), Err(Damage::Truncated { .. })));
+    // Lengths that lie: text that ends early, and data that takes the text behind it.
+    let mut short = crate::rtf::compress(b"{\\rtf1 the text}");
+    short[4] += 1;
+    assert_eq!(with_rtf(short), Err(Damage::Length { len: 16, said: 17 }));
+    let swallows = crate::rtf::compress(b"{\\rtf1 before {\\bin999 x} and after}");
+    assert_eq!(with_rtf(swallows).map_err(|damage| damage.to_string()), Err(IN_DATA.to_owned()));
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
 }
 
 /// RTF out of its compressed form. `limit` is the most bytes that it may have.
+///
+/// The text must be as long as the header says (MS-OXRTFCP §2.1.3.1.1, RAWSIZE), so that a stream
+/// that ends early is not taken for the whole text. NULs after it may be uncounted.
 pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
     const WHAT: &str = "compressed RTF";
     let mut reader = Reader::new(bytes);
@@ -56,7 +59,11 @@ pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
             if text.len() > limit { Err(Damage::Expands { limit }) } else { Ok(text.to_vec()) }
         }
         COMPRESSED if crc(content) != expected => Err(Damage::Crc),
-        COMPRESSED => expand(content, raw_len, limit),
+        COMPRESSED => {
+            let text = expand(content, raw_len, limit)?;
+            let is_whole = text.get(raw_len..).is_some_and(|after| after.iter().all(|byte| *byte == 0));
+            if is_whole { Ok(text) } else { Err(Damage::Length { len: text.len(), said: raw_len }) }
+        }
         other => Err(Damage::Compression(other)),
     }
 }

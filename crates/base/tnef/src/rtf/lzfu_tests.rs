@@ -40,10 +40,36 @@ fn what_is_wrong_is_said() {
     assert_eq!(with(8, b'X'), Err(Damage::Compression(0x7546_5A58)));
     assert_eq!(decompress(good, 42), Err(Damage::Expands { limit: 42 }));
     assert_eq!(decompress(good, 43).map(|rtf| rtf.len()), Ok(43));
-    // A length that lies sets no memory aside.
-    assert_eq!(with(7, 0xFF).map(|rtf| rtf.capacity() <= 8 * good.len()), Ok(true));
     // Bytes after the stream are another's.
     assert!(decompress(&[good, b"more"].concat(), 1000).is_ok());
+}
+
+/// The header, its CRC for this content.
+fn claiming(content: &[u8], raw_len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_header(&mut bytes, content.len(), raw_len, COMPRESSED, crc(content));
+    bytes.extend(content);
+    bytes
+}
+
+/// The CRC is right, but the text is shorter or longer than the header says.
+#[test]
+fn lengths_that_lie() {
+    let (rtf, good) = EXAMPLES[0];
+    let content = &good[16..];
+    let (len, said) = (rtf.len(), 0xFFFF_FFF0);
+    // It sets no memory aside, either: `expand` takes eight times the content at most.
+    assert_eq!(decompress(&claiming(content, said), 1000), Err(Damage::Length { len, said }));
+    assert_eq!(decompress(&claiming(content, len - 1), 1000), Err(Damage::Length { len, said: len - 1 }));
+    assert_eq!(decompress(&claiming(content, 0), 1000), Err(Damage::Length { len, said: 0 }));
+    // Cut off, at each byte: before its last two it has no end.
+    for cut in 0..content.len() - 2 {
+        let damage = decompress(&claiming(&content[..cut], len), 1000);
+        assert!(matches!(damage, Err(Damage::Length { said, .. }) if said == len), "{cut}: {damage:?}");
+    }
+    // NULs that are not counted.
+    let ended = compress(b"{\rtf1 x}\0\0");
+    assert!(decompress(&claiming(&ended[16..], 9), 1000).is_ok());
 }
 
 #[test]

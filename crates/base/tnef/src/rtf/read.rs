@@ -164,8 +164,12 @@ fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
         code_page_default: 1252,
         instruction: String::new(),
     };
-    for token in Tokens::new(rtf) {
+    let mut tokens = Tokens::new(rtf);
+    for token in tokens.by_ref() {
         machine.token(token)?;
+    }
+    if let Some(left) = tokens.cut() {
+        return Err(Damage::Truncated { what: "binary data of its RTF", at: rtf.len() - left });
     }
     machine.flush()?;
     Ok(machine.out)

@@ -20,11 +20,18 @@ pub(super) enum Token<'r> {
 /// Tokens of RTF, one after the other.
 pub(super) struct Tokens<'r> {
     rest: &'r [u8],
+    /// As [`Tokens::cut`] returns it.
+    cut: Option<usize>,
 }
 
 impl<'r> Tokens<'r> {
     pub fn new(rtf: &'r [u8]) -> Self {
-        Self { rest: rtf }
+        Self { rest: rtf, cut: None }
+    }
+
+    /// How many bytes were left at a `\bin` that claims more of them. It was the last token.
+    pub fn cut(&self) -> Option<usize> {
+        self.cut
     }
 
     fn split(&mut self, at: usize) -> &'r [u8] {
@@ -71,7 +78,9 @@ impl<'r> Tokens<'r> {
             self.split(1);
         }
         if name == b"bin" {
-            self.split(number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default());
+            let len = number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default();
+            self.cut = (len > self.rest.len()).then_some(self.rest.len());
+            self.split(len);
         }
         Token::Word(name, number)
     }
@@ -134,5 +143,15 @@ mod tests {
                 Token::Close,
             ]
         );
+    }
+
+    #[test]
+    fn data_that_claims_more_than_there_is() {
+        let mut tokens = Tokens::new(b"{\\bin4 1234}\\bin4 123");
+        assert_eq!(tokens.by_ref().count(), 4);
+        assert_eq!(tokens.cut(), Some(3));
+        let mut tokens = Tokens::new(b"{\\bin4 1234}\\bin4 1234");
+        assert_eq!(tokens.by_ref().count(), 4);
+        assert_eq!(tokens.cut(), None);
     }
 }
