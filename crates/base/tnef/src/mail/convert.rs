@@ -68,8 +68,8 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     convert_and_name(message, &mut |_| {})
 }
 
-/// The same. `left` gets the damage of each part that stays as it is beside converted ones, and of
-/// a message inside a part that stays an attachment.
+/// The same. `left` gets the damage of each part that stays as it is beside converted ones. It also
+/// gets why a message inside a part stays an attachment.
 pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);
