@@ -35,12 +35,28 @@ pub fn has_signature(bytes: &[u8]) -> bool {
 /// Reads a TNEF stream. The result holds each byte of the stream at most once, and at most 100
 /// bytes for each of at most [`VALUES_MAX`] values.
 pub fn decode(bytes: &[u8]) -> Result<Message, Damage> {
-    Decoder { values_left: VALUES_MAX }.message(bytes, 1)
+    decode_and_name(bytes, &mut |_| {})
+}
+
+/// The same. `left` gets why a message inside it stays bytes: of several, of the first one.
+pub(crate) fn decode_and_name(bytes: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Message, Damage> {
+    let mut decoder = Decoder::default();
+    let message = decoder.message(bytes, 1)?;
+    decoder.left.into_iter().for_each(left);
+    Ok(message)
 }
 
 /// Counts what it reads.
 pub(crate) struct Decoder {
-    pub values_left: usize,
+    values_left: usize,
+    /// Why a message inside it stays bytes: the first such reason.
+    left: Option<Damage>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { values_left: VALUES_MAX, left: None }
+    }
 }
 
 /// The largest size for which memory is set aside before values are read.
@@ -198,10 +214,20 @@ impl Decoder {
         let mut reader = Reader::new(bytes);
         let interface = reader.guid("an object's interface")?;
         let content = reader.rest();
-        let message = (interface == IID_MESSAGE && depth < DEPTH_MAX)
-            .then(|| self.message(content, depth + 1))
-            .and_then(Result::ok);
-        let content = message.map_or_else(|| Content::Bytes(content.to_vec()), Content::Message);
+        if interface != IID_MESSAGE {
+            return Ok(Object { interface, content: Content::Bytes(content.to_vec()) });
+        }
+        let message = match depth < DEPTH_MAX {
+            true => self.message(content, depth + 1),
+            false => Err(Damage::Depth { limit: DEPTH_MAX }),
+        };
+        let content = message.map_or_else(
+            |why| {
+                self.left.get_or_insert(why);
+                Content::Bytes(content.to_vec())
+            },
+            Content::Message,
+        );
         Ok(Object { interface, content })
     }
 }

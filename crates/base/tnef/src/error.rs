@@ -69,6 +69,12 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
+    /// Messages are nested too deep in one another.
+    #[error("messages inside it are nested over {limit} deep")]
+    Depth {
+        /// The limit.
+        limit: usize,
+    },
     /// The message has more TNEF parts than are converted.
     #[error("the message has over {limit} TNEF parts")]
     Parts {

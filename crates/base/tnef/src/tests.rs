@@ -178,7 +178,10 @@ fn messages_nest_to_a_bound_and_stay_bytes_beyond() {
     let read = decode(&too_deep).expect("the outer levels");
     assert_eq!(depth(&read), DEPTH_MAX);
     // Nothing is lost: it is written as it was.
-    assert_eq!(encode(&read), Ok(too_deep));
+    assert_eq!(encode(&read), Ok(too_deep.clone()));
+    let mut why = Vec::new();
+    crate::decode::decode_and_name(&too_deep, &mut |reason| why.push(reason)).expect("the same");
+    assert_eq!(why, [Damage::Depth { limit: DEPTH_MAX }]);
 }
 
 #[test]

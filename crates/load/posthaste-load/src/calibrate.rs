@@ -95,7 +95,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         lmtp: None,
         accounts: accounts.clone(),
         wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
-            .with_rich(workload.rich),
+            .with_shares(workload.shares),
         seed: 1,
         mail: None,
         parallel: 4,

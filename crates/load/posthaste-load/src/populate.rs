@@ -133,7 +133,7 @@ fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Wish)>
 }
 
 fn wish(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Wish, Trouble> {
-    let rich = workload.map_or(0.0, |w| w.rich);
+    let shares = workload.map(|w| w.shares).unwrap_or_default();
     let fill = workload.map(|w| w.fill.clone());
     let wish = Wish::new(
         args.inbox.or(fill.as_ref().map(|f| f.inbox)).unwrap_or(0),
@@ -141,7 +141,7 @@ fn wish(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Wish, Troubl
         args.per_folder.or(fill.as_ref().map(|f| f.per_folder)).unwrap_or(0),
         args.sizes.clone().or(fill.map(|f| f.sizes)).unwrap_or(Sizes::Html),
     )
-    .with_rich(rich);
+    .with_shares(shares);
     if wish.messages() == 0 {
         return Err(Trouble::usage(
             "nothing to fill in: give --workload, or --inbox, or --folders and --per-folder",

@@ -42,7 +42,8 @@ pub struct StudyArgs {
     #[arg(long)]
     show: bool,
     /// Servers under test, in order; ratios are to the first. The study starts and stops posthaste,
-    /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned), cyrus and courier;
+    /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned, dovecot-zstd,
+    /// dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
     /// NAME=/path/to/posthaste is another build of Posthaste.
     /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
     /// [,agent=HOST:PORT] is a running server, with its nodes. It must have the accounts that

@@ -6,10 +6,12 @@ use crate::arms::{Arm, InArm};
 use crate::file::Study;
 use crate::server::Which;
 
-/// The servers of a study: each Posthaste in every arm, others as they are.
+/// The servers of a study: each Posthaste in every arm, others with those that the study measures
+/// beside them.
 pub fn expand(study: &Study, servers: &[Which]) -> Vec<Which> {
+    let servers = &with_others(study, servers);
     if study.arms.is_empty() {
-        return servers.to_vec();
+        return servers.clone();
     }
     let ours = |which: &&Which| matches!(which, Which::Posthaste | Which::Build(_));
     let several = servers.iter().filter(ours).count() > 1;
@@ -32,6 +34,20 @@ pub fn expand(study: &Study, servers: &[Which]) -> Vec<Which> {
         .collect()
 }
 
+/// The servers, each once, with those beside them.
+fn with_others(study: &Study, servers: &[Which]) -> Vec<Which> {
+    let mut all: Vec<Which> = Vec::new();
+    for which in servers {
+        let others = study.beside.iter().filter(|(one, _)| one == which).flat_map(|(_, others)| others);
+        for new in [which].into_iter().chain(others) {
+            if !all.contains(new) {
+                all.push(new.clone());
+            }
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,7 +61,13 @@ mod tests {
             expand(&study, servers).iter().map(|w| w.name().to_owned()).collect::<Vec<_>>()
         };
         let arms = ["mime", "rich", "keep", "rich + items", "keep + items", "only MIME", "only MIME, zstd"];
-        assert_eq!(names(&servers), [&arms[..], &["Dovecot"]].concat());
+        let others =
+            ["Dovecot, zstd", "Dovecot, files", "Dovecot, files, single instance", "Dovecot, encrypted"];
+        let dovecot = [&["Dovecot"], &others[..]].concat();
+        assert_eq!(names(&servers), [&arms[..], &dovecot].concat());
+        // Who names one of them gets it once.
+        let named: Vec<Which> = ["dovecot-zstd", "dovecot"].map(|s| s.parse().unwrap()).into();
+        assert_eq!(names(&named), [&["Dovecot, zstd", "Dovecot"], &others[1..]].concat());
         let two: Vec<Which> = ["posthaste", "new=./posthaste"].map(|s| s.parse().unwrap()).into();
         assert_eq!(names(&two)[7], "new: mime");
         let koka = load("koka", Length::Quick).unwrap();

@@ -14,6 +14,7 @@ use toml::Spanned;
 
 use crate::arms::{self, Arm, RawArm};
 use crate::pools::{self, RawPools, Users};
+use crate::server::Which;
 use crate::{BUILTIN, Length};
 
 /// The analysis of the points.
@@ -141,6 +142,8 @@ pub struct Study {
     pub users: Option<Users>,
     /// Settings and mail with which each Posthaste is measured; empty for one as it is.
     pub arms: Vec<Arm>,
+    /// Servers that are measured beside another one wherever that one is.
+    pub beside: Vec<(Which, Vec<Which>)>,
     /// Which version of the study this is.
     pub length: Length,
     /// The file, whole.
@@ -171,6 +174,8 @@ struct Raw {
     put_back: bool,
     pools: Option<RawPools>,
     arm: Option<Spanned<Vec<RawArm>>>,
+    #[serde(default)]
+    beside: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
     time: RawTime,
     quick: Option<RawQuick>,
     shortest: Option<RawQuick>,
@@ -248,7 +253,6 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         })?,
     };
     let users = short.pools.or(raw.pools).map(|p| pools::read(source, &p)).transpose()?;
-    let time = short.time.unwrap_or(raw.time);
     let load = short.load.or(raw.load).map(|l| Load {
         until_cpu_percent: l.until_cpu_percent,
         clients_max: l.clients_max.max(1),
@@ -275,17 +279,13 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         load,
         profile: profile.transpose()?,
         simulate,
-        times: Times {
-            trial: time.trial.map_or(Ok(Duration::from_secs(5)), |text| duration(source, &text))?,
-            ramp: duration(source, &time.ramp)?,
-            warmup: duration(source, &time.warmup)?,
-            measure: duration(source, &time.measure)?,
-        },
+        times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
         put_back: raw.put_back,
         users,
         arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
+        beside: beside(source, &raw.beside)?,
         length,
         source: text.to_owned(),
     };
@@ -296,6 +296,30 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         }
         _ => Ok(study),
     }
+}
+
+fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
+    let trial = time.trial.as_ref().map_or(Ok(Duration::from_secs(5)), |text| duration(source, text))?;
+    Ok(Times {
+        trial,
+        ramp: duration(source, &time.ramp)?,
+        warmup: duration(source, &time.warmup)?,
+        measure: duration(source, &time.measure)?,
+    })
+}
+
+/// Servers that the study measures wherever another one is measured.
+fn beside(
+    source: Source,
+    raw: &BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
+) -> Result<Vec<(Which, Vec<Which>)>, Mistake> {
+    let server = |name: &Spanned<String>| {
+        name.get_ref().parse::<Which>().map_err(|what| source.at(name.span(), &what))
+    };
+    let of = |(one, others): (&Spanned<String>, &Vec<Spanned<String>>)| {
+        Ok((server(one)?, others.iter().map(server).collect::<Result<_, _>>()?))
+    };
+    raw.iter().map(of).collect()
 }
 
 fn workloads(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<Workload>, Mistake> {
@@ -384,6 +408,8 @@ mod tests {
         assert!(said("rounds = 3", "rounds = 0").contains("from 1 to 99"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
+        let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");
+        assert!(beside.contains("`dovecot-sos` is not"), "{beside}");
         assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));
     }
 }

@@ -206,7 +206,7 @@ impl Plan {
                 (if same { "user".to_owned() } else { format!("{}-", w.name) }, wish)
             }
         };
-        let wish = wish.with_rich(w.rich);
+        let wish = wish.with_shares(w.shares);
         let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
         if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
             return known;

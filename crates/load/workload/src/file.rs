@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::builtin::{is_mix, text_of};
-use crate::corpus::Sizes;
+use crate::corpus::{Shares, Sizes};
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
     Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind, Step,
@@ -73,6 +73,7 @@ struct RawMail {
     #[serde(default)]
     arrivals_per_user_per_hour: f64,
     rich: Option<Spanned<f64>>,
+    shared_attachments: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -184,7 +185,10 @@ impl Reader<'_> {
             messages: Between { min: few, max: many },
             mailboxes: Between { min: small, max: large },
             sizes: self.sizes(raw.mail.sizes.as_ref())?,
-            rich: self.share(raw.mail.rich.as_ref())?,
+            shares: Shares {
+                rich: self.share(raw.mail.rich.as_ref())?,
+                shared_attachments: self.share(raw.mail.shared_attachments.as_ref())?,
+            },
             arrivals_per_user_per_s: raw.mail.arrivals_per_user_per_hour / 3600.0,
             fill: Fill {
                 folders: raw.fill.folders,
@@ -209,9 +213,7 @@ impl Reader<'_> {
         match given {
             None => Ok(0.0),
             Some(share) if (0.0..=1.0).contains(share.get_ref()) => Ok(*share.get_ref()),
-            Some(share) => {
-                Err(self.source.at(share.span(), "`rich` is a share of the messages, from 0 to 1"))
-            }
+            Some(share) => Err(self.source.at(share.span(), "a share of the mail is from 0 to 1")),
         }
     }
 

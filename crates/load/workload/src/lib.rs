@@ -18,7 +18,7 @@ mod random;
 mod step;
 mod think;
 
-use crate::corpus::Sizes;
+use crate::corpus::{Shares, Sizes};
 pub use builtin::{BUILTIN, MIXES, builtin};
 pub use choose::{Choice, Chooser};
 pub use file::{load, parse};
@@ -130,8 +130,8 @@ pub struct Workload {
     pub mailboxes: Between,
     /// Sizes of the messages that are sent and appended.
     pub sizes: Sizes,
-    /// The share of messages, filled in and sent, that are rich mail: TNEF. 0 to 1.
-    pub rich: f64,
+    /// The shares of special mail, of what is filled in and sent.
+    pub shares: Shares,
     /// Mail arriving from outside, per second and virtual user (SMTP or LMTP beside the sessions).
     pub arrivals_per_user_per_s: f64,
     /// The contents that accounts should have.

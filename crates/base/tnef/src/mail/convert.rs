@@ -27,7 +27,7 @@ use super::entity::{Entity, Printer};
 use super::headers::header_fields;
 use super::people::People;
 use super::whole::Whole;
-use crate::decode::{decode, has_signature};
+use crate::decode::{decode_and_name, has_signature};
 use crate::error::Damage;
 
 /// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
@@ -68,7 +68,8 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     convert_and_name(message, &mut |_| {})
 }
 
-/// The same. `left` gets the damage of each part that stays as it is beside converted ones.
+/// The same. `left` gets the damage of each part that stays as it is beside converted ones. It also
+/// gets why a message inside a part stays an attachment.
 pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);
@@ -81,7 +82,7 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     if places.len() > PARTS_MAX {
         return Err(Damage::Parts { limit: PARTS_MAX });
     }
-    if structure.parts().iter().any(|part| is_sealed(&part.media(message))) {
+    if is_sealed(&structure, message) {
         return Ok(Outcome::Sealed);
     }
     let mut conversion = Conversion::new(message, &structure);
@@ -96,7 +97,7 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     if damaged.len() == count {
         return Err(damaged.swap_remove(0));
     }
-    damaged.into_iter().for_each(left);
+    damaged.into_iter().chain(conversion.left.drain(..)).for_each(left);
     Ok(conversion.finish())
 }
 
@@ -145,13 +146,33 @@ fn is_rich(part: &Part, message: &[u8]) -> bool {
     part.kind == Kind::Leaf && (has_type(part, message) || has_name(part, message) && has_first_bytes())
 }
 
+/// Whether a message or a part of it is signed or encrypted.
+pub(super) fn is_sealed(structure: &Structure, message: &[u8]) -> bool {
+    structure.parts().iter().any(|part| is_sealed_type(&part.media(message)) || is_armored(part, message))
+}
+
 /// Whether a change within it would make a signature false, or could not be seen.
-pub(super) fn is_sealed(media: &Media<'_>) -> bool {
+fn is_sealed_type(media: &Media<'_>) -> bool {
     media.is("multipart", "signed")
         || media.is("multipart", "encrypted")
         || media.is("application", "pkcs7-mime")
         || media.is("application", "x-pkcs7-mime")
         || media.is("application", "pgp-encrypted")
+}
+
+/// Lines that begin a text which is encrypted or signed: RFC 9580 §6.2.1 and §7.
+const ARMOR: [&[u8]; 2] = [b"-----BEGIN PGP MESSAGE-----", b"-----BEGIN PGP SIGNED MESSAGE-----"];
+
+/// Whether a text has such a line. A key in a text seals nothing.
+fn is_armored(part: &Part, message: &[u8]) -> bool {
+    if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
+        return false;
+    }
+    let Ok(text) = decode_transfer(part.encoding, part.body.of(message)) else { return false };
+    memchr::memmem::find_iter(&text, b"-----BEGIN PGP ").any(|at| {
+        let (before, line) = text.split_at_checked(at).unwrap_or_default();
+        before.last().is_none_or(|byte| *byte == b'\n') && ARMOR.iter().any(|begin| line.starts_with(begin))
+    })
 }
 
 enum Step {
@@ -166,6 +187,8 @@ struct Conversion<'m> {
     budget: TextBudget,
     printer: Printer,
     edits: Vec<(Range<usize>, Vec<u8>)>,
+    /// Why messages inside parts stay attachments.
+    left: Vec<Damage>,
     /// Texts that have a rich form beside them by now, and headers that were completed.
     used: Vec<usize>,
 }
@@ -182,6 +205,7 @@ impl<'m> Conversion<'m> {
             budget: TextBudget::new(text_max(message.len())),
             printer: Printer::new(seed),
             edits: Vec::new(),
+            left: Vec::new(),
             used: Vec::new(),
         }
     }
@@ -193,7 +217,7 @@ impl<'m> Conversion<'m> {
             return Err(Damage::TransferEncoding);
         }
         let bytes = decode_transfer(part.encoding, body).map_err(|_| Damage::TransferEncoding)?;
-        let rich = decode(&bytes)?;
+        let rich = decode_and_name(&bytes, &mut |why| self.left.push(why))?;
         drop(bytes);
         // MS-OXOSMIME §2.1: the message is in an attachment, signed or encrypted as a whole.
         if rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME") {

@@ -60,7 +60,7 @@ const FIRST_ATTACHMENT: u32 = 2;
 /// A message as TNEF; `None` if it is signed or encrypted, or would not come back as it was.
 pub fn enrich(message: &[u8]) -> Option<Vec<u8>> {
     let structure = Structure::parse(message);
-    if structure.parts().iter().any(|part| is_sealed(&part.media(message))) {
+    if is_sealed(&structure, message) {
         return None;
     }
     let rich = encode(&Framing::new(message).message(&structure)).ok()?;

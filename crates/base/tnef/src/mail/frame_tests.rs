@@ -135,6 +135,8 @@ fn sealed_mail_stays_as_it_is() {
     let signed =
         String::from_utf8(mail(&[TEXT_UTF8])).unwrap().replace("multipart/mixed", "multipart/signed");
     assert_eq!(enrich(signed.as_bytes()), None);
+    let inline = b"Subject: x\r\n\r\n-----BEGIN PGP SIGNED MESSAGE-----\r\nHash: SHA512\r\n\r\nx\r\n";
+    assert_eq!(enrich(inline), None);
 }
 
 #[test]

@@ -195,3 +195,46 @@ fn no_boundary_is_the_beginning_of_another() {
     assert_eq!(boundaries.len(), 14);
     assert!(boundaries.iter().all(|one| one.len() == boundaries[0].len()), "{boundaries:?}");
 }
+
+#[test]
+fn a_text_that_openpgp_signs_or_encrypts_is_kept_with_all_beside_it() {
+    let with = |text: &str| convert(&with_text(&samples::note(), text));
+    let text = |lines: &str| with(&format!("Content-Type: text/plain\r\n\r\n{lines}\r\n"));
+    for kind in ["MESSAGE", "SIGNED MESSAGE"] {
+        assert_eq!(text(&format!("-----BEGIN PGP {kind}-----\r\n\r\nx")), Ok(Outcome::Sealed), "{kind}");
+        assert_eq!(text(&format!("See below.\r\n-----BEGIN PGP {kind}-----\r\n")), Ok(Outcome::Sealed));
+    }
+    // The line as its transfer encodings write it.
+    let quoted = "Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=2D----BEGIN PGP \
+                  MESSAGE-----\r\n";
+    let base64 = "Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\nLS0tLS1CRUdJTiBQR1AgTUVTU0FHRS0t\
+                  LS0tDQo=\r\n";
+    assert_eq!((with(quoted), with(base64)), (Ok(Outcome::Sealed), Ok(Outcome::Sealed)));
+    // A key, a quoted block and a sentence about one seal nothing.
+    for lines in [
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+        "> -----BEGIN PGP MESSAGE-----",
+        "It says -----BEGIN PGP SIGNED MESSAGE-----",
+    ] {
+        assert!(matches!(text(lines), Ok(Outcome::Converted(_))), "{lines}");
+    }
+}
+
+#[test]
+fn a_message_that_is_nested_too_deep_stays_an_attachment_and_the_reason_is_named() {
+    let nested = |levels: usize| {
+        (1..levels).fold(samples::note(), |inner, _| Message {
+            attachments: vec![samples::forwarded(inner)],
+            ..samples::note()
+        })
+    };
+    for (levels, reasons) in [(crate::DEPTH_MAX - 1, 0), (crate::DEPTH_MAX + 2, 1)] {
+        let mut named = Vec::new();
+        let mail = samples::mail(&nested(levels));
+        let Ok(Outcome::Converted(mime)) = convert_and_name(&mail, &mut |why| named.push(why)) else {
+            panic!("it is converted")
+        };
+        assert_eq!(named, vec![Damage::Depth { limit: crate::DEPTH_MAX }; reasons]);
+        assert_eq!(memchr::memmem::find_iter(&mime, b"application/ms-tnef").count(), reasons, "{levels}");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! They are those that [`crate::decode()`] finds. What no frame refers to is passed over.
 
-use crate::decode::{Decoder, SIGNATURE, VALUES_MAX, attribute_of, sized, utf_16};
+use crate::decode::{Decoder, SIGNATURE, attribute_of, sized, utf_16};
 use crate::error::Damage;
 use crate::model::Kind;
 use crate::reader::Reader;
@@ -20,7 +20,7 @@ pub(super) struct Sources<'b> {
 
 /// Finds them. The frame is the property with this name.
 pub(super) fn sources<'b>(bytes: &'b [u8], frame: (&Guid, &str)) -> Result<Sources<'b>, Damage> {
-    let mut skim = Skim { frame, count: Decoder { values_left: VALUES_MAX }, found: Sources::default() };
+    let mut skim = Skim { frame, count: Decoder::default(), found: Sources::default() };
     skim.stream(bytes)?;
     Ok(skim.found)
 }

@@ -23,7 +23,7 @@ pub struct Maildirs<'a> {
 impl<'a> Maildirs<'a> {
     /// Of these accounts.
     pub fn new(accounts: &'a Accounts, wish: &'a Wish, seed: u64) -> Self {
-        Self { accounts, wish, corpus: Corpus::with_rich(seed, wish.rich, &wish.sizes) }
+        Self { accounts, wish, corpus: Corpus::with_shares(seed, wish.shares, &wish.sizes) }
     }
 
     /// Writes the mail of one account below a folder that does not exist yet. The first mailbox is
@@ -54,13 +54,17 @@ impl<'a> Maildirs<'a> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_workload::corpus::Shares;
+
     use super::*;
+
+    const RICH: Shares = Shares { rich: 1.0, shared_attachments: 0.0 };
 
     #[test]
     fn an_account_is_written_as_it_would_be_appended() {
         let dir = tempfile::tempdir().unwrap();
         let accounts = Accounts::parse("user{0..1}@example.org").unwrap();
-        let wish = Wish::new(5, 1, 2, "fixed:2k".parse().unwrap()).with_rich(1.0);
+        let wish = Wish::new(5, 1, 2, "fixed:2k".parse().unwrap()).with_shares(RICH);
         let root = dir.path().join("mail");
         Maildirs::new(&accounts, &wish, 1).write(1, &root).unwrap();
         let names = |place: &Path| {
@@ -81,7 +85,7 @@ mod tests {
         let text = String::from_utf8_lossy(&mail);
         assert!(text.contains("application/ms-tnef") && text.contains("To: <user1@example.org>"), "{text}");
         let mut again = Vec::new();
-        let corpus = Corpus::with_rich(1, 1.0, &wish.sizes);
+        let corpus = Corpus::with_shares(1, RICH, &wish.sizes);
         let message = (populated_serial(1, 1, 1), 1, "user1@example.org");
         generate(&corpus, &wish, message, &mut again);
         assert_eq!(mail, again);

@@ -48,7 +48,7 @@ pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
     let total = options.wish.messages() * u64::from(options.accounts.count());
     let (parallel, live) = (options.parallel.max(1), options.live);
     let work = Arc::new(Work {
-        corpus: Corpus::with_rich(options.seed, options.wish.rich, &options.wish.sizes),
+        corpus: Corpus::with_shares(options.seed, options.wish.shares, &options.wish.sizes),
         options,
         added: AtomicU64::new(0),
         found: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! The accounts to fill, and the mail to fill them with.
 
 use posthaste_imap_client::net::Dialer;
-use posthaste_load_workload::corpus::{Sizes, UserMail};
+use posthaste_load_workload::corpus::{Shares, Sizes, UserMail};
 
 use crate::accounts::Accounts;
 use crate::run::folder_name;
@@ -14,8 +14,8 @@ pub struct Wish {
     pub mailboxes: Vec<(String, u32)>,
     /// Sizes of generated messages.
     pub sizes: Sizes,
-    /// The share of them that is rich mail, 0 to 1.
-    pub rich: f64,
+    /// The shares of special mail among them.
+    pub shares: Shares,
 }
 
 impl Wish {
@@ -23,13 +23,13 @@ impl Wish {
     pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
         let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
         mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
-        Self { mailboxes, sizes, rich: 0.0 }
+        Self { mailboxes, sizes, shares: Shares::default() }
     }
 
-    /// The same with this share of rich mail.
+    /// The same with these shares of special mail.
     #[must_use]
-    pub fn with_rich(self, rich: f64) -> Self {
-        Self { rich, ..self }
+    pub fn with_shares(self, shares: Shares) -> Self {
+        Self { shares, ..self }
     }
 
     /// Messages in all.

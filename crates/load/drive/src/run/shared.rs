@@ -38,7 +38,7 @@ impl Shared {
     pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32) -> Self {
         Self {
             phase: Phase::new(options.ramp, options.warmup, options.measure),
-            corpus: Corpus::with_rich(options.seed, options.workload.rich, &options.workload.sizes),
+            corpus: Corpus::with_shares(options.seed, options.workload.shares, &options.workload.sizes),
             ledger,
             unfinished: AtomicI64::new(0),
             unfinished_max: AtomicU64::new(0),

@@ -7,17 +7,16 @@ use posthaste_load_results::{
     Analysis, Bar, BarChart, BarRow, Counted, Offered, RunResult, ServerCost, Table,
 };
 
+use super::at_rest::{AtRest, disk_mb, mean_ms, mean_of, plain, transaction};
 use super::operations::cpu_us;
 use super::points::{Points, figure};
 use super::spread::{Spread, shown, spread};
-use crate::settings::{FILLED_BYTES, TAKEN_BY_OTHER};
+use crate::settings::TAKEN_BY_OTHER;
 
 /// The arm that others are compared with: the article's cheapest.
 const CHEAPEST: &str = "mime";
 /// The arm whose mail servers of others get, too.
 const PEERS_MAIL: &str = "only MIME";
-/// The same mail, compressed on the disk.
-const COMPRESSED: &str = "only MIME, zstd";
 /// The article's mean CPU by arm, in percent of its machine.
 const ARTICLE_CPU: [(&str, f64); 3] = [("mime", 46.5), ("rich", 65.3), ("keep", 63.85)];
 /// The arms with items made at delivery, and the same without. The article: over 10 % less.
@@ -25,11 +24,6 @@ const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items"
 
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
-
-/// The size of the filled store on the disk.
-fn disk_mb(run: &RunResult) -> Option<f64> {
-    Some(run.settings.get(FILLED_BYTES)?.parse::<f64>().ok()? / 1e6)
-}
 
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
@@ -43,8 +37,12 @@ pub fn analyse(points: Points) -> Analysis {
             column.memory(),
             column.times(),
         ]);
+        let at_rest = AtRest::of(points, workload);
+        analysis.tables.extend(at_rest.table(&column.actions()));
         analysis.charts.extend([column.cpu_chart(), column.roles_chart(), column.times_chart()]);
-        analysis.findings.extend(column.findings());
+        analysis.charts.extend(at_rest.chart());
+        analysis.findings.extend(column.findings(&at_rest));
+        analysis.findings.extend(at_rest.findings());
     }
     analysis
 }
@@ -127,6 +125,11 @@ impl<'a> Columns<'a> {
         names
     }
 
+    /// Names of the users' actions, without what the instrument does.
+    fn actions(self) -> Vec<&'a str> {
+        self.names().into_iter().filter(|name| !name.starts_with('(')).collect()
+    }
+
     fn transactions(self) -> Table {
         let mut rows: Vec<Vec<String>> = Vec::new();
         for name in self.names() {
@@ -195,22 +198,24 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// A row for each user action, with a bar for each arm and server.
+    /// A row for each user action, with a bar for each arm and server. Options for mail at rest
+    /// have a chart of their own.
     fn times_chart(self) -> BarChart {
+        let at_rest = AtRest::of(self.points, self.workload);
+        let servers: Vec<&str> = self.servers().filter(|server| !at_rest.has(server)).collect();
         let bar = |name: &str, (at, server): (usize, &str)| {
-            let mean: Of = &|run| transaction(run, name).filter(|t| t.count > 0).map(|t| t.mean_ms);
-            let value = self.value(server, mean)?;
+            let value = self.value(server, &|run| mean_of(run, name))?;
             Some(Bar { parts: vec![(at, value.median)], note: figure(value.median) })
         };
         let row = |name: &str| BarRow {
             name: name.to_owned(),
-            bars: self.servers().enumerate().filter_map(|column| bar(name, column)).collect(),
+            bars: servers.iter().copied().enumerate().filter_map(|column| bar(name, column)).collect(),
         };
         BarChart {
             title: format!("Mean response time of each user action, {}", self.workload),
             x: "response time (ms)".into(),
-            series: self.servers().map(str::to_owned).collect(),
-            rows: self.names().into_iter().filter(|name| !name.starts_with('(')).map(row).collect(),
+            series: servers.iter().copied().map(str::to_owned).collect(),
+            rows: self.actions().into_iter().map(row).collect(),
         }
     }
 
@@ -255,35 +260,13 @@ impl<'a> Columns<'a> {
     }
 
     fn times(self) -> Table {
-        let names = self.names().into_iter().filter(|name| !name.starts_with('('));
-        let mut rows: Vec<Vec<String>> = names
-            .map(|name| {
-                self.row(name, &|run| transaction(run, name).filter(|t| t.count > 0).map(|t| t.mean_ms))
-            })
-            .collect();
-        rows.push(self.row("all", &|run| Some(run.total.mean_ms)));
+        let mut rows: Vec<Vec<String>> =
+            self.actions().iter().map(|name| self.row(name, &|run| mean_of(run, name))).collect();
+        rows.push(self.row("all", &mean_ms));
         self.table("Mean response time of each user action (ms)", rows)
     }
 
-    /// The savings and the cost of compressed bodies, for each build.
-    fn compression(self) -> Vec<String> {
-        let mut said = Vec::new();
-        for plain in self.servers().filter(|server| arm(server) == PEERS_MAIL) {
-            let compressed = beside(plain, COMPRESSED);
-            let ratio = |of: Of| self.ratio(&compressed, PEERS_MAIL, of);
-            if let (Some(cpu), Some(disk)) = (ratio(&cpu_us), ratio(&disk_mb)) {
-                said.push(format!(
-                    "{}: {compressed} takes {} × the disk of {plain} and {} × the CPU for each action",
-                    self.workload,
-                    figure(disk),
-                    figure(cpu)
-                ));
-            }
-        }
-        said
-    }
-
-    fn findings(self) -> Vec<String> {
+    fn findings(self, at_rest: &AtRest) -> Vec<String> {
         let mut said = Vec::new();
         let cheapest: Vec<&str> = self.servers().filter(|server| arm(server) == CHEAPEST).collect();
         for mime in cheapest {
@@ -320,10 +303,9 @@ impl<'a> Columns<'a> {
                 ));
             }
         }
-        said.extend(self.compression());
         let own = self.servers().find(|server| arm(server) == PEERS_MAIL);
         if let Some(own) = own.and_then(|own| self.value(own, &cpu_us)).filter(|own| own.median > 0.0) {
-            let is_peer = |server: &&str| arm(server) == *server && !is_arm(server);
+            let is_peer = |server: &&str| arm(server) == *server && !is_arm(server) && !at_rest.has(server);
             for peer in self.servers().filter(is_peer) {
                 let Some(other) = self.value(peer, &cpu_us) else { continue };
                 said.push(format!(
@@ -342,11 +324,7 @@ fn article_or_items(arm: &str) -> bool {
 }
 
 fn is_arm(name: &str) -> bool {
-    article_or_items(name) || [PEERS_MAIL, COMPRESSED].contains(&name)
-}
-
-fn transaction<'r>(run: &'r RunResult, name: &str) -> Option<&'r posthaste_load_results::Summary> {
-    run.transactions.iter().find(|t| t.name == name).map(|t| &t.summary)
+    article_or_items(name) || plain(name).unwrap_or(name) == PEERS_MAIL
 }
 
 fn counted(run: &RunResult) -> Option<&Counted> {
@@ -411,6 +389,7 @@ mod tests {
             ("rich + items", 1.2),
             ("only MIME", 0.9),
             ("Dovecot", 1.8),
+            ("Dovecot, encrypted", 3.6),
         ];
         let servers = sample::servers(arms.map(|(name, _)| name));
         let points: Vec<StudyPoint> = (0..3)
@@ -427,10 +406,13 @@ mod tests {
         assert!(said.contains(": the article's order"), "{said}");
         assert!(said.contains("rich + items takes 20.0 % less CPU than rich"), "{said}");
         assert!(said.contains("Dovecot takes 2.00 × the CPU"), "{said}");
+        assert!(!said.contains("alone Dovecot, encrypted"), "{said}");
+        let times = &analysis.charts[2];
+        assert_eq!((times.series.len(), analysis.charts[3].series.len()), (6, 1));
         let cpu = &analysis.tables[1];
         assert_eq!(cpu.head[1..], arms.map(|(name, _)| name.to_owned()));
         assert_eq!(cpu.rows[2][1], "1,010 (1,000–1,020)");
-        assert_eq!(cpu.rows[3][1..], ["1.00", "1.50", "1.40", "1.20", "–", "–"].map(str::to_owned));
+        assert_eq!(cpu.rows[3][1..], ["1.00", "1.50", "1.40", "1.20", "–", "–", "–"].map(str::to_owned));
         assert_eq!(cpu.rows[5][1..4], ["1.00", "1.40", "1.37"].map(str::to_owned));
         assert_eq!(analysis.tables[2].rows.last().unwrap()[1], "0.0168 (0.0167–0.0170)");
     }

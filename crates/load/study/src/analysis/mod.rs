@@ -1,5 +1,6 @@
 //! The results of a study's points: curves, tables, sentences.
 
+mod at_rest;
 mod bottleneck;
 mod capacity;
 mod compare;

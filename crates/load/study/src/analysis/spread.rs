@@ -93,6 +93,11 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
+    /// The spread of values, one for each round.
+    pub(super) fn spread_of(self, values: Vec<f64>) -> Option<Spread> {
+        Spread::among(values, self.rounds())
+    }
+
     /// The rounds of the study, by those that were measured.
     fn rounds(self) -> Rounds {
         match self.measured().any(|(point, _)| point.round > 0) {

@@ -19,7 +19,7 @@ pub(crate) fn first_facts(
     plan: &Plan,
     which: &Which,
 ) -> Result<ServerFacts, String> {
-    let other = OtherServer::for_study(std::slice::from_ref(which))?;
+    let other = OtherServer::for_study(std::slice::from_ref(which), &study.arms)?;
     let plain = Stage::default();
     // Where the store is put back, servers are filled without limits.
     let stage = if study.put_back { &plain } else { plan.stages.first().unwrap_or(&plain) };

@@ -65,7 +65,7 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     }
     let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
-    let other = OtherServer::for_study(&options.servers)?;
+    let other = OtherServer::for_study(&options.servers, &study.arms)?;
     let names = options.servers.iter().map(|which| which.name().to_owned()).collect();
     let agenda = Agenda::of(study, &plan, names);
     let mut known = plan.caveats.clone();
@@ -206,7 +206,11 @@ impl Work<'_> {
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
             counts: None,
-            sink: self.other.as_ref().map(|o| o.address).filter(|_| which.mail().outside > 0.0),
+            sink: self
+                .other
+                .as_ref()
+                .map(|o| o.address)
+                .filter(|_| which.mail(&self.study.arms).outside > 0.0),
         };
         server::start(which, &setting)
     }
@@ -251,7 +255,7 @@ impl Work<'_> {
                 population.wish.messages()
             ));
             let wish = match arms {
-                true => population.wish.clone().with_rich(which.mail().rich),
+                true => population.wish.clone().with_shares(which.mail(&self.study.arms).shares),
                 false => population.wish.clone(),
             };
             // The format of an account applies to mail that is imported, and not to APPEND.

@@ -191,9 +191,9 @@ impl Work<'_> {
         accounts: &Accounts,
     ) -> Result<RunOptions, String> {
         let mut workload = point.workload(self.study);
-        let mail = which.mail();
+        let mail = which.mail(&self.study.arms);
         if !self.study.arms.is_empty() {
-            workload.rich = mail.rich;
+            workload.shares = mail.shares;
         }
         if let Some(sizes) = self.study.sizes.as_ref().filter(|_| self.study.users.is_some()) {
             workload.sizes = sizes.clone();

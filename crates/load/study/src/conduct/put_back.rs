@@ -5,6 +5,7 @@
 //! that folder takes the place of the one that was measured in. One server runs at a time, and the
 //! servers take turns at each point, round after round, as in [`super::side_by_side`].
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -160,12 +161,19 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     }
 }
 
-/// Bytes that the files of a folder take on the disk, without holes. A file that cannot be read
-/// counts as none.
+/// Bytes that the files of a folder take on the disk, without holes. A file with several names
+/// counts once, and one that cannot be read as none.
 fn allocated(path: &Path) -> u64 {
+    allocated_besides(path, &mut HashSet::new())
+}
+
+fn allocated_besides(path: &Path, seen: &mut HashSet<(u64, u64)>) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
+    if !seen.insert((found.dev(), found.ino())) {
+        return 0;
+    }
     let within = fs::read_dir(path).into_iter().flatten().flatten();
-    found.blocks() * 512 + within.map(|entry| allocated(&entry.path())).sum::<u64>()
+    found.blocks() * 512 + within.map(|entry| allocated_besides(&entry.path(), seen)).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -185,5 +193,20 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join("mail/1")).unwrap(), "one");
         assert!(!folder.join("mail/2").exists());
         assert!(copy(&work.path().join("missing"), &folder).is_err());
+    }
+
+    #[test]
+    fn a_file_with_two_names_takes_its_bytes_once_also_in_a_copy() {
+        let work = tempfile::tempdir().unwrap();
+        let (filled, folder) = (work.path().join("a.filled"), work.path().join("a"));
+        fs::create_dir_all(&filled).unwrap();
+        fs::write(filled.join("1"), vec![7; 1 << 20]).unwrap();
+        let one = allocated(&filled);
+        fs::hard_link(filled.join("1"), filled.join("2")).unwrap();
+        copy(&filled, &folder).unwrap();
+        assert!(one >= 1 << 20);
+        for both in [allocated(&filled), allocated(&folder)] {
+            assert!(both < one + (1 << 19), "{both} after {one}");
+        }
     }
 }

@@ -40,7 +40,7 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     if has_lmtp {
         text.push_str(&lmtp_settings(lmtp));
     }
-    text.push_str(flavour.settings());
+    text.push_str(&flavour.settings(folder));
     let config = folder.join("dovecot.conf");
     std::fs::write(&config, &text).map_err(fail)?;
     let mut words = pinned(setting.cpus);

@@ -18,7 +18,7 @@ use std::str::FromStr;
 use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_results::ServerFacts;
 
-use crate::arms::{InArm, MailMix};
+use crate::arms::{Arm, InArm, MailMix, mail_of_others};
 
 pub use flavour::Flavour;
 pub use instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting};
@@ -155,11 +155,11 @@ impl Which {
         }
     }
 
-    /// The mail that it gets in a study with arms: those of others get none that only we convert.
-    pub(crate) fn mail(&self) -> MailMix {
+    /// The mail that it gets in a study with these arms.
+    pub(crate) fn mail(&self, arms: &[Arm]) -> MailMix {
         match self {
             Self::Arm(arm) => arm.arm.mail,
-            _ => MailMix::default(),
+            _ => mail_of_others(arms),
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of, rich_digest_of};
 use super::pool::{Pool, subject};
 use super::rich::RichPool;
-use super::{Serial, Sizes, serial_token};
+use super::shares::{own_attachments, shared_attachment};
+use super::{Serial, Shares, Sizes, serial_token};
 use crate::random::Random;
 
 /// The sender and the recipients of a message.
@@ -22,6 +23,7 @@ pub struct Corpus {
     html: Pool,
     base64: Pool,
     rich: Option<Rich>,
+    shared_attachments: f64,
 }
 
 /// The part of the messages that are rich.
@@ -39,6 +41,7 @@ const WIDE_ATTACHMENT_ONE_IN: u64 = 10;
 const DATES_FROM_UNIX: u64 = 1_767_225_600;
 const DATES_SECONDS: u64 = 300 * 86_400;
 const PART_BREAK: &str = "=_posthaste_part_break";
+const LAST_PART: &str = "--=_posthaste_part_break--\r\n";
 
 enum Shape {
     Text,
@@ -57,15 +60,17 @@ impl Corpus {
             html: Pool::html(&mut random),
             base64: Pool::base64(&mut random),
             rich: None,
+            shared_attachments: 0.0,
         }
     }
 
-    /// From a seed; this share of the messages (0 to 1) is rich mail of these sizes.
-    pub fn with_rich(seed: u64, share: f64, sizes: &Sizes) -> Self {
+    /// From a seed; these shares of the messages are special, and rich mail has these sizes.
+    pub fn with_shares(seed: u64, shares: Shares, sizes: &Sizes) -> Self {
         let mut corpus = Self::new(seed);
-        if share > 0.0 {
+        corpus.shared_attachments = shares.shared_attachments;
+        if shares.rich > 0.0 {
             let bodies = RichPool::new(seed, sizes, &corpus.html);
-            corpus.rich = Some(Rich { share, bodies });
+            corpus.rich = Some(Rich { share: shares.rich, bodies });
         }
         corpus
     }
@@ -86,16 +91,14 @@ impl Corpus {
             out.extend_from_slice(&sent);
             return;
         }
+        let mut shared = self.shared(serial, sizes);
         let shape = match sizes {
-            Sizes::Wide(_) if random.below(WIDE_ATTACHMENT_ONE_IN) == 0 => Shape::Attachment,
-            Sizes::Wide(_) => match random.below(9) {
-                0..5 => Shape::Text,
-                5..8 => Shape::Html,
-                _ => Shape::Alternative,
-            },
+            _ if shared.is_some() => Shape::Attachment,
+            Sizes::Wide(_) => self.shape(&mut random),
             _ => Shape::Html,
         };
-        let bytes = sizes.draw(&mut random, matches!(shape, Shape::Attachment)) as usize;
+        let is_attachment = matches!(shape, Shape::Attachment);
+        let bytes = sizes.draw(shared.as_mut().unwrap_or(&mut random), is_attachment) as usize;
         let token = serial_token(serial);
         out.extend_from_slice(format!("{SERIAL_HEADER}{token}\r\n{DIGEST_HEADER}").as_bytes());
         let digest_at = out.len();
@@ -104,7 +107,14 @@ impl Corpus {
         let digested_from = out.len();
         self.header(serial, envelope, &mut random, out);
         let left = bytes.saturating_sub(out.len() - digest_at);
-        self.body(&shape, left, &mut random, out);
+        match shared {
+            // The attachment's size does not depend on the header, nor on the message's text.
+            Some(mut shared) => {
+                self.text_before(&mut random, out);
+                self.attachment(bytes, &mut shared, out);
+            }
+            None => self.body(&shape, left, &mut random, out),
+        }
         let digest = digest_of(&out[digested_from..]);
         out[digest_at..digest_at + digest.len()].copy_from_slice(digest.as_bytes());
     }
@@ -123,11 +133,49 @@ impl Corpus {
         );
     }
 
+    /// The random numbers of the attachment that this message shares with others, if it does.
+    fn shared(&self, serial: Serial, sizes: &Sizes) -> Option<Random> {
+        let all = 1.0 / WIDE_ATTACHMENT_ONE_IN as f64;
+        matches!(sizes, Sizes::Wide(_))
+            .then(|| shared_attachment(self.seed, serial, self.shared_attachments, all))?
+    }
+
+    /// The shape of a message of the wide mix that shares nothing.
+    fn shape(&self, random: &mut Random) -> Shape {
+        let (share, one_in) = (self.shared_attachments, WIDE_ATTACHMENT_ONE_IN);
+        let is_attachment = random.below(one_in) == 0
+            && (share <= 0.0 || random.unit() < own_attachments(share, 1.0 / one_in as f64));
+        if is_attachment {
+            return Shape::Attachment;
+        }
+        match random.below(9) {
+            0..5 => Shape::Text,
+            5..8 => Shape::Html,
+            _ => Shape::Alternative,
+        }
+    }
+
+    /// The text of a message with an attachment.
+    fn text_before(&self, random: &mut Random, out: &mut Vec<u8>) {
+        let head = format!("Content-Type: multipart/mixed; boundary=\"{PART_BREAK}\"\r\n\r\n");
+        out.extend_from_slice(head.as_bytes());
+        part(out, "text/plain; charset=us-ascii\r\n");
+        self.text.write(random, 1_000, out);
+    }
+
+    /// The attachment of a message of so many bytes.
+    fn attachment(&self, bytes: usize, random: &mut Random, out: &mut Vec<u8>) {
+        let kinds = ["application/pdf", "image/jpeg", "application/zip", "application/msword"];
+        let kind = random.pick(&kinds).copied().unwrap_or("application/octet-stream");
+        part(out, kind);
+        out.extend_from_slice(
+            b"Content-Disposition: attachment; filename=\"attachment.bin\"\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+        );
+        self.base64.write(random, bytes.saturating_sub(1_600), out);
+        out.extend_from_slice(LAST_PART.as_bytes());
+    }
+
     fn body(&self, shape: &Shape, bytes: usize, random: &mut Random, out: &mut Vec<u8>) {
-        let part = |out: &mut Vec<u8>, kind: &str| {
-            out.extend_from_slice(format!("--{PART_BREAK}\r\nContent-Type: {kind}\r\n").as_bytes());
-        };
-        let last = format!("--{PART_BREAK}--\r\n");
         match shape {
             Shape::Text => {
                 out.extend_from_slice(b"Content-Type: text/plain; charset=us-ascii\r\n\r\n");
@@ -145,24 +193,19 @@ impl Corpus {
                 self.text.write(random, bytes.saturating_sub(360) / 3, out);
                 part(out, "text/html; charset=us-ascii\r\n");
                 self.html.write(random, bytes.saturating_sub(360) * 2 / 3, out);
-                out.extend_from_slice(last.as_bytes());
+                out.extend_from_slice(LAST_PART.as_bytes());
             }
             Shape::Attachment => {
-                let head = format!("Content-Type: multipart/mixed; boundary=\"{PART_BREAK}\"\r\n\r\n");
-                out.extend_from_slice(head.as_bytes());
-                part(out, "text/plain; charset=us-ascii\r\n");
-                self.text.write(random, 1_000, out);
-                let kinds = ["application/pdf", "image/jpeg", "application/zip", "application/msword"];
-                let kind = random.pick(&kinds).copied().unwrap_or("application/octet-stream");
-                part(out, kind);
-                out.extend_from_slice(
-                    b"Content-Disposition: attachment; filename=\"attachment.bin\"\r\nContent-Transfer-Encoding: base64\r\n\r\n",
-                );
-                self.base64.write(random, bytes.saturating_sub(1_600), out);
-                out.extend_from_slice(last.as_bytes());
+                self.text_before(random, out);
+                self.attachment(bytes, random, out);
             }
         }
     }
+}
+
+/// Appends the first lines of a part.
+fn part(out: &mut Vec<u8>, kind: &str) {
+    out.extend_from_slice(format!("--{PART_BREAK}\r\nContent-Type: {kind}\r\n").as_bytes());
 }
 
 /// A date as RFC 5322 §3.3 writes it, in UTC.
@@ -179,7 +222,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::corpus::{Verdict, Verifier};
+    use crate::corpus::{Verdict, Verifier, populated_serial};
 
     const ENVELOPE: Envelope<'_> = Envelope { from: "a@example.org", to: "b@example.org" };
 
@@ -221,8 +264,31 @@ mod tests {
     }
 
     #[test]
+    fn ten_accounts_receive_the_same_attachment_and_as_many_have_one_as_before() {
+        let sizes = Sizes::Wide(0.1);
+        let corpus = Corpus::with_shares(1, Shares { shared_attachments: 0.3, ..Shares::default() }, &sizes);
+        let mut seen = std::collections::HashMap::<Vec<u8>, u32>::new();
+        for account in 0..20 {
+            for number in 0..200 {
+                let (serial, mut mail) = (populated_serial(account, 0, number), Vec::new());
+                corpus.write(serial, &sizes, ENVELOPE, &mut mail);
+                assert_eq!(verdict([&mail]), Verdict::Good(serial));
+                let attachment = memchr::memmem::find(&mail, b"base64").map(|at| mail.split_off(at));
+                // The smallest messages have an empty one: these are all the same.
+                if let Some(attachment) = attachment.filter(|bytes| bytes.len() > 100) {
+                    *seen.entry(attachment).or_default() += 1;
+                }
+            }
+        }
+        let all: u32 = seen.values().sum();
+        let shared: u32 = seen.values().filter(|count| **count > 1).sum();
+        assert!(seen.values().all(|count| [1, 10].contains(count)), "{:?}", seen.values());
+        assert!((320..=480).contains(&all) && (60..=180).contains(&shared), "{shared} of {all}");
+    }
+
+    #[test]
     fn rich_messages_are_good_as_sent_and_as_the_mime_that_a_server_makes() {
-        let corpus = Corpus::with_rich(3, 0.88, &Sizes::Wide(0.05));
+        let corpus = Corpus::with_shares(3, Shares { rich: 0.88, ..Shares::default() }, &Sizes::Wide(0.05));
         let mut rich = 0;
         for serial in 1..=200 {
             let mut mail = Vec::new();

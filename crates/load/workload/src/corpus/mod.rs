@@ -9,11 +9,13 @@ mod digest;
 mod message;
 mod pool;
 mod rich;
+mod shares;
 mod sizes;
 mod source;
 
 pub use digest::{Verdict, Verifier, digest_of, serial_in_header, serial_token};
 pub use message::{Corpus, Envelope};
+pub use shares::Shares;
 pub use sizes::Sizes;
 pub use source::{SourceError, UserMail};
 
