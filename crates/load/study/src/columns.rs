@@ -61,13 +61,12 @@ mod tests {
             expand(&study, servers).iter().map(|w| w.name().to_owned()).collect::<Vec<_>>()
         };
         let arms = ["mime", "rich", "keep", "rich + items", "keep + items", "only MIME", "only MIME, zstd"];
-        let others =
-            ["Dovecot, zstd", "Dovecot, files", "Dovecot, files, single instance", "Dovecot, encrypted"];
+        let others = ["Dovecot, files", "Dovecot, files, single instance", "Dovecot, encrypted"];
         let dovecot = [&["Dovecot"], &others[..]].concat();
         assert_eq!(names(&servers), [&arms[..], &dovecot].concat());
         // Who names one of them gets it once.
-        let named: Vec<Which> = ["dovecot-zstd", "dovecot"].map(|s| s.parse().unwrap()).into();
-        assert_eq!(names(&named), [&["Dovecot, zstd", "Dovecot"], &others[1..]].concat());
+        let named: Vec<Which> = ["dovecot-crypt", "dovecot"].map(|s| s.parse().unwrap()).into();
+        assert_eq!(names(&named), [&["Dovecot, encrypted", "Dovecot"], &others[..2]].concat());
         let two: Vec<Which> = ["posthaste", "new=./posthaste"].map(|s| s.parse().unwrap()).into();
         assert_eq!(names(&two)[7], "new: mime");
         let koka = load("koka", Length::Quick).unwrap();

@@ -1,9 +1,9 @@
 //! What the options for mail at rest cost and save: compression, single instances of attachments,
 //! encryption. Each is compared with the same server without it.
 //!
-//! A server `NAME, option` is compared with the server `NAME`. A cell is the median of the ratios of
-//! the rounds, with the least and the greatest. A machine whose speed changes from round to round
-//! does not change them.
+//! A server `NAME, option` is compared with the server `NAME`. A cell is the median of the rounds'
+//! ratios, with the least and the greatest. A machine whose speed changes from round to round does
+//! not change them.
 
 use posthaste_load_results::{Bar, BarChart, BarRow, RunResult, StudyPoint, Summary, Table};
 
