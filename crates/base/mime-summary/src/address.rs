@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use crate::header::skip_cfws;
 use crate::in_bounds::InBounds;
 use crate::params::read_quoted;
 use crate::scan::is_space;
@@ -147,11 +148,6 @@ impl<'m> Words<'m> {
     /// Local part and domain: at the last sign outside quotes, without white space and comments
     /// around dots and the sign (RFC 5322 §4.4).
     fn address(&mut self) -> (Cow<'m, [u8]>, Cow<'m, [u8]>) {
-        let touches = |word: &Word<'_>| !word.is_quoted && word.text.starts_with(b".");
-        let ends = |word: &Word<'_>| !word.is_quoted && word.text.ends_with(b".");
-        let is_spaced = |last: &Word<'_>, next: &Word<'_>| {
-            next.is_apart && !touches(next) && !ends(last) && !next.is(b'@') && !last.is(b'@')
-        };
         let Some(sign) = self.all.iter().rposition(|word| word.is(b'@')) else {
             return (join(&mut self.all, is_spaced).unwrap_or_default(), Cow::Borrowed(b""));
         };
@@ -159,6 +155,21 @@ impl<'m> Words<'m> {
         let domain = &mut domain[1..];
         (join(local, is_spaced).unwrap_or_default(), join(domain, is_spaced).unwrap_or_default())
     }
+
+    /// The words that stand apart behind the domain.
+    fn split_off_rest(&mut self) -> Vec<Word<'m>> {
+        let Some(sign) = self.all.iter().rposition(|word| word.is(b'@')) else { return Vec::new() };
+        let behind = self.all.in_bounds(sign + 1..).windows(2);
+        let apart = behind.take_while(|pair| !is_spaced(&pair[0], &pair[1])).count();
+        self.all.split_off((sign + 2 + apart).min(self.all.len()))
+    }
+}
+
+/// Whether white space between two words of an address stays: not around dots and the sign.
+fn is_spaced(last: &Word<'_>, next: &Word<'_>) -> bool {
+    let begins = !next.is_quoted && next.text.starts_with(b".");
+    let ends = !last.is_quoted && last.text.ends_with(b".");
+    next.is_apart && !begins && !ends && !next.is(b'@') && !last.is(b'@')
 }
 
 /// Words one after the other, with a space where `is_spaced` says so; nothing is copied of one.
@@ -196,7 +207,6 @@ impl<'m> Reader<'m> {
         let mut is_apart = false;
         while self.made.len() < self.max {
             let Some(&byte) = self.bytes.get(self.at) else { break };
-            let start = self.at;
             let was_apart = std::mem::replace(&mut is_apart, false);
             match byte {
                 _ if is_space(byte) || byte == 0 => {
@@ -207,11 +217,6 @@ impl<'m> Reader<'m> {
                     let comment = self.comment();
                     self.words.comment(comment);
                     is_apart = true;
-                }
-                b'"' => {
-                    let (text, end) = read_quoted(self.bytes, start);
-                    self.at = end;
-                    self.words.push(Word { text, is_apart: was_apart, is_quoted: true });
                 }
                 b'<' => self.angle(),
                 // It closes nothing: the address stands without it.
@@ -231,8 +236,8 @@ impl<'m> Reader<'m> {
                     self.in_group = true;
                 }
                 _ => {
-                    let text = self.atom();
-                    self.words.push(Word { text, is_apart: was_apart, is_quoted: false });
+                    let word = Word { is_apart: was_apart, ..self.word() };
+                    self.words.push(word);
                 }
             }
         }
@@ -249,7 +254,8 @@ impl<'m> Reader<'m> {
         let len = match rest.first() {
             Some(b'@') => 1,
             // A domain literal (RFC 5322 §3.4.1) may hold colons.
-            Some(b'[') => memchr::memchr2(b']', b',', rest).map_or(rest.len(), |end| end + 1),
+            Some(b'[') => memchr::memchr3(b']', b',', b'>', rest)
+                .map_or(rest.len(), |end| end + usize::from(rest.get(end) == Some(&b']'))),
             _ => 1 + more.iter().position(is_end).unwrap_or(more.len()),
         };
         self.at += len;
@@ -272,19 +278,29 @@ impl<'m> Reader<'m> {
         Cow::Owned(plain)
     }
 
-    /// `<route:local@domain>` after a display name.
+    /// `<route:local@domain>` after a display name. If the `>` is missing, the address ends where
+    /// another one begins: at a comma, at the end of a group, at another `<`.
     fn angle(&mut self) {
         let name = self.words.phrase().filter(|name| !name.is_empty());
         self.words.clear();
         self.at += 1;
-        let mut route = None;
+        let (mut route, mut next) = (None, Vec::new());
         let (mut is_apart, mut is_empty) = (false, true);
         while let Some(&byte) = self.bytes.get(self.at) {
             let start = self.at;
             let was_apart = std::mem::replace(&mut is_apart, false);
             match byte {
-                b'>' => break,
-                _ if is_space(byte) || byte == 0 => {
+                b'>' => {
+                    self.at += 1;
+                    break;
+                }
+                b';' => break,
+                b',' if route.is_some() || !self.route_goes_on() => break,
+                b'<' if !is_empty => {
+                    next = self.words.split_off_rest();
+                    break;
+                }
+                _ if is_space(byte) || matches!(byte, 0 | b'<') => {
                     self.at += 1;
                     is_apart = true;
                     continue;
@@ -294,35 +310,51 @@ impl<'m> Reader<'m> {
                     is_apart = true;
                     continue;
                 }
-                b'"' => {
-                    let (text, end) = read_quoted(self.bytes, start);
-                    self.at = end;
-                    self.words.push(Word { text, is_apart: was_apart, is_quoted: true });
-                }
                 // RFC 5322 §4.4: a route begins with a sign and ends with a colon.
                 b':' if route.is_none() && self.words.all.first().is_some_and(|word| word.is(b'@')) => {
                     self.at += 1;
                     route = join(&mut self.words.all, |_, _| false);
                     self.words.clear();
                 }
-                b',' | b';' | b':' | b'<' => {
-                    self.at += 1;
-                    let text = Cow::Borrowed(self.bytes.in_bounds(start..self.at));
-                    self.words.push(Word { text, is_apart: false, is_quoted: false });
-                }
                 _ => {
-                    let text = self.atom();
-                    self.words.push(Word { text, is_apart: was_apart, is_quoted: false });
+                    let is_apart = was_apart && !matches!(byte, b',' | b':');
+                    let word = Word { is_apart, ..self.word() };
+                    self.words.push(word);
                 }
             }
             is_empty = false;
         }
-        self.at = (self.at + 1).min(self.bytes.len());
         if !is_empty || name.is_some() {
             let (mailbox, host) = self.words.address();
             self.made.push(Address { name, route, mailbox: Some(mailbox), host: Some(host) });
         }
         self.words.clear();
+        self.words.all = next;
+    }
+
+    /// A quoted string, an atom, or one of the separators.
+    fn word(&mut self) -> Word<'m> {
+        let start = self.at;
+        let (text, is_quoted) = match self.bytes.get(start) {
+            Some(b'"') => {
+                let (text, end) = read_quoted(self.bytes, start);
+                self.at = end;
+                (text, true)
+            }
+            Some(b',' | b':') => {
+                self.at += 1;
+                (Cow::Borrowed(self.bytes.in_bounds(start..self.at)), false)
+            }
+            _ => (self.atom(), false),
+        };
+        Word { text, is_apart: false, is_quoted }
+    }
+
+    /// Whether the comma is one of a route: another domain with its sign follows, another comma, or
+    /// the route's end (RFC 5322 §4.4, obs-domain-list).
+    fn route_goes_on(&self) -> bool {
+        let next = self.bytes.get(skip_cfws(self.bytes, self.at + 1));
+        self.words.all.first().is_some_and(|word| word.is(b'@')) && matches!(next, Some(b'@' | b',' | b':'))
     }
 
     /// An address without angle brackets; the comment is its name, as in `a@b (Name)`.

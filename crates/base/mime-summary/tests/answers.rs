@@ -96,6 +96,40 @@ fn address_lists() {
     }
 }
 
+/// RFC 5322 §3.4: the address ends where another one begins.
+#[test]
+fn addresses_without_an_end() {
+    for (value, expected) in [
+        ("A <a@b.c, B <d@e.f>", vec!["A|-|a|b.c", "B|-|d|e.f"]),
+        ("A <a@b.c, b@c.d", vec!["A|-|a|b.c", "-|-|b|c.d"]),
+        ("A <a@b.c, b@c.d>", vec!["A|-|a|b.c", "-|-|b|c.d"]),
+        ("A <a@b.c\r\n , <d@e.f>", vec!["A|-|a|b.c", "-|-|d|e.f"]),
+        ("A <a@b.c (x, y), \"B, C\" <d@e.f>", vec!["A|-|a|b.c", "B, C|-|d|e.f"]),
+        ("A <\"a, x\"@b.c, d@e.f", vec!["A|-|a, x|b.c", "-|-|d|e.f"]),
+        ("A <a@b.c,, d@e.f", vec!["A|-|a|b.c", "-|-|d|e.f"]),
+        ("A <a, B <d@e.f>", vec!["A|-|a|", "B|-|d|e.f"]),
+        ("A <, B <d@e.f>", vec!["A|-||", "B|-|d|e.f"]),
+        ("A <a@b.c, g: B <d@e.f; x@y.z", vec!["A|-|a|b.c", "-|-|g|-", "B|-|d|e.f", "-|-|-|-", "-|-|x|y.z"]),
+        ("A <a@b.c; B <d@e.f>", vec!["A|-|a|b.c", "B|-|d|e.f"]),
+        ("A <a@b.c <d@e.f>, x@y.z", vec!["A|-|a|b.c", "-|-|d|e.f", "-|-|x|y.z"]),
+        ("A <a@b.c B C <d@e.f>", vec!["A|-|a|b.c", "B C|-|d|e.f"]),
+        ("A <a@b . c <d@e.f>", vec!["A|-|a|b.c", "-|-|d|e.f"]),
+        ("A <<a@b.c>>, d@e.f", vec!["A|-|a|b.c", "-|-|d|e.f"]),
+        ("A <a@[192.0.2.1], B <d@e.f>", vec!["A|-|a|[192.0.2.1]", "B|-|d|e.f"]),
+        ("A <a@[192.0.2.1, B <d@e.f>", vec!["A|-|a|[192.0.2.1", "B|-|d|e.f"]),
+        ("A <a@[192.0.2.1>, B <d@e.f>", vec!["A|-|a|[192.0.2.1", "B|-|d|e.f"]),
+        ("a@[192.0.2.1, b@c", vec!["-|-|a|[192.0.2.1", "-|-|b|c"]),
+        // The commas of a route separate nothing (RFC 5322 §4.4).
+        ("A <@r,@s:a@b.c, d@e.f", vec!["A|@r,@s|a|b.c", "-|-|d|e.f"]),
+        ("A <@r,, (c) @s:a@b.c>, d@e.f", vec!["A|@r,,@s|a|b.c", "-|-|d|e.f"]),
+        ("A <@r,:a@b.c>", vec!["A|@r,|a|b.c"]),
+        ("A <@r, B <d@e.f>", vec!["A|-||r", "B|-|d|e.f"]),
+        ("A <mailto:a@b.c>, d@e.f", vec!["A|-|mailto:a|b.c", "-|-|d|e.f"]),
+    ] {
+        assert_eq!(shown(&address_list(value.as_bytes())), expected, "{value:?}");
+    }
+}
+
 #[test]
 fn envelope_defaults() {
     let header = b"From: a@b\r\nSender: \r\nTo: c@d\r\nTo: e@f\r\nSubject: one\r\nSubject: two\r\n\r\n";

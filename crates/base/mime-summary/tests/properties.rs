@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use posthaste_mime_summary::{
     Encoding, Envelope, FieldMask, HeaderFields, Kind, SearchKey, Section, Structure, SummaryParts,
-    SummaryRef, Tapped, TextKey, TextSearch, TransferDecoder, Within, decode_transfer, decode_words, folded,
-    sent_date,
+    SummaryRef, Tapped, TextKey, TextSearch, TransferDecoder, Within, address_list, decode_transfer,
+    decode_words, folded, sent_date,
 };
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"=?utf-8?q?",
         b"?=",
         b"=?utf-8?b?w7w=?=",
-        b"From: a <b@c>, d: e@f;, (g) \"h",
+        b"From: a <b@c>, d: e@f;, i <@r,j@k, <l@[m, (g) \"h",
         b"To:",
         b"Subject: Re: [x] (fwd)",
         b"Date: Fri, 20 Nov ",
@@ -252,8 +252,30 @@ proptest! {
         if let Ok(summary) = SummaryRef::new(&noise) {
             ask_all(&summary, &noise);
         }
-        let _ = (sent_date(&noise), decode_words(&noise));
+        let _ = (sent_date(&noise), decode_words(&noise), address_list(&noise));
         folded(&String::from_utf8_lossy(&noise));
+    }
+
+    #[test]
+    fn a_missing_bracket_hides_no_address(
+        people in prop::collection::vec((
+            prop::sample::select(vec!["", "Ana ", "Ana B. (c) ", "\"B, \\\"C\\\" <\" "]),
+            prop::sample::select(vec!["", "@r:", "@r, (c, d) @s:"]),
+            prop::sample::select(vec!["a@b.c", "\"x, y\"@z", "a(b, c) . d @ e", "a@[192.0.2.1]", "root"]),
+            prop::sample::select(vec![">", "", " ", " (c, d)"]),
+            prop::sample::select(vec![",", " ,", ",\r\n ", ", ,", ";"]),
+        ), 1..8),
+        in_group in any::<bool>(),
+    ) {
+        let mut written = [String::from(if in_group { "g:" } else { "" }), String::from(if in_group { "g:" } else { "" })];
+        for (name, route, address, end, separator) in &people {
+            written[0] += &format!("{name}<{route}{address}>{separator}");
+            written[1] += &format!("{name}<{route}{address}{end}{separator}");
+        }
+        let [whole, cut] = &written;
+        prop_assert_eq!(address_list(cut.as_bytes()), address_list(whole.as_bytes()), "{}", cut);
+        let found = address_list(whole.as_bytes()).iter().filter(|address| address.host.is_some()).count();
+        prop_assert_eq!(found, people.len(), "{}", whole);
     }
 
     #[test]

@@ -114,10 +114,19 @@ pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
 /// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a policy
 /// so that no policy is found, and mail programs still show it. Such mail is filed as junk.
 pub(crate) fn is_author_clear(authors: &[String]) -> bool {
-    let mut domains = authors.iter().map(|author| author.rsplit_once('@').map_or("", |(_, domain)| domain));
+    let parts = || authors.iter().map(|author| author.rsplit_once('@').unwrap_or((author.as_str(), "")));
     // Without From there is no author to forge.
-    let Some(first) = domains.next() else { return true };
-    is_domain(first) && domains.all(|domain| domain.eq_ignore_ascii_case(first))
+    let Some((_, first)) = parts().next() else { return true };
+    is_domain(first)
+        && parts().all(|(local, domain)| is_one_local_part(local) && domain.eq_ignore_ascii_case(first))
+}
+
+/// Whether no other address is in front of the domain, as where a `>` is missing in
+/// `CEO <ceo@victim.test, x@evil.test>`. Mail programs show the first one. In a quoted string the
+/// signs mean nothing (RFC 5322 §3.2.4).
+fn is_one_local_part(local: &str) -> bool {
+    let quoted = local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    quoted.is_some_and(|text| !text.contains('"')) || !local.contains(['@', ',', ';', '<', '"'])
 }
 
 /// RFC 1035 §2.3.4, with the letters of other scripts (RFC 6531 §3.3).
@@ -151,6 +160,27 @@ mod tests {
         }
         assert!(!clear(&["ceo@victim.test", "x@evil.test"]));
         assert!(!clear(&["ceo@victim.test", "x@"]));
+    }
+
+    /// A `>` is missing, and mail programs show the first address.
+    #[test]
+    fn an_author_behind_another_one_is_not_clear() {
+        let clear = |from: &str| {
+            let message = format!("From: {from}\r\n\r\n");
+            is_author_clear(AuthenticatedMessage::parse(message.as_bytes()).unwrap().froms())
+        };
+        assert!(clear("Bo <bo@evil.test>") && clear("bo@evil.test") && clear("Bo <\"x@y, z\"@evil.test>"));
+        for from in [
+            "CEO <ceo@victim.test, x@evil.test>",
+            "CEO <ceo@victim.test, x@evil.test",
+            "CEO <ceo@victim.test, <x@evil.test>",
+            "CEO <ceo@victim.test x@evil.test>",
+            "CEO <ceo@victim.test <x@evil.test>",
+            "CEO <ceo@victim.test; x@evil.test>",
+            "CEO <\"a\"@victim.test, \"b\"@evil.test>",
+        ] {
+            assert!(!clear(from), "{from}");
+        }
     }
 
     #[test]

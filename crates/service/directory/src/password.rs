@@ -33,7 +33,7 @@ pub struct Policy {
     /// Argon2id passes.
     pub argon2_passes: u32,
     /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM
-    /// keys.
+    /// keys, and SCRAM is not offered.
     pub scram_iterations: Option<u32>,
     /// Whether keys for SCRAM-SHA-1 are kept beside those for SCRAM-SHA-256, and the mechanism is
     /// offered.

@@ -21,7 +21,9 @@ ODD_ADDRESSES = [
     # 13: no address.
     ("Mary <mary@x.test>, , jdoe@x.test", NO_ADDRESS), ("a", NO_ADDRESS), ("Ana, Ben <a@x.test>", NO_ADDRESS), ("Ana <>", NO_ADDRESS), ("<>", NO_ADDRESS),
     ("@x.test", NO_ADDRESS), ("Ana <a@b.test>, Ben <b@c.test", NO_ADDRESS), ("a@x.test b@y.test", NO_ADDRESS), ("a@x.test.", NO_ADDRESS),
-    ("g: a@x.test, h: b@y.test;, c@z.test", NO_ADDRESS),
+    ("g: a@x.test, h: b@y.test;, c@z.test", NO_ADDRESS), ("Ana <a@x.test, Ben <b@y.test>", NO_ADDRESS), ("Ana <a@x.test <b@y.test>, c@z.test", NO_ADDRESS),
+    # 24: words of a name side by side.
+    ('Ana"Alt"Neu <a@x.test>', NO_ADDRESS),
 ]
 ODD_SUBJECTS = [
     "=?iso-2022-jp?B?GyRCJCIbKEI=?= =?iso-2022-jp?B?GyRCJCQbKEI=?=", "=?utf-8?B?w4Q=?= =?utf-8?B?cmdlcg==?=", "=?utf-8?B?w?= =?utf-8?B?4RyZ2Vy?=",
@@ -36,9 +38,11 @@ ODD_DATES = [
     "20 Dec 1995 19:59 GMT", "Wed, 20 Dec 95 19:59:01 EST", "Wed, 20 Dec 1995 19:59:01", "20 Dec 1995 19:59", "20 Dec 49 12:00:00 Z",
     "Wed,20 Dec 1995 23:30:00 -0500", "Wed, 20 Dec 1995 23:30:00 (comment) +0000 (UTC)", "Wed, 2 Dec 1995 1:02:03 PDT", "20 dec 1995 10:00:00 A",
     "Mon, 20 Dec 1995 10:00:00 +0000", "Wed, 20 December 1995 10:00:00 +0000", "20 Dec 1995 10:00:00 MESZ", "20 Dec 1995 10:00:60 +0000",
-    "20 Dec 1995 00:00:00 -0000",
+    "20 Dec 1995 00:00:00 -0000", "Wed, 20 Dec 1995 19:59:01 +2500", "Wed, 20 Dec 1995 19:59:01 +0160", "Mar, 20 Dec 1995 10:00:00 +0000",
+    "Wed, 20 Dec 1995 10.00.00 +0100", "Wed, 20 Dec 1995 10:00:00 GMT+0100", "Wed, 20 Dec 1995 10:00:00 +01:00",
     # 7: no date. 14: a field that begins with a folded line. 16: dates that are not quite.
-    ("", NO_DATE), ("soon", NO_DATE), ("1995-12-20 19:59:01", NO_DATE), ("20-Dec-1995 10:00:00 +0000", NO_DATE), ("Wed, 20 Dec 1995 19:59:01 +2500", NO_DATE),
+    ("", NO_DATE), ("soon", NO_DATE), ("1995-12-20 19:59:01", NO_DATE), ("20-Dec-1995 10:00:00 +0000", NO_DATE), ("20 Dec 1995 1:2:3 +0100", NO_DATE),
+    ("Wed, 20 Dec 1995 10:00:00+0100", NO_DATE), ("Wed, 20 Dec 1995 10:00:00.5 +0100", NO_DATE), ("Wednesday, 20 Dec 1995 10:00:00 +0000", NO_DATE),
     ("\r\n Wed, 20 Dec 1995 10:00:00 +0000", {"ENVELOPE"}), ("20 Dec 50 12:00:00 Z", NO_DATE), ("20 Dec 095 10:00:00 +0000", NO_DATE),
     ("Wed, 20 Dec 1995 24:00:00 +0000", NO_DATE), ("31 Nov 2020 10:00:00 +0000", NO_DATE), ("Wed Dec 20 19:59:01 1995", NO_DATE), ("20 Dec 1995", NO_DATE),
 ]
@@ -51,7 +55,7 @@ ODD_TYPES = [
     "text/plain; charset=cp437", "text/plain; charset=unknown-8bit", "text/rfc822-headers", "image/png", ("text/plain; charset=mac-roman", NO_WORDS),
     ("text/plain; charset=''", NO_WORDS),
     ("text/plain; name=a b.txt", NO_STRUCTURE), ('text/plain; name="a', NO_STRUCTURE), ("text", NO_PARTS), ("text/", NO_PARTS), ("/plain", NO_PARTS),
-    ("", NO_PARTS), ("multipart/mixed", NO_PARTS), ('multipart/mixed; boundary=""', NO_PARTS), ("text/plain; charset=us-ascii", NO_WORDS),
+    ("", NO_PARTS), ("multipart/mixed", NO_PARTS), ('multipart/mixed; boundary=""', NO_PARTS), ("multipart/mixed; boundary=nowhere", NO_PARTS), ("text/plain; charset=us-ascii", NO_WORDS),
     ("text/plain; charset=8859-1", NO_WORDS),
 ]
 # 18: encodings that are not quite.
@@ -75,9 +79,11 @@ REPORTS = [
     ('message/external-body; access-type=URL; URL="http://x.test/"', "Content-Type: image/png\r\nContent-ID: <anchor@x.test>\r\n\r\n"),
     ("message/rfc822\r\nContent-Transfer-Encoding: base64", "U3ViamVjdDogYW5jaG9yDQoNCmFuY2hvcg0K\r\n", NO_PARTS),
     ("message/rfc822", "Subject: inner\r\nFrom: a@x.test\r\n", NO_WORDS | ENDS), ("message/rfc822", "Subject: inner\r\n\r\n", NO_WORDS | ENDS),
+    ("message/rfc822\r\nContent-Transfer-Encoding: quoted-printable", "Subject: anch=6Fr\r\n\r\nanch=\r\nor\r\n", NO_PARTS),
     ("message/rfc822", "", NO_WORDS | ENDS), ("message/rfc822", "Subject: inner\r\n\r\nanchor\r\n", NO_WORDS),
     ("application/octet-stream;\r\n name*0*=utf-8''J%C3%BC;\r\n name*1=rgen;\r\n name*2*=%2Epdf", "x\r\n"), ("text/plain", "a\0b anchor\r\n"),
-    ("text/html", "<p>hello <b>wor</b>ld</p>\r\n"), ("text/html", "<p>price</p><p>ship&amp;c &nbsp;&#252;</p>\r\n"),
+    # 25: a word with tags in it.
+    ("text/html", "<p>hello <b>wor</b>ld</p>\r\n", NO_WORDS), ("text/html", "<p>price</p><p>ship&amp;c &nbsp;&#252;</p>\r\n"),
 ]
 
 class Odd:

@@ -47,11 +47,13 @@ pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
     let (passwords, proofs) = (channel.protects_passwords(), channel.protects_proofs());
     let external = logins.certificates != CertificateLogins::Off && channel.has_certificate();
     let tokens = logins.tokens.is_some() && passwords;
+    // Without keys nobody could log in with SCRAM, and a client that prefers it would fail.
+    let sha256 = directory.policy.scram_iterations.is_some();
     let sha1 = directory.policy.sha1_iterations().is_some();
     Mechanisms::default()
         .with(Mechanism::External, external)
-        .with(Mechanism::ScramSha256Plus, channel.can_bind())
-        .with(Mechanism::ScramSha256, proofs)
+        .with(Mechanism::ScramSha256Plus, sha256 && channel.can_bind())
+        .with(Mechanism::ScramSha256, sha256 && proofs)
         .with(Mechanism::ScramSha1Plus, sha1 && channel.can_bind())
         .with(Mechanism::ScramSha1, sha1 && proofs)
         .with(Mechanism::OauthBearer, tokens)

@@ -160,6 +160,12 @@ fn with_sha1(records: Arc<Records>) -> Directory {
 }
 
 /// RFC 5802 §5.
+/// The directory of a server that stores no keys for SCRAM.
+fn without_scram(records: Arc<Records>) -> Directory {
+    let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
+    Directory::with_policy(records, policy).unwrap()
+}
+
 #[tokio::test]
 async fn the_example_of_rfc_5802() {
     let (records, _) = directory();
@@ -379,12 +385,25 @@ async fn scram_reveals_nothing_to_a_stranger() {
 
 #[tokio::test]
 async fn an_account_without_scram_keys_fails_like_nobody() {
-    let (records, _) = directory();
-    let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
-    let directory = Directory::with_policy(records, policy).unwrap();
-    add(&directory, "ana@example.org", "pencil").await;
+    let (records, directory) = directory();
+    add(&without_scram(records), "ana@example.org", "pencil").await;
     let end = client("ana@example.org", "pencil").log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
     assert!(matches!(failure(end), LoginFailure::Credentials));
+}
+
+#[tokio::test]
+async fn scram_is_not_offered_where_no_keys_for_it_are_stored() {
+    let (records, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let without = without_scram(records);
+    for channel in [plain_channel(), tls_channel()] {
+        assert_eq!(names(&without, &channel), ["PLAIN", "LOGIN"]);
+        // Not even for an account with keys.
+        for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1"] {
+            let end = client("ana@example.org", "pencil").log_in(&without, mechanism, channel.clone()).await;
+            assert!(matches!(failure(end), LoginFailure::UnknownMechanism), "{mechanism}");
+        }
+    }
 }
 
 #[tokio::test]
