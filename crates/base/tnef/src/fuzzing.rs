@@ -122,7 +122,7 @@ mod tests {
     fn sums_are_made_right() {
         let good = encode(&samples::note()).expect("valid");
         let mut wrong = good.clone();
-        // The sum of the first attribute, and a byte of the RTF. Its CRC is then wrong, and its length.
+        // The sum of the first attribute, and a byte of the RTF: its CRC and length are then wrong.
         wrong[19] ^= 1;
         let at = memchr::memmem::find(&wrong, b"LZFu").expect("RTF") + 12;
         wrong[at] ^= 1;
