@@ -4,6 +4,7 @@ use std::io::Write;
 
 use posthaste_testkit::LineClient;
 
+use super::indexed::indexed;
 use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, BYSTANDER, COLLECTOR, PASSWORD, Stage, push};
 
@@ -98,7 +99,8 @@ pub fn searches(stage: &Stage) -> Outcome {
         Some("s SEARCH LARGER 4000000000\r\n".repeat(2000).into_bytes())
     })?;
     stage.hold()?;
-    Ok(format!("{} KiB of searches in {there} messages taken", sent >> 10))
+    let indexed = indexed(stage, there)?;
+    Ok(format!("{} KiB of searches in {there} messages taken{indexed}", sent >> 10))
 }
 
 /// One APPEND of many messages whose summaries are larger than they are.

@@ -1,13 +1,12 @@
 //! Mailboxes that are renamed, copied into themselves, emptied and searched, many at a time.
 
-use std::time::Duration;
-
 use posthaste_testkit::LineClient;
 
 use super::commands::pipelined;
 use super::extensions::{mailbox, ok, word};
+use super::indexed::indexed;
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, Scale, Stage};
+use crate::stage::{ATTACKER, Stage};
 
 /// The answers to many commands, each once and in the order of its first.
 fn words(client: &mut LineClient, commands: &[String]) -> Result<String, String> {
@@ -103,23 +102,6 @@ pub fn doublings(stage: &Stage) -> Outcome {
     ok(&mut client, "CLOSE")?;
     ok(&mut client, "DELETE Doubled")?;
     Ok(format!("moved into itself: {moved}; keywords: {said}{indexed}"))
-}
-
-/// CPU time that the index may take for a copy of a message. It took 17 µs; each may be indexed
-/// twice, before and after the MOVE.
-const INDEXED_MAX: Duration = Duration::from_micros(50);
-
-/// The work of the search index for so many messages, which begins only now: a bound for each. On a
-/// small scale nothing that depends on time is judged.
-fn indexed(stage: &Stage, count: usize) -> Result<String, String> {
-    if stage.scale == Scale::Quick {
-        return Ok(String::new());
-    }
-    let each = stage.neighbour.quiet(|| stage.gauge.cpu_until_idle()) / u32::try_from(count).unwrap_or(1);
-    match each <= INDEXED_MAX {
-        true => Ok(format!("; indexed in {} µs each", each.as_micros())),
-        false => Err(format!("the index takes {} µs of CPU for each copy", each.as_micros())),
-    }
 }
 
 /// Sessions that know every message of a mailbox, and read nothing while it is emptied.

@@ -3,6 +3,7 @@
 mod commands;
 mod connections;
 mod extensions;
+mod indexed;
 mod lines;
 mod mailboxes;
 mod memory;
