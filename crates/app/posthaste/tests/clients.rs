@@ -353,6 +353,19 @@ fn mbsync_mirrors_both_ways_and_then_has_nothing_to_do() {
     assert!(!said.contains("Error") && !said.contains("warning"), "{said}");
 }
 
+/// Cyrus SASL refuses SCRAM with more than 65,536 iterations, and mbsync then fails.
+#[test]
+fn mbsync_logs_in_with_the_best_mechanism() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let mirror = Mbsync::new(dir.path(), server.address("imap"), USER, PASSWORD, "*").with_mechanisms("*");
+    let said = mirror.run();
+    assert!(said.contains("SASL mechanism SCRAM-SHA-256"), "{said}");
+    assert!(mirror.mailbox("INBOX").is_dir(), "{said}");
+}
+
 #[test]
 fn neomutt_reads_saves_and_deletes() {
     if !client_tests_wanted() {

@@ -28,6 +28,16 @@ impl Mbsync {
         Self { dir: dir.to_owned() }
     }
 
+    /// The same, with these SASL mechanisms (`AuthMechs`) instead of LOGIN.
+    #[must_use]
+    pub fn with_mechanisms(self, mechanisms: &str) -> Self {
+        let file = self.dir.join("mbsyncrc");
+        let configuration = std::fs::read_to_string(&file).expect("a configuration for mbsync");
+        let configured = configuration.replace("AuthMechs LOGIN", &format!("AuthMechs {mechanisms}"));
+        std::fs::write(file, configured).expect("a configuration for mbsync");
+        self
+    }
+
     /// Synchronises once; returns what mbsync printed.
     pub fn run(&self) -> String {
         let mut command = Command::new("mbsync");

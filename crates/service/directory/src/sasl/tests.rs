@@ -159,13 +159,13 @@ fn with_sha1(records: Arc<Records>) -> Directory {
     Directory::with_policy(records, policy).unwrap()
 }
 
-/// RFC 5802 §5.
 /// The directory of a server that stores no keys for SCRAM.
 fn without_scram(records: Arc<Records>) -> Directory {
     let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
     Directory::with_policy(records, policy).unwrap()
 }
 
+/// RFC 5802 §5.
 #[tokio::test]
 async fn the_example_of_rfc_5802() {
     let (records, _) = directory();
