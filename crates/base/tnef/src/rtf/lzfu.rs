@@ -42,8 +42,8 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
 
 /// RTF out of its compressed form. `limit` is the most bytes that it may have.
 ///
-/// The text must be as long as the header says (MS-OXRTFCP §2.1.3.1.1, RAWSIZE), so that a stream
-/// that ends early is not taken for the whole text. NULs after it may be uncounted.
+/// The text must be as long as the header says (MS-OXRTFCP §2.1.3.1.1, RAWSIZE). So a stream that
+/// ends early is not taken for the whole text. NULs after it may be uncounted.
 pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
     const WHAT: &str = "compressed RTF";
     let mut reader = Reader::new(bytes);
