@@ -6,8 +6,10 @@ use posthaste_directory::sasl::mechanisms;
 use crate::session::Session;
 use crate::table::State;
 
-/// Sent in every state.
-const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS MAILBOX-REFERRALS";
+/// Sent in every state. LANGUAGE too: RFC 5255 §3.1 wants it in the greeting, since a client should
+/// choose its language before it logs in (§3.2).
+const ALWAYS: &str =
+    "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS MAILBOX-REFERRALS LANGUAGE";
 
 /// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
 /// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
@@ -21,7 +23,7 @@ const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRE
      QUOTA=RES-MAILBOX ACL RIGHTS=texkn LIST-MYRIGHTS \
      UTF8=ACCEPT METADATA LIST-METADATA SORT SORT=DISPLAY SORT=MODSEQ SORT=UID ESORT \
      CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY NOTIFY MULTISEARCH FILTERS DIGEST=SHA1 \
-     LANGUAGE I18NLEVEL=1 I18NLEVEL=2 \
+     I18NLEVEL=1 I18NLEVEL=2 \
      THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
 
 /// The capabilities of the session's current state, without the word CAPABILITY.

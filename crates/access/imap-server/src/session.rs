@@ -232,14 +232,14 @@ impl Session {
             return Ok(());
         }
         let before = Changeable::of(selected);
-        // Boxed: nearly no session needs it. A mailbox that may no longer be read is treated as
-        // deleted.
+        // Boxed: nearly no session needs it. A mailbox that may no longer be read, or of an account
+        // that was removed, is treated as deleted.
         match Box::pin(sharing::renew(&self.service, login, selected)).await? {
             true => {
                 sync::report_rights(&mut self.wire, selected, before);
                 Ok(())
             }
-            false => Err(Failure::Bye("The selected mailbox was deleted")),
+            false => Err(Failure::Bye("The selected mailbox was deleted, or may no longer be read")),
         }
     }
 

@@ -90,7 +90,7 @@ pub(crate) fn entry_name(c: &mut Cursor<'_>) -> Parsed<EntryName> {
     }
     match std::str::from_utf8(&name).ok().and_then(EntryName::new) {
         Some(name) => Ok(name),
-        None => at.fail("the name of an annotation, such as /private/comment"),
+        None => at.fail("the name of an annotation, which begins with a slash"),
     }
 }
 

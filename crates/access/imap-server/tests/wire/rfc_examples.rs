@@ -160,8 +160,12 @@ fn rfc_5466_filters() {
 #[test]
 fn rfc_5255_languages() {
     let server = Server::start();
+    // §3.1: clients must see it before they log in.
     server.connect().run(&format!(
         r#"
+        C: A000 CAPABILITY
+        S: * CAPABILITY … LANGUAGE …
+        S: A000 OK …
         C: A001 LOGIN {USER} "{PASSWORD}"
         S: A001 OK …
         C: A002 LANGUAGE MUL
