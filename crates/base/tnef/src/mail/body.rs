@@ -38,12 +38,13 @@ pub(super) struct Bodies {
 impl Bodies {
     /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
     /// Text is taken from its own property, or from RTF, or is made from HTML. A report has a text
-    /// of its own: MS-OXOMSG §2.2.2.
+    /// of its own: MS-OXOMSG §2.2.2. What has no words hides none of the others.
     pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
-        let has_words = |text: &String| !text.trim().is_empty();
+        let is_word = |c: char| !c.is_whitespace() && !matches!(c, '\0' | '\u{feff}');
+        let has_words = |text: &String| text.contains(is_word);
         let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
         let text = text.filter(has_words);
-        let mut bodies = Self { text, html: html(message) };
+        let mut bodies = Self { text, html: html(message).filter(has_words) };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;
         if let (None, Some(Value::Binary(compressed))) =

@@ -1,0 +1,31 @@
+//! Nothing is lost where a message says less, or other things, than it has.
+
+use super::kept::{COMMENT, of_class, with_text};
+use super::*;
+use crate::{Attachment, rtf};
+
+/// A property of compressed RTF.
+fn in_rtf(text: &str) -> Property {
+    let rtf = format!("{{\\rtf1\\ansi {text}}}");
+    Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(rtf.as_bytes())))
+}
+
+fn of_properties(properties: Vec<Property>) -> Message {
+    Message { properties, ..Message::default() }
+}
+
+#[test]
+fn html_without_words_does_not_hide_the_text_in_rtf() {
+    for blank in ["", " \r\n"] {
+        let bytes = blank.as_bytes().to_vec();
+        for html in [Value::Binary(bytes.clone()), Value::String8(bytes), Value::String(blank.to_owned())] {
+            let html = Property::new(property::HTML, html);
+            let letter = of_properties(vec![html, in_rtf("The whole letter")]);
+            let inner = Message { attachments: vec![samples::forwarded(letter.clone())], ..samples::note() };
+            for rich in [letter, inner] {
+                let mime = String::from_utf8(converted(&bare("Subject: x\r\n", &rich))).expect("ASCII");
+                assert_eq!(mime.matches("The whole letter").count(), 2, "as text and as HTML: {mime}");
+            }
+        }
+    }
+}
