@@ -42,8 +42,8 @@ impl Bodies {
     pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
         let is_word = |c: char| !c.is_whitespace() && !matches!(c, '\0' | '\u{feff}');
         let has_words = |text: &String| text.contains(is_word);
-        let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
-        let text = text.filter(has_words);
+        let text = message.text(property::BODY).filter(has_words);
+        let text = text.or_else(|| message.attribute_text(attribute::BODY)).filter(has_words);
         let mut bodies = Self { text, html: html(message).filter(has_words) };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;

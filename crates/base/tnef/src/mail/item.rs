@@ -55,20 +55,12 @@ impl<'m> Item<'m> {
         let code_page = code_pages.text;
         let property = |id| find(&attachment.properties, id);
         let text = |id| property(id)?.text(code_page);
-        let (inner, is_tnef) = match property(property::ATTACH_DATA) {
-            Some(Value::Object(object)) => match &object.content {
-                Content::Message(message) => (Inner::Message(message), false),
-                Content::Bytes(bytes) => (Inner::Bytes(bytes.as_slice()), crate::has_signature(bytes)),
-            },
-            Some(Value::Binary(bytes)) => (Inner::Bytes(bytes.as_slice()), false),
-            _ => match find_attribute(&attachment.attributes, attribute::ATTACH_DATA) {
-                Some(data) => (Inner::Bytes(data), false),
-                None => {
-                    let path =
-                        text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
-                    (Inner::Elsewhere(path.filter(|path| !path.trim().is_empty())?), false)
-                }
-            },
+        let (inner, is_tnef) = match data(attachment) {
+            Some(found) => found,
+            None => {
+                let path = text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
+                (Inner::Elsewhere(path.filter(|path| !path.trim().is_empty())?), false)
+            }
         };
         let name = text(property::ATTACH_LONG_FILENAME)
             .or_else(|| text(property::ATTACH_FILENAME))
@@ -151,6 +143,22 @@ impl<'m> Item<'m> {
         let name = header::parameter("filename", name);
         ("Content-Disposition", format!("{kind}{name}{size}{}", self.fields))
     }
+}
+
+/// The data of an attachment, and whether it is TNEF that stays as it is. Of two that should be
+/// the same, the one that is not empty counts.
+fn data(attachment: &Attachment) -> Option<(Inner<'_>, bool)> {
+    let old = find_attribute(&attachment.attributes, attribute::ATTACH_DATA);
+    let (bytes, is_tnef) = match find(&attachment.properties, property::ATTACH_DATA) {
+        Some(Value::Object(object)) => match &object.content {
+            Content::Message(message) => return Some((Inner::Message(message), false)),
+            Content::Bytes(bytes) => (Some(bytes.as_slice()), crate::has_signature(bytes)),
+        },
+        Some(Value::Binary(bytes)) => (Some(bytes.as_slice()), false),
+        _ => (None, false),
+    };
+    let bytes = bytes.filter(|bytes| !bytes.is_empty()).or(old).or(bytes);
+    bytes.map(|bytes| (Inner::Bytes(bytes), is_tnef))
 }
 
 /// The last part of a path, without characters that have a meaning in a file system or a header.

@@ -29,3 +29,27 @@ fn html_without_words_does_not_hide_the_text_in_rtf() {
         }
     }
 }
+
+#[test]
+fn an_empty_value_does_not_hide_a_full_one() {
+    let empty = Property::new(property::ATTACH_DATA, Value::Binary(vec![]));
+    let mut file = samples::file("a.bin", FILE);
+    file.properties.push(empty);
+    let mut rich = of_properties(vec![
+        samples::text(property::BODY, ""),
+        samples::text(property::BODY, "The text"),
+        samples::text(property::SUBJECT, ""),
+        samples::text(property::SUBJECT, "The subject"),
+    ]);
+    rich.attachments = vec![file];
+    let mime = converted(&bare("", &rich));
+    assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " application/octet-stream"]);
+    assert_eq!((text_of(&mime, 1).as_str(), content(&mime, 2)), ("The text", FILE.to_vec()));
+    assert_eq!(field(&mime, 0, "subject"), "The subject");
+    // The text of old clients, beside a property without words.
+    let mut old = of_properties(vec![samples::text(property::BODY, " ")]);
+    old.attributes = [&b"\0"[..], b"The text\0"]
+        .map(|data| Attribute { id: attribute::BODY, data: data.to_vec() })
+        .to_vec();
+    assert_eq!(text_of(&converted(&bare("", &old)), 0).trim_end(), "The text");
+}
