@@ -53,3 +53,21 @@ fn an_empty_value_does_not_hide_a_full_one() {
         .to_vec();
     assert_eq!(text_of(&converted(&bare("", &old)), 0).trim_end(), "The text");
 }
+
+#[test]
+fn an_attachment_that_has_only_a_name_is_there() {
+    let name = samples::text(property::ATTACH_LONG_FILENAME, "plan.doc");
+    let title = Attribute { id: attribute::ATTACH_TITLE, data: b"plan.doc\0".to_vec() };
+    let named = [
+        Attachment { properties: vec![name], ..Attachment::default() },
+        Attachment { attributes: vec![title], ..Attachment::default() },
+    ];
+    for attachment in named {
+        let attachments = vec![attachment, Attachment::default()];
+        let mime = converted(&with_text(&Message { attachments, ..Message::default() }, COMMENT));
+        assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " application/octet-stream"]);
+        let disposition = field(&mime, 2, "content-disposition");
+        assert!(disposition.contains("plan.doc") && disposition.starts_with("attachment"), "{disposition}");
+        assert!(content(&mime, 2).is_empty());
+    }
+}
