@@ -29,6 +29,8 @@ use super::people::People;
 use super::whole::Whole;
 use crate::decode::{decode_and_name, has_signature};
 use crate::error::Damage;
+use crate::model::{Content, Message, Value};
+use crate::tags::{attribute, property};
 
 /// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
 /// reads the header of the message around it.
@@ -168,11 +170,29 @@ fn is_armored(part: &Part, message: &[u8]) -> bool {
     if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
         return false;
     }
-    let Ok(text) = decode_transfer(part.encoding, part.body.of(message)) else { return false };
-    memchr::memmem::find_iter(&text, b"-----BEGIN PGP ").any(|at| {
+    decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|text| has_armor(&text))
+}
+
+fn has_armor(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, b"-----BEGIN PGP ").any(|at| {
         let (before, line) = text.split_at_checked(at).unwrap_or_default();
-        before.last().is_none_or(|byte| *byte == b'\n') && ARMOR.iter().any(|begin| line.starts_with(begin))
+        let begins_line = before.last().is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
+        begins_line && ARMOR.iter().any(|begin| line.starts_with(begin))
     })
+}
+
+/// Whether a rich message, or one inside it, is signed or encrypted. With S/MIME, the message is
+/// in an attachment as a whole: MS-OXOSMIME §2.1.
+fn is_sealed_within(rich: &Message) -> bool {
+    let texts = [rich.text(property::BODY), rich.attribute_text(attribute::BODY)];
+    let inner = rich.attachments.iter().flat_map(|attachment| &attachment.properties);
+    let mut inner = inner.filter_map(|property| match &property.value {
+        Value::Object(object) => Some(&object.content),
+        _ => None,
+    });
+    rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME")
+        || texts.into_iter().flatten().any(|text| has_armor(text.as_bytes()))
+        || inner.any(|content| matches!(content, Content::Message(message) if is_sealed_within(message)))
 }
 
 enum Step {
@@ -219,8 +239,7 @@ impl<'m> Conversion<'m> {
         let bytes = decode_transfer(part.encoding, body).map_err(|_| Damage::TransferEncoding)?;
         let rich = decode_and_name(&bytes, &mut |why| self.left.push(why))?;
         drop(bytes);
-        // MS-OXOSMIME §2.1: the message is in an attachment, signed or encrypted as a whole.
-        if rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME") {
+        if is_sealed_within(&rich) {
             return Ok(Step::Sealed);
         }
         let owner = self.owner(index);

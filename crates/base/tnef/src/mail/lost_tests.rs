@@ -71,3 +71,25 @@ fn an_attachment_that_has_only_a_name_is_there() {
         assert!(content(&mime, 2).is_empty());
     }
 }
+
+#[test]
+fn openpgp_and_smime_within_winmail_dat_seal_the_mail() {
+    let in_property = |text: &str| of_properties(vec![samples::text(property::BODY, text)]);
+    let in_attribute = |text: &str| Message {
+        attributes: vec![Attribute { id: attribute::BODY, data: format!("{text}\0").into_bytes() }],
+        ..Message::default()
+    };
+    let within = |inner: Message| Message { attachments: vec![samples::forwarded(inner)], ..samples::note() };
+    let outcome = |rich: &Message| convert(&samples::mail(rich));
+    for text in ["-----BEGIN PGP MESSAGE-----\r\n\r\nx", "See:\r-----BEGIN PGP SIGNED MESSAGE-----\r\rx"] {
+        for rich in [in_property(text), in_attribute(text)] {
+            assert_eq!(outcome(&rich), Ok(Outcome::Sealed), "{text}");
+            assert_eq!(outcome(&within(within(rich))), Ok(Outcome::Sealed), "{text}");
+        }
+    }
+    let smime = of_class("IPM.Note.SMIME.MultipartSigned", vec![]);
+    assert_eq!(outcome(&within(smime)), Ok(Outcome::Sealed));
+    for text in ["> -----BEGIN PGP MESSAGE-----", "-----BEGIN PGP PUBLIC KEY BLOCK-----"] {
+        assert!(matches!(outcome(&within(in_property(text))), Ok(Outcome::Converted(_))), "{text}");
+    }
+}
