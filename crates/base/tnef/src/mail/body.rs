@@ -1,5 +1,6 @@
 //! A message's text, out of whichever of its properties has it.
 
+use encoding_rs::{UTF_16BE, UTF_16LE};
 use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
 use crate::error::Damage;
@@ -78,9 +79,14 @@ fn html(message: &Message) -> Option<String> {
         return Some(text.clone());
     }
     let bytes = value.bytes()?;
-    let code_page = message.property(property::INTERNET_CODEPAGE).and_then(Value::number);
-    match code_page.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0) {
+    match code_page(message, value) {
         Some(code_page) => Some(charset::decode(code_page, bytes).into_owned()),
+        None if bytes.starts_with(b"\xFF\xFE") => {
+            Some(UTF_16LE.decode_with_bom_removal(bytes).0.into_owned())
+        }
+        None if bytes.starts_with(b"\xFE\xFF") => {
+            Some(UTF_16BE.decode_with_bom_removal(bytes).0.into_owned())
+        }
         None => {
             let mut text = String::new();
             let mut reader = CharsetReader::new(declared_charset(bytes), bytes);
@@ -90,6 +96,26 @@ fn html(message: &Message) -> Option<String> {
         }
     }
 }
+
+/// The code page of HTML. Bytes are in that of the Internet (MS-OXCMSG §2.2.1.56.6). 8-bit text
+/// is in that of the message, as other 8-bit text. The default of attributes is no statement.
+fn code_page(message: &Message, html: &Value) -> Option<u32> {
+    let of = |id: u16| {
+        let number = message.property(id).and_then(Value::number);
+        number.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0)
+    };
+    let internet = of(property::INTERNET_CODEPAGE);
+    match html {
+        Value::String8(_) => {
+            let attributes = Some(message.code_page).filter(|n| !matches!(*n, 0 | CODE_PAGE_DEFAULT));
+            of(property::MESSAGE_CODEPAGE).or(internet).or(attributes)
+        }
+        _ => internet,
+    }
+}
+
+/// The code page of a message that names none.
+const CODE_PAGE_DEFAULT: u32 = 1252;
 
 /// The charset that HTML declares near its beginning; empty if it declares none.
 fn declared_charset(html: &[u8]) -> &[u8] {

@@ -93,3 +93,31 @@ fn openpgp_and_smime_within_winmail_dat_seal_the_mail() {
         assert!(matches!(outcome(&within(in_property(text))), Ok(Outcome::Converted(_))), "{text}");
     }
 }
+
+#[test]
+fn html_is_read_in_its_code_page() {
+    let shown = |rich: &Message| text_of(&converted(&bare("", rich)), 2);
+    let html = |value: Value| Property::new(property::HTML, value);
+    let cyrillic = || html(Value::String8(b"<p>\xcf\xf0</p>".to_vec()));
+    let number = |id: u16| Property::new(id, Value::Int32(1251));
+    let by_attribute = Message { code_page: 1251, ..of_properties(vec![cyrillic()]) };
+    for rich in [
+        of_properties(vec![cyrillic(), number(property::MESSAGE_CODEPAGE)]),
+        of_properties(vec![cyrillic(), number(property::INTERNET_CODEPAGE)]),
+        by_attribute,
+    ] {
+        assert_eq!(shown(&rich), "<p>\u{41f}\u{440}</p>");
+    }
+    let text = "\u{feff}<p>\u{41f}\u{440}</p>";
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for bytes in [little, big] {
+        assert_eq!(shown(&of_properties(vec![html(Value::Binary(bytes))])), "<p>\u{41f}\u{440}</p>");
+    }
+    // What HTML declares counts where no code page is named.
+    let declared = "<meta charset=\"utf-8\"><p>\u{fc}</p>";
+    let value = Value::String8(declared.as_bytes().to_vec());
+    assert_eq!(shown(&of_properties(vec![html(value)])), declared);
+    let value = Value::String8(b"<p>\xfc</p>".to_vec());
+    assert_eq!(shown(&of_properties(vec![html(value)])), "<p>\u{fc}</p>");
+}
