@@ -258,8 +258,9 @@ impl<'m> Conversion<'m> {
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
         let whole = Whole::of(&rich, &people, &mut self.budget)?;
-        if whole.is_empty() && !is_note(&rich.class()) && !self.has_others(part) {
-            return Err(Damage::Empty { class: rich.class() });
+        let class = rich.class();
+        if whole.is_empty() && !is_note(&class) && !(is_notice(&class) && self.has_others(part)) {
+            return Err(Damage::Empty { class });
         }
         let has_version = field("mime-version").is_some();
         match part.parent().and_then(|parent| self.structure.part(parent)) {
@@ -467,6 +468,13 @@ impl<'m> Conversion<'m> {
 /// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.
 fn is_note(class: &str) -> bool {
     class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
+}
+
+/// Whether a class is that of a report or of a message about a meeting. A text beside it says
+/// what it has to say. A task, a journal entry and the like have more than that.
+fn is_notice(class: &str) -> bool {
+    let begins = |prefix: &str| class.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
+    begins("REPORT.") || begins("IPM.Schedule.")
 }
 
 /// Bytes of a header, which end with a line end afterwards.

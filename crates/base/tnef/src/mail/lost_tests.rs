@@ -121,3 +121,22 @@ fn html_is_read_in_its_code_page() {
     let value = Value::String8(b"<p>\xfc</p>".to_vec());
     assert_eq!(shown(&of_properties(vec![html(value)])), "<p>\u{fc}</p>");
 }
+
+#[test]
+fn a_task_without_text_stays_beside_a_text() {
+    let task = of_class("IPM.Task", vec![]);
+    let empty = Damage::Empty { class: task.class() };
+    assert_eq!(convert(&with_text(&task, COMMENT)), Err(empty.clone()));
+    // Beside one that is converted, it is the attachment that it was.
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    let alone = String::from_utf8(samples::mail(&task)).expect("ASCII");
+    let at = alone.find("--b\r\nContent-Type: application/ms-tnef").expect("its part");
+    let part = alone[at..].trim_end_matches("--b--\r\n");
+    let both = mail.replace("--b--\r\n", &format!("{part}--b--\r\n"));
+    let mut named = Vec::new();
+    let Ok(Outcome::Converted(mime)) = convert_and_name(both.as_bytes(), &mut |why| named.push(why)) else {
+        panic!("the note is converted")
+    };
+    assert_eq!(named, [empty]);
+    assert!(mime.ends_with(format!("{part}--b--\r\n").as_bytes()));
+}
