@@ -21,7 +21,7 @@ use posthaste_mime_summary::{
 };
 use sha2::{Digest, Sha256};
 
-use super::beside::{Essence, Outer, is_attachment};
+use super::beside::{Essence, Outer, Texts, is_attachment};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
@@ -209,6 +209,8 @@ struct Conversion<'m> {
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// Why messages inside parts stay attachments.
     left: Vec<Damage>,
+    /// Texts that were compared.
+    texts: Texts,
     /// Texts that have a rich form beside them by now, and headers that were completed.
     used: Vec<usize>,
 }
@@ -226,6 +228,7 @@ impl<'m> Conversion<'m> {
             printer: Printer::new(seed),
             edits: Vec::new(),
             left: Vec::new(),
+            texts: Texts::default(),
             used: Vec::new(),
         }
     }
@@ -384,7 +387,7 @@ impl<'m> Conversion<'m> {
         let shown = whole.html.as_ref().filter(|_| !before.is_empty());
         let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
-            let outer = Outer::of(self.message, structure, index);
+            let outer = Outer::of(self.message, structure, index, &mut self.texts);
             let is_plain = text.kind == Kind::Leaf && text.media(self.message).is("text", "plain");
             let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
             let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));

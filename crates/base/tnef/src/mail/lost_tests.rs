@@ -140,3 +140,23 @@ fn a_task_without_text_stays_beside_a_text() {
     assert_eq!(named, [empty]);
     assert!(mime.ends_with(format!("{part}--b--\r\n").as_bytes()));
 }
+
+#[test]
+fn each_text_is_read_once_however_many_rich_parts_there_are() {
+    let rich = of_properties(vec![samples::text(property::BODY, "other")]);
+    let mail = String::from_utf8(samples::mail(&rich)).expect("ASCII");
+    let (before, rest) = mail.split_at(mail.find("--b\r\nContent-Type: application/ms-tnef").expect("it"));
+    let part = rest.trim_end_matches("--b--\r\n");
+    let mail = format!("{before}{}--b--\r\n", part.repeat(20));
+    let structure = Structure::parse(mail.as_bytes());
+    let mut conversion = Conversion::new(mail.as_bytes(), &structure);
+    for (index, part) in (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, mail.as_bytes())) {
+        assert!(matches!(conversion.part(index, part), Ok(Step::Done)));
+    }
+    // A second read would find other bytes.
+    let other = mail.replace("Gr=FC=DFe, bold", "other, it would");
+    assert!(other.len() == mail.len() && other != mail);
+    let outer = Outer::of(other.as_bytes(), &structure, 1, &mut conversion.texts);
+    let text = Essence::of("Gr\u{fc}\u{df}e, bold &");
+    assert!(text.is_some_and(|text| outer.has_text(&text)));
+}
