@@ -49,7 +49,7 @@ pub enum Damage {
     /// Compressed RTF: the CRC is another than the one in its header.
     #[error("the CRC of its compressed RTF is wrong")]
     Crc,
-    /// Compressed RTF: its text has another length than its header says.
+    /// Compressed RTF, in either form: its text has another length than its header says.
     #[error("its compressed RTF has {len} bytes of text, and its header says {said}")]
     Length {
         /// The length of the text.

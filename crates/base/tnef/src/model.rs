@@ -256,6 +256,21 @@ impl Value {
         }
     }
 
+    /// Whether it says nothing: no value, no bytes, or text without words.
+    fn is_empty(&self) -> bool {
+        match self {
+            Value::Null | Value::Error(_) => true,
+            Value::String(text) => text.starts_with('\0') || text.chars().all(char::is_whitespace),
+            Value::String8(bytes) => {
+                bytes.first() == Some(&0) || bytes.iter().all(|byte| byte.is_ascii_whitespace())
+            }
+            Value::Binary(bytes) => bytes.is_empty(),
+            Value::Object(object) => matches!(&object.content, Content::Bytes(bytes) if bytes.is_empty()),
+            Value::Many(_, values) => values.is_empty(),
+            _ => false,
+        }
+    }
+
     /// As text, of which 8-bit text is in this code page. A NUL ends it. `None` if it is no text,
     /// or empty.
     pub fn text(&self, code_page: u32) -> Option<String> {
@@ -290,18 +305,27 @@ pub enum Content {
     Bytes(Vec<u8>),
 }
 
-/// The value of a property without a name.
+/// The value of a property without a name: of several, the first one that is not empty.
 pub(crate) fn find(properties: &[Property], id: u16) -> Option<&Value> {
-    properties.iter().find(|p| p.id == id && p.name.is_none()).map(|p| &p.value)
+    let values = properties.iter().filter(|p| p.id == id && p.name.is_none()).map(|p| &p.value);
+    first_full(values, |value| value.is_empty())
 }
 
-/// The data of an attribute.
+/// The data of an attribute: of several, the first one that is not empty. The text of an
+/// attribute ends with a NUL.
 pub(crate) fn find_attribute(attributes: &[Attribute], id: u32) -> Option<&[u8]> {
-    attributes.iter().find(|a| a.id == id).map(|a| a.data.as_slice())
+    let found = attributes.iter().filter(|a| a.id == id).map(|a| a.data.as_slice());
+    first_full(found, |data| matches!(data, [] | [0]))
+}
+
+/// The first one that is not empty; if all are, the first one.
+fn first_full<T: Copy>(mut all: impl Iterator<Item = T>, is_empty: impl Fn(T) -> bool) -> Option<T> {
+    let first = all.next()?;
+    if is_empty(first) { all.find(|one| !is_empty(*one)).or(Some(first)) } else { Some(first) }
 }
 
 impl Message {
-    /// The value of a property without a name.
+    /// The value of a property without a name: of several, the first one that is not empty.
     pub fn property(&self, id: u16) -> Option<&Value> {
         find(&self.properties, id)
     }

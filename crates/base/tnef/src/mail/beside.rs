@@ -4,10 +4,13 @@
 //! it. Then both are one text. Any other text is a message of its own: a comment of someone who
 //! forwards the file, or the words of a gateway. Then both are kept.
 
+use std::collections::HashMap;
+
 use posthaste_mime_summary::{
     CharsetReader, Disposition, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
     html_lines,
 };
+use sha2::{Digest, Sha256};
 
 /// Bytes of a text that is compared. A longer one is kept beside the other: nothing is lost. The
 /// copies of a comparison take some ten times as much.
@@ -17,14 +20,41 @@ const ADDRESS_MAX: usize = 4096;
 
 /// A text that stands before a TNEF part.
 pub(super) struct Outer {
-    plain: Option<String>,
+    plain: Option<Read>,
     /// The text that its HTML shows.
-    html: Option<String>,
+    html: Option<Read>,
+}
+
+/// What a comparison needs of a text that was read.
+#[derive(Debug, Clone)]
+struct Read {
+    essence: Essence,
+    is_blank: bool,
+}
+
+impl Read {
+    fn of(text: &str) -> Self {
+        Self { essence: Essence::of_any(text), is_blank: text.trim().is_empty() }
+    }
+}
+
+/// The texts of a message that were read: each once, however many TNEF parts there are. A text
+/// takes some hundred bytes here.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// By the place of a text's body. None if it is too long to be compared.
+    by_place: HashMap<usize, Option<Read>>,
+}
+
+impl Texts {
+    fn read(&mut self, part: &Part, make: impl FnOnce() -> Option<Read>) -> Option<Read> {
+        self.by_place.entry(part.body.range().start).or_insert_with(make).clone()
+    }
 }
 
 impl Outer {
     /// The forms of a text: of one part, or of a multipart.
-    pub fn of(message: &[u8], structure: &Structure, index: PartIndex) -> Self {
+    pub fn of(message: &[u8], structure: &Structure, index: PartIndex, texts: &mut Texts) -> Self {
         let mut outer = Self { plain: None, html: None };
         let mut left = vec![index];
         while let Some(at) = left.pop() {
@@ -38,9 +68,10 @@ impl Outer {
             let media = part.media(message);
             let is_plain = media.text_kind() == Some(TextKind::Plain) && media.is("text", "plain");
             if is_plain && outer.plain.is_none() {
-                outer.plain = decoded(part, &media, message);
+                outer.plain = texts.read(part, || Some(Read::of(&decoded(part, &media, message)?)));
             } else if media.is("text", "html") && outer.html.is_none() {
-                outer.html = decoded(part, &media, message).map(|html| html_lines(&html));
+                let shown = || Some(Read::of(&html_lines(&decoded(part, &media, message)?)));
+                outer.html = texts.read(part, shown);
             }
         }
         outer
@@ -48,17 +79,17 @@ impl Outer {
 
     /// Whether it is text without any words.
     pub fn is_blank(&self) -> bool {
-        self.html.is_none() && self.plain.as_ref().is_some_and(|text| text.trim().is_empty())
+        self.html.is_none() && self.plain.as_ref().is_some_and(|text| text.is_blank)
     }
 
     /// Whether its plain form has this text.
     pub fn has_text(&self, text: &Essence) -> bool {
-        self.plain.as_ref().is_some_and(|plain| text.is_that_of(plain))
+        self.plain.as_ref().is_some_and(|plain| plain.essence == *text)
     }
 
     /// Whether its HTML shows this text.
     pub fn has_html(&self, text: &Essence) -> bool {
-        self.html.as_ref().is_some_and(|html| text.is_that_of(html))
+        self.html.as_ref().is_some_and(|html| html.essence == *text)
     }
 }
 
@@ -83,26 +114,25 @@ fn decoded(part: &Part, media: &Media<'_>, message: &[u8]) -> Option<String> {
 }
 
 /// What of a text is the same in all its forms. Spaces, line ends, bullets, quotation marks and the
-/// addresses of links differ.
+/// addresses of links differ. It is a hash, so that those of all texts of a message take little.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Essence {
-    letters: String,
-    /// The text without spaces, where it has no letters.
-    signs: String,
+    /// Whether the hash is of letters. A text without any has the hash of its signs.
+    has_letters: bool,
+    hash: [u8; 32],
 }
 
 impl Essence {
     /// None if the text is too long to be compared.
     pub fn of(text: &str) -> Option<Self> {
-        if text.len() > LEN_MAX * 4 {
-            return None;
-        }
-        let letters = letters(text);
-        let signs = if letters.is_empty() { signs(text) } else { String::new() };
-        Some(Self { letters, signs })
+        (text.len() <= LEN_MAX * 4).then(|| Self::of_any(text))
     }
 
-    fn is_that_of(&self, text: &str) -> bool {
-        letters(text) == self.letters && (!self.letters.is_empty() || signs(text) == self.signs)
+    fn of_any(text: &str) -> Self {
+        let letters = letters(text);
+        let has_letters = !letters.is_empty();
+        let hash = Sha256::digest(if has_letters { letters } else { signs(text) });
+        Self { has_letters, hash: hash.into() }
     }
 }
 
@@ -116,9 +146,13 @@ fn letters(text: &str) -> String {
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         let after = match character {
-            '<' => behind_address(rest, '>', &["<http:", "<https:", "<mailto:", "<ftp:", "<tel:", "<cid:"]),
-            '[' => behind_address(rest, ']', &["[cid:", "[http:", "[https:"]),
-            'H' => behind_address(rest, '"', &["HYPERLINK \""]),
+            '<' => behind_address(
+                rest,
+                ['<', '>'],
+                &["<http:", "<https:", "<mailto:", "<ftp:", "<tel:", "<cid:"],
+            ),
+            '[' => behind_address(rest, ['[', ']'], &["[cid:", "[http:", "[https:"]),
+            'H' => behind_address(rest, ['"', '"'], &["HYPERLINK \""]),
             _ => None,
         };
         if let Some(after) = after {
@@ -133,12 +167,14 @@ fn letters(text: &str) -> String {
     out
 }
 
-/// What stands behind an address that begins with one of these.
-fn behind_address<'t>(text: &'t str, end: char, begins: &[&str]) -> Option<&'t str> {
+/// What stands behind an address that begins with one of these. A bracket within it begins
+/// another one, so brackets that are never closed cost no more than others.
+fn behind_address<'t>(text: &'t str, brackets: [char; 2], begins: &[&str]) -> Option<&'t str> {
     let begin = begins.iter().find(|begin| text.starts_with(**begin))?;
     let rest = text.in_bounds(begin.len()..);
     let near = rest.in_bounds(..rest.floor_char_boundary(ADDRESS_MAX));
-    near.find(end).map(|at| rest.in_bounds(at + end.len_utf8()..))
+    let at = near.find(brackets)?;
+    rest.in_bounds(at..).strip_prefix(brackets[1])
 }
 
 #[cfg(test)]
@@ -146,7 +182,7 @@ mod tests {
     use super::*;
 
     fn is_same(one: &str, other: &str) -> bool {
-        Essence::of(one).is_some_and(|essence| essence.is_that_of(other))
+        Essence::of(one).is_some_and(|essence| essence == Essence::of_any(other))
     }
 
     #[test]
@@ -158,6 +194,7 @@ mod tests {
             ("see HYPERLINK \"https://x.example\"the page", "see the page"),
             ("[cid:logo@x] Regards", "Regards"),
             (":-)", " :-) "),
+            ("a <http: b <https://x.example>", "a http b"),
         ] {
             assert!(is_same(one, other), "{one:?} {other:?}");
         }

@@ -1,5 +1,6 @@
 //! A message's text, out of whichever of its properties has it.
 
+use encoding_rs::{UTF_16BE, UTF_16LE};
 use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
 use crate::error::Damage;
@@ -38,12 +39,13 @@ pub(super) struct Bodies {
 impl Bodies {
     /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
     /// Text is taken from its own property, or from RTF, or is made from HTML. A report has a text
-    /// of its own: MS-OXOMSG §2.2.2.
+    /// of its own: MS-OXOMSG §2.2.2. What has no words hides none of the others.
     pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
-        let has_words = |text: &String| !text.trim().is_empty();
-        let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
-        let text = text.filter(has_words);
-        let mut bodies = Self { text, html: html(message) };
+        let is_word = |c: char| !c.is_whitespace() && !matches!(c, '\0' | '\u{feff}');
+        let has_words = |text: &String| text.contains(is_word);
+        let text = message.text(property::BODY).filter(has_words);
+        let text = text.or_else(|| message.attribute_text(attribute::BODY)).filter(has_words);
+        let mut bodies = Self { text, html: html(message).filter(has_words) };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;
         if let (None, Some(Value::Binary(compressed))) =
@@ -77,9 +79,14 @@ fn html(message: &Message) -> Option<String> {
         return Some(text.clone());
     }
     let bytes = value.bytes()?;
-    let code_page = message.property(property::INTERNET_CODEPAGE).and_then(Value::number);
-    match code_page.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0) {
+    match code_page(message, value) {
         Some(code_page) => Some(charset::decode(code_page, bytes).into_owned()),
+        None if bytes.starts_with(b"\xFF\xFE") => {
+            Some(UTF_16LE.decode_with_bom_removal(bytes).0.into_owned())
+        }
+        None if bytes.starts_with(b"\xFE\xFF") => {
+            Some(UTF_16BE.decode_with_bom_removal(bytes).0.into_owned())
+        }
         None => {
             let mut text = String::new();
             let mut reader = CharsetReader::new(declared_charset(bytes), bytes);
@@ -89,6 +96,26 @@ fn html(message: &Message) -> Option<String> {
         }
     }
 }
+
+/// The code page of HTML. Bytes are in that of the Internet (MS-OXCMSG §2.2.1.56.6). 8-bit text
+/// is in that of the message, as other 8-bit text. The default of attributes is no statement.
+fn code_page(message: &Message, html: &Value) -> Option<u32> {
+    let of = |id: u16| {
+        let number = message.property(id).and_then(Value::number);
+        number.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0)
+    };
+    let internet = of(property::INTERNET_CODEPAGE);
+    match html {
+        Value::String8(_) => {
+            let attributes = Some(message.code_page).filter(|n| !matches!(*n, 0 | CODE_PAGE_DEFAULT));
+            of(property::MESSAGE_CODEPAGE).or(internet).or(attributes)
+        }
+        _ => internet,
+    }
+}
+
+/// The code page of a message that names none.
+const CODE_PAGE_DEFAULT: u32 = 1252;
 
 /// The charset that HTML declares near its beginning; empty if it declares none.
 fn declared_charset(html: &[u8]) -> &[u8] {

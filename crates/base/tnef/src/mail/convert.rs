@@ -21,7 +21,7 @@ use posthaste_mime_summary::{
 };
 use sha2::{Digest, Sha256};
 
-use super::beside::{Essence, Outer, is_attachment};
+use super::beside::{Essence, Outer, Texts, is_attachment};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
@@ -29,6 +29,8 @@ use super::people::People;
 use super::whole::Whole;
 use crate::decode::{decode_and_name, has_signature};
 use crate::error::Damage;
+use crate::model::{Content, Message, Value};
+use crate::tags::{attribute, property};
 
 /// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
 /// reads the header of the message around it.
@@ -168,11 +170,29 @@ fn is_armored(part: &Part, message: &[u8]) -> bool {
     if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
         return false;
     }
-    let Ok(text) = decode_transfer(part.encoding, part.body.of(message)) else { return false };
-    memchr::memmem::find_iter(&text, b"-----BEGIN PGP ").any(|at| {
+    decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|text| has_armor(&text))
+}
+
+fn has_armor(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, b"-----BEGIN PGP ").any(|at| {
         let (before, line) = text.split_at_checked(at).unwrap_or_default();
-        before.last().is_none_or(|byte| *byte == b'\n') && ARMOR.iter().any(|begin| line.starts_with(begin))
+        let begins_line = before.last().is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
+        begins_line && ARMOR.iter().any(|begin| line.starts_with(begin))
     })
+}
+
+/// Whether a rich message, or one inside it, is signed or encrypted. With S/MIME, the message is
+/// in an attachment as a whole: MS-OXOSMIME §2.1.
+fn is_sealed_within(rich: &Message) -> bool {
+    let texts = [rich.text(property::BODY), rich.attribute_text(attribute::BODY)];
+    let inner = rich.attachments.iter().flat_map(|attachment| &attachment.properties);
+    let mut inner = inner.filter_map(|property| match &property.value {
+        Value::Object(object) => Some(&object.content),
+        _ => None,
+    });
+    rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME")
+        || texts.into_iter().flatten().any(|text| has_armor(text.as_bytes()))
+        || inner.any(|content| matches!(content, Content::Message(message) if is_sealed_within(message)))
 }
 
 enum Step {
@@ -189,6 +209,8 @@ struct Conversion<'m> {
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// Why messages inside parts stay attachments.
     left: Vec<Damage>,
+    /// Texts that were compared.
+    texts: Texts,
     /// Texts that have a rich form beside them by now, and headers that were completed.
     used: Vec<usize>,
 }
@@ -206,6 +228,7 @@ impl<'m> Conversion<'m> {
             printer: Printer::new(seed),
             edits: Vec::new(),
             left: Vec::new(),
+            texts: Texts::default(),
             used: Vec::new(),
         }
     }
@@ -219,8 +242,7 @@ impl<'m> Conversion<'m> {
         let bytes = decode_transfer(part.encoding, body).map_err(|_| Damage::TransferEncoding)?;
         let rich = decode_and_name(&bytes, &mut |why| self.left.push(why))?;
         drop(bytes);
-        // MS-OXOSMIME §2.1: the message is in an attachment, signed or encrypted as a whole.
-        if rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME") {
+        if is_sealed_within(&rich) {
             return Ok(Step::Sealed);
         }
         let owner = self.owner(index);
@@ -239,8 +261,9 @@ impl<'m> Conversion<'m> {
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
         let whole = Whole::of(&rich, &people, &mut self.budget)?;
-        if whole.is_empty() && !is_note(&rich.class()) && !self.has_others(part) {
-            return Err(Damage::Empty { class: rich.class() });
+        let class = rich.class();
+        if whole.is_empty() && !is_note(&class) && !(is_notice(&class) && self.has_others(part)) {
+            return Err(Damage::Empty { class });
         }
         let has_version = field("mime-version").is_some();
         match part.parent().and_then(|parent| self.structure.part(parent)) {
@@ -364,7 +387,7 @@ impl<'m> Conversion<'m> {
         let shown = whole.html.as_ref().filter(|_| !before.is_empty());
         let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
-            let outer = Outer::of(self.message, structure, index);
+            let outer = Outer::of(self.message, structure, index, &mut self.texts);
             let is_plain = text.kind == Kind::Leaf && text.media(self.message).is("text", "plain");
             let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
             let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));
@@ -448,6 +471,13 @@ impl<'m> Conversion<'m> {
 /// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.
 fn is_note(class: &str) -> bool {
     class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
+}
+
+/// Whether a class is that of a report or of a message about a meeting. A text beside it says
+/// what it has to say. A task, a journal entry and the like have more than that.
+fn is_notice(class: &str) -> bool {
+    let begins = |prefix: &str| class.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
+    begins("REPORT.") || begins("IPM.Schedule.")
 }
 
 /// Bytes of a header, which end with a line end afterwards.

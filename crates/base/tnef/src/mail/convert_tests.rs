@@ -412,6 +412,9 @@ fn line_ends_without_cr() {
 #[path = "kept_tests.rs"]
 mod kept;
 
+#[path = "lost_tests.rs"]
+mod lost;
+
 /// One damaged `winmail.dat` beside a good one: the good one is converted, and the other one stays.
 #[test]
 fn a_damaged_part_does_not_keep_a_good_one() {

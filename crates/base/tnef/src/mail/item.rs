@@ -50,26 +50,12 @@ pub(super) struct Item<'m> {
 }
 
 impl<'m> Item<'m> {
-    /// An attachment of a message with these code pages. None if it has neither data nor a path.
+    /// An attachment of a message with these code pages. None if it has neither data nor
+    /// a path nor a name.
     pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
         let code_page = code_pages.text;
         let property = |id| find(&attachment.properties, id);
         let text = |id| property(id)?.text(code_page);
-        let (inner, is_tnef) = match property(property::ATTACH_DATA) {
-            Some(Value::Object(object)) => match &object.content {
-                Content::Message(message) => (Inner::Message(message), false),
-                Content::Bytes(bytes) => (Inner::Bytes(bytes.as_slice()), crate::has_signature(bytes)),
-            },
-            Some(Value::Binary(bytes)) => (Inner::Bytes(bytes.as_slice()), false),
-            _ => match find_attribute(&attachment.attributes, attribute::ATTACH_DATA) {
-                Some(data) => (Inner::Bytes(data), false),
-                None => {
-                    let path =
-                        text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
-                    (Inner::Elsewhere(path.filter(|path| !path.trim().is_empty())?), false)
-                }
-            },
-        };
         let name = text(property::ATTACH_LONG_FILENAME)
             .or_else(|| text(property::ATTACH_FILENAME))
             .or_else(|| {
@@ -77,11 +63,18 @@ impl<'m> Item<'m> {
             })
             .or_else(|| text(property::DISPLAY_NAME));
         let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty());
+        let path = || text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
+        let path = || path().filter(|path| !path.trim().is_empty()).map(Inner::Elsewhere);
+        let found = data(attachment).or_else(|| Some((path()?, false)));
+        let is_lost = found.is_none();
+        // The reader sees that there was a file.
+        let (inner, is_tnef) = found.or_else(|| name.is_some().then_some((Inner::Bytes(&[]), false)))?;
         let name = if is_tnef { Some("winmail.dat".to_owned()) } else { name };
         let id = text(property::ATTACH_CONTENT_ID).and_then(|id| content_id(&id));
         let location = text(property::ATTACH_CONTENT_LOCATION).and_then(|location| content_id(&location));
         let media = text(property::ATTACH_MIME_TAG).and_then(|tag| media_type(&tag));
         let media = match (is_tnef, media, &name) {
+            _ if is_lost => "application/octet-stream".to_owned(),
             (true, ..) => "application/ms-tnef".to_owned(),
             (_, Some(media), _) => media,
             (_, None, Some(name)) => media_of_name(name).to_owned(),
@@ -151,6 +144,22 @@ impl<'m> Item<'m> {
         let name = header::parameter("filename", name);
         ("Content-Disposition", format!("{kind}{name}{size}{}", self.fields))
     }
+}
+
+/// The data of an attachment, and whether it is TNEF that stays as it is. Of two that should be
+/// the same, the one that is not empty counts.
+fn data(attachment: &Attachment) -> Option<(Inner<'_>, bool)> {
+    let old = find_attribute(&attachment.attributes, attribute::ATTACH_DATA);
+    let (bytes, is_tnef) = match find(&attachment.properties, property::ATTACH_DATA) {
+        Some(Value::Object(object)) => match &object.content {
+            Content::Message(message) => return Some((Inner::Message(message), false)),
+            Content::Bytes(bytes) => (Some(bytes.as_slice()), crate::has_signature(bytes)),
+        },
+        Some(Value::Binary(bytes)) => (Some(bytes.as_slice()), false),
+        _ => (None, false),
+    };
+    let bytes = bytes.filter(|bytes| !bytes.is_empty()).or(old).or(bytes);
+    bytes.map(|bytes| (Inner::Bytes(bytes), is_tnef))
 }
 
 /// The last part of a path, without characters that have a meaning in a file system or a header.

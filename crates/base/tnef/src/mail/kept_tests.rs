@@ -4,7 +4,7 @@ use super::*;
 use crate::Attachment;
 
 /// The text that stands before the TNEF part of the samples, replaced.
-fn with_text(rich: &Message, text: &str) -> Vec<u8> {
+pub fn with_text(rich: &Message, text: &str) -> Vec<u8> {
     let mail = String::from_utf8(samples::mail(rich)).expect("ASCII");
     let old = "Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
 Gr=FC=DFe, bold &\r\n";
@@ -12,7 +12,7 @@ Gr=FC=DFe, bold &\r\n";
     mail.replace(old, text).into_bytes()
 }
 
-const COMMENT: &str = "Content-Type: text/plain\r\n\r\nCan you open this?\r\n";
+pub const COMMENT: &str = "Content-Type: text/plain\r\n\r\nCan you open this?\r\n";
 
 fn disposition(mime: &[u8], place: usize) -> String {
     field(mime, place, "content-disposition").split(';').next().unwrap_or_default().to_owned()
@@ -69,7 +69,7 @@ Gr&e, bold\r\n--q--\r\n";
     );
 }
 
-fn of_class(class: &str, properties: Vec<Property>) -> Message {
+pub fn of_class(class: &str, properties: Vec<Property>) -> Message {
     let properties = [vec![samples::text(property::MESSAGE_CLASS, class)], properties].concat();
     Message { properties, ..Message::default() }
 }

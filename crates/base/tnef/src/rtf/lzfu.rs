@@ -8,6 +8,8 @@
 //! panics on input under 16 bytes and on false lengths, and allocates as much memory as those
 //! lengths claim.
 
+use posthaste_mime_summary::InBounds;
+
 use crate::error::Damage;
 use crate::reader::Reader;
 
@@ -42,8 +44,9 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
 
 /// RTF out of its compressed form. `limit` is the most bytes that it may have.
 ///
-/// The text must be as long as the header says (MS-OXRTFCP §2.1.3.1.1, RAWSIZE). So a stream that
-/// ends early is not taken for the whole text. NULs after it may be uncounted.
+/// In both forms, the text must be as long as the header says (MS-OXRTFCP §2.1.3.1.1,
+/// RAWSIZE). So a stream that ends early is not taken for the whole text. NULs after it may be
+/// uncounted.
 pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
     const WHAT: &str = "compressed RTF";
     let mut reader = Reader::new(bytes);
@@ -55,17 +58,27 @@ pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
     let content = reader.take(content_len, WHAT)?;
     match compression {
         UNCOMPRESSED => {
-            let text = content.get(..raw_len).ok_or(Damage::Truncated { what: WHAT, at: 4 })?;
-            if text.len() > limit { Err(Damage::Expands { limit }) } else { Ok(text.to_vec()) }
+            check_length(content, raw_len)?;
+            if raw_len > limit {
+                Err(Damage::Expands { limit })
+            } else {
+                Ok(content.in_bounds(..raw_len).to_vec())
+            }
         }
         COMPRESSED if crc(content) != expected => Err(Damage::Crc),
         COMPRESSED => {
             let text = expand(content, raw_len, limit)?;
-            let is_whole = text.get(raw_len..).is_some_and(|after| after.iter().all(|byte| *byte == 0));
-            if is_whole { Ok(text) } else { Err(Damage::Length { len: text.len(), said: raw_len }) }
+            check_length(&text, raw_len)?;
+            Ok(text)
         }
         other => Err(Damage::Compression(other)),
     }
+}
+
+/// Whether text is as long as its header says, apart from NULs after it.
+fn check_length(text: &[u8], said: usize) -> Result<(), Damage> {
+    let is_whole = text.get(said..).is_some_and(|after| after.iter().all(|byte| *byte == 0));
+    if is_whole { Ok(()) } else { Err(Damage::Length { len: text.len(), said }) }
 }
 
 fn expand(content: &[u8], raw_len: usize, limit: usize) -> Result<Vec<u8>, Damage> {

@@ -78,7 +78,14 @@ fn the_uncompressed_form() {
     assert_eq!(decompress(&stored, 1000).as_deref(), Ok(&b"{\\rtf1 a\0b}"[..]));
     let mut lying = stored.clone();
     lying[4] = 0xFF;
-    assert!(matches!(decompress(&lying, 1000), Err(Damage::Truncated { .. })));
+    assert_eq!(decompress(&lying, 1000), Err(Damage::Length { len: 11, said: 0xFF }));
+    // The rest of a letter behind a length that is too small.
+    lying[4] = 5;
+    assert_eq!(decompress(&lying, 1000), Err(Damage::Length { len: 11, said: 5 }));
+    // NULs that are not counted.
+    let padded = [store(b"{\\rtf1 a}\0\0").as_slice(), b"more"].concat();
+    let counted = |len: u8| [&padded[..4], &[len], &padded[5..]].concat();
+    assert_eq!(decompress(&counted(9), 1000).as_deref(), Ok(&b"{\\rtf1 a}"[..]));
     assert_eq!(decompress(&stored, 5), Err(Damage::Expands { limit: 5 }));
 }
 

@@ -67,18 +67,19 @@ impl<'r> Tokens<'r> {
         let name = self.split(len);
         let sign = usize::from(self.rest.first() == Some(&b'-'));
         let digits = self.rest.iter().skip(sign).take_while(|b| b.is_ascii_digit()).count();
-        let number = if digits == 0 {
-            None
-        } else {
-            let text = std::str::from_utf8(self.split(sign + digits)).ok();
-            // A number that does not fit means nothing.
-            Some(text.and_then(|text| text.parse().ok()).unwrap_or(0))
-        };
+        let digits = if digits == 0 { None } else { Some(self.split(sign + digits)) };
+        let fits = digits.map(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        // A number that does not fit means nothing.
+        let number = fits.map(|number| number.unwrap_or(0));
         if self.rest.first() == Some(&b' ') {
             self.split(1);
         }
         if name == b"bin" {
-            let len = number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default();
+            // One that does not fit is more than there is.
+            let len = match fits {
+                Some(None) if sign == 0 => usize::MAX,
+                _ => number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default(),
+            };
             self.cut = (len > self.rest.len()).then_some(self.rest.len());
             self.split(len);
         }
@@ -153,5 +154,13 @@ mod tests {
         let mut tokens = Tokens::new(b"{\\bin4 1234}\\bin4 1234");
         assert_eq!(tokens.by_ref().count(), 4);
         assert_eq!(tokens.cut(), None);
+        // Numbers that no length has.
+        for number in ["2147483648", "4294967300", "99999999999999999999999"] {
+            let rtf = format!("{{\\bin{number} 1234");
+            let mut tokens = Tokens::new(rtf.as_bytes());
+            assert_eq!((tokens.by_ref().count(), tokens.cut()), (2, Some(4)), "{number}");
+        }
+        let mut tokens = Tokens::new(b"\\bin-4294967300 1");
+        assert_eq!((tokens.by_ref().count(), tokens.cut()), (2, None));
     }
 }

@@ -1,0 +1,162 @@
+//! Nothing is lost where a message says less, or other things, than it has.
+
+use super::kept::{COMMENT, of_class, with_text};
+use super::*;
+use crate::{Attachment, rtf};
+
+/// A property of compressed RTF.
+fn in_rtf(text: &str) -> Property {
+    let rtf = format!("{{\\rtf1\\ansi {text}}}");
+    Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(rtf.as_bytes())))
+}
+
+fn of_properties(properties: Vec<Property>) -> Message {
+    Message { properties, ..Message::default() }
+}
+
+#[test]
+fn html_without_words_does_not_hide_the_text_in_rtf() {
+    for blank in ["", " \r\n"] {
+        let bytes = blank.as_bytes().to_vec();
+        for html in [Value::Binary(bytes.clone()), Value::String8(bytes), Value::String(blank.to_owned())] {
+            let html = Property::new(property::HTML, html);
+            let letter = of_properties(vec![html, in_rtf("The whole letter")]);
+            let inner = Message { attachments: vec![samples::forwarded(letter.clone())], ..samples::note() };
+            for rich in [letter, inner] {
+                let mime = String::from_utf8(converted(&bare("Subject: x\r\n", &rich))).expect("ASCII");
+                assert_eq!(mime.matches("The whole letter").count(), 2, "as text and as HTML: {mime}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_value_does_not_hide_a_full_one() {
+    let empty = Property::new(property::ATTACH_DATA, Value::Binary(vec![]));
+    let mut file = samples::file("a.bin", FILE);
+    file.properties.push(empty);
+    let mut rich = of_properties(vec![
+        samples::text(property::BODY, ""),
+        samples::text(property::BODY, "The text"),
+        samples::text(property::SUBJECT, ""),
+        samples::text(property::SUBJECT, "The subject"),
+    ]);
+    rich.attachments = vec![file];
+    let mime = converted(&bare("", &rich));
+    assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " application/octet-stream"]);
+    assert_eq!((text_of(&mime, 1).as_str(), content(&mime, 2)), ("The text", FILE.to_vec()));
+    assert_eq!(field(&mime, 0, "subject"), "The subject");
+    // The text of old clients, beside a property without words.
+    let mut old = of_properties(vec![samples::text(property::BODY, " ")]);
+    old.attributes = [&b"\0"[..], b"The text\0"]
+        .map(|data| Attribute { id: attribute::BODY, data: data.to_vec() })
+        .to_vec();
+    assert_eq!(text_of(&converted(&bare("", &old)), 0).trim_end(), "The text");
+}
+
+#[test]
+fn an_attachment_that_has_only_a_name_is_there() {
+    let name = samples::text(property::ATTACH_LONG_FILENAME, "plan.doc");
+    let title = Attribute { id: attribute::ATTACH_TITLE, data: b"plan.doc\0".to_vec() };
+    let named = [
+        Attachment { properties: vec![name], ..Attachment::default() },
+        Attachment { attributes: vec![title], ..Attachment::default() },
+    ];
+    for attachment in named {
+        let attachments = vec![attachment, Attachment::default()];
+        let mime = converted(&with_text(&Message { attachments, ..Message::default() }, COMMENT));
+        assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " application/octet-stream"]);
+        let disposition = field(&mime, 2, "content-disposition");
+        assert!(disposition.contains("plan.doc") && disposition.starts_with("attachment"), "{disposition}");
+        assert!(content(&mime, 2).is_empty());
+    }
+}
+
+#[test]
+fn openpgp_and_smime_within_winmail_dat_seal_the_mail() {
+    let in_property = |text: &str| of_properties(vec![samples::text(property::BODY, text)]);
+    let in_attribute = |text: &str| Message {
+        attributes: vec![Attribute { id: attribute::BODY, data: format!("{text}\0").into_bytes() }],
+        ..Message::default()
+    };
+    let within = |inner: Message| Message { attachments: vec![samples::forwarded(inner)], ..samples::note() };
+    let outcome = |rich: &Message| convert(&samples::mail(rich));
+    for text in ["-----BEGIN PGP MESSAGE-----\r\n\r\nx", "See:\r-----BEGIN PGP SIGNED MESSAGE-----\r\rx"] {
+        for rich in [in_property(text), in_attribute(text)] {
+            assert_eq!(outcome(&rich), Ok(Outcome::Sealed), "{text}");
+            assert_eq!(outcome(&within(within(rich))), Ok(Outcome::Sealed), "{text}");
+        }
+    }
+    let smime = of_class("IPM.Note.SMIME.MultipartSigned", vec![]);
+    assert_eq!(outcome(&within(smime)), Ok(Outcome::Sealed));
+    for text in ["> -----BEGIN PGP MESSAGE-----", "-----BEGIN PGP PUBLIC KEY BLOCK-----"] {
+        assert!(matches!(outcome(&within(in_property(text))), Ok(Outcome::Converted(_))), "{text}");
+    }
+}
+
+#[test]
+fn html_is_read_in_its_code_page() {
+    let shown = |rich: &Message| text_of(&converted(&bare("", rich)), 2);
+    let html = |value: Value| Property::new(property::HTML, value);
+    let cyrillic = || html(Value::String8(b"<p>\xcf\xf0</p>".to_vec()));
+    let number = |id: u16| Property::new(id, Value::Int32(1251));
+    let by_attribute = Message { code_page: 1251, ..of_properties(vec![cyrillic()]) };
+    for rich in [
+        of_properties(vec![cyrillic(), number(property::MESSAGE_CODEPAGE)]),
+        of_properties(vec![cyrillic(), number(property::INTERNET_CODEPAGE)]),
+        by_attribute,
+    ] {
+        assert_eq!(shown(&rich), "<p>\u{41f}\u{440}</p>");
+    }
+    let text = "\u{feff}<p>\u{41f}\u{440}</p>";
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for bytes in [little, big] {
+        assert_eq!(shown(&of_properties(vec![html(Value::Binary(bytes))])), "<p>\u{41f}\u{440}</p>");
+    }
+    // What HTML declares counts where no code page is named.
+    let declared = "<meta charset=\"utf-8\"><p>\u{fc}</p>";
+    let value = Value::String8(declared.as_bytes().to_vec());
+    assert_eq!(shown(&of_properties(vec![html(value)])), declared);
+    let value = Value::String8(b"<p>\xfc</p>".to_vec());
+    assert_eq!(shown(&of_properties(vec![html(value)])), "<p>\u{fc}</p>");
+}
+
+#[test]
+fn a_task_without_text_stays_beside_a_text() {
+    let task = of_class("IPM.Task", vec![]);
+    let empty = Damage::Empty { class: task.class() };
+    assert_eq!(convert(&with_text(&task, COMMENT)), Err(empty.clone()));
+    // Beside one that is converted, it is the attachment that it was.
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    let alone = String::from_utf8(samples::mail(&task)).expect("ASCII");
+    let at = alone.find("--b\r\nContent-Type: application/ms-tnef").expect("its part");
+    let part = alone[at..].trim_end_matches("--b--\r\n");
+    let both = mail.replace("--b--\r\n", &format!("{part}--b--\r\n"));
+    let mut named = Vec::new();
+    let Ok(Outcome::Converted(mime)) = convert_and_name(both.as_bytes(), &mut |why| named.push(why)) else {
+        panic!("the note is converted")
+    };
+    assert_eq!(named, [empty]);
+    assert!(mime.ends_with(format!("{part}--b--\r\n").as_bytes()));
+}
+
+#[test]
+fn each_text_is_read_once_however_many_rich_parts_there_are() {
+    let rich = of_properties(vec![samples::text(property::BODY, "other")]);
+    let mail = String::from_utf8(samples::mail(&rich)).expect("ASCII");
+    let (before, rest) = mail.split_at(mail.find("--b\r\nContent-Type: application/ms-tnef").expect("it"));
+    let part = rest.trim_end_matches("--b--\r\n");
+    let mail = format!("{before}{}--b--\r\n", part.repeat(20));
+    let structure = Structure::parse(mail.as_bytes());
+    let mut conversion = Conversion::new(mail.as_bytes(), &structure);
+    for (index, part) in (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, mail.as_bytes())) {
+        assert!(matches!(conversion.part(index, part), Ok(Step::Done)));
+    }
+    // A second read would find other bytes.
+    let other = mail.replace("Gr=FC=DFe, bold", "other, it would");
+    assert!(other.len() == mail.len() && other != mail);
+    let outer = Outer::of(other.as_bytes(), &structure, 1, &mut conversion.texts);
+    let text = Essence::of("Gr\u{fc}\u{df}e, bold &");
+    assert!(text.is_some_and(|text| outer.has_text(&text)));
+}
