@@ -528,8 +528,8 @@ fn nothing_is_reported_after_another_process_took_the_right() {
     notified.run("C: n NOTIFY SET (SELECTED (MessageNew (FLAGS) MessageExpunge FlagChange))\nS~ n OK …");
     server.grant(USER, "P", BO, "");
     server.put("P", b"Subject: secret\r\n\r\nsecret\r\n");
-    idle.run("S: * BYE The selected mailbox was deleted, or may no longer be read");
-    notified.run("S: * BYE The selected mailbox was deleted, or may no longer be read");
+    idle.run("S: * BYE The selected mailbox was deleted…");
+    notified.run("S: * BYE The selected mailbox was deleted…");
 }
 
 #[test]
