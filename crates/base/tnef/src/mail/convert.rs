@@ -15,6 +15,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use memchr::memmem;
 use posthaste_mime_summary::{
     Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer,
     html_lines,
@@ -170,11 +171,21 @@ fn is_armored(part: &Part, message: &[u8]) -> bool {
     if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
         return false;
     }
-    decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|text| has_armor(&text))
+    let body = part.body.of(message);
+    match part.encoding {
+        Encoding::SevenBit | Encoding::EightBit | Encoding::Binary => has_armor(body),
+        // Only where these letters stand, or may be written as escapes, is it worth decoding.
+        Encoding::QuotedPrintable
+            if ![b"PGP", b"=50", b"=47"].iter().any(|sign| memmem::find(body, *sign).is_some()) =>
+        {
+            false
+        }
+        encoding => decode_transfer(encoding, body).is_ok_and(|text| has_armor(&text)),
+    }
 }
 
 fn has_armor(text: &[u8]) -> bool {
-    memchr::memmem::find_iter(text, b"-----BEGIN PGP ").any(|at| {
+    memmem::find_iter(text, b"-----BEGIN PGP ").any(|at| {
         let (before, line) = text.split_at_checked(at).unwrap_or_default();
         let begins_line = before.last().is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
         begins_line && ARMOR.iter().any(|begin| line.starts_with(begin))
