@@ -66,8 +66,8 @@ mod tests {
             let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
             line.trim().parse::<u64>().unwrap()
         };
-        let wanted = size() + 1;
-        assert!(super::raise_file_limit(wanted).unwrap() >= wanted);
-        assert!(size() >= wanted);
+        let wanted = super::raise_file_limit(0).unwrap().min(4096);
+        super::raise_file_limit(wanted).unwrap();
+        assert!(size() >= wanted, "{} of {wanted}", size());
     }
 }
