@@ -6,7 +6,7 @@ use posthaste_directory::sasl::mechanisms;
 use crate::session::Session;
 use crate::table::State;
 
-/// Sent in every state. LANGUAGE is in the greeting, as RFC 5255 §3.1 wants: a client should choose
+/// Sent in every state. LANGUAGE is in the greeting, too (RFC 5255 §3.1). A client should choose
 /// its language before it logs in (§3.2).
 const ALWAYS: &str =
     "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS MAILBOX-REFERRALS LANGUAGE";

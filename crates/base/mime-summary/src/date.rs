@@ -165,8 +165,8 @@ fn hours_behind(name: &[u8]) -> i64 {
     }
 }
 
-/// Seconds of `hhmm` or `hh:mm`. The last two digits are 59 at most (RFC 5322 §3.3). A date whose
-/// zone is not valid is one of UTC (RFC 5256 §2.2).
+/// Seconds of `hhmm` or `hh:mm`. The minutes are 59 at most (RFC 5322 §3.3). A date whose zone is
+/// not valid is one of UTC (RFC 5256 §2.2).
 fn offset_s(digits: &[u8]) -> Option<i64> {
     let (hours, minutes) = match digits {
         [h1, h2, b':', m1, m2] | [h1, h2, m1, m2] => (number(&[*h1, *h2])?, number(&[*m1, *m2])?),
