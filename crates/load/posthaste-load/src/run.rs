@@ -28,8 +28,8 @@ pub struct RunArgs {
     pub workload: String,
     /// Another workload at the same time, and its virtual users: imaptest:25. Repeated for more.
     /// Its users get the accounts after those of the workloads before it.
-    #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = beside, conflicts_with_all = ["audit", "arrivals", "day"])]
-    pub beside: Vec<Beside>,
+    #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = further_workload, conflicts_with_all = ["audit", "arrivals", "day"])]
+    pub beside: Vec<FurtherWorkload>,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
     /// servers of the same accounts: clients are spread over them in turn. A client whose server is
     /// unreachable uses the next one.
@@ -114,19 +114,19 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// A workload beside the first.
+/// A workload that runs with the first one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct FurtherWorkload {
     name: String,
     clients: u32,
 }
 
 /// `imaptest:25`.
-fn beside(text: &str) -> Result<Beside, String> {
+fn further_workload(text: &str) -> Result<FurtherWorkload, String> {
     let wrong = || format!("`{text}` is not WORKLOAD:CLIENTS, for instance imaptest:25");
     let (name, clients) = text.rsplit_once(':').ok_or_else(wrong)?;
     let clients = clients.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?;
-    Ok(Beside { name: name.to_owned(), clients })
+    Ok(FurtherWorkload { name: name.to_owned(), clients })
 }
 
 /// `4s`, `2s-18s`, `exp:10s`.
@@ -259,12 +259,15 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult
             Err(_) => return Err(Trouble::failed("a workload's thread failed")),
         }
     }
-    together(runs).ok_or_else(|| Trouble::failed("nothing was run"))
+    together(runs).ok_or_else(|| Trouble::usage("the mix has no kind of users: add one to its file"))
 }
 
 /// The options of a run of the first kind of users, all of them counted.
 fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let first = mix.kinds.first().ok_or_else(|| Trouble::usage("a mix needs a kind of users"))?;
+    let first = mix
+        .kinds
+        .first()
+        .ok_or_else(|| Trouble::usage("the mix has no kind of users: add one to its file"))?;
     let workload = first.workload.clone();
     let imaps =
         args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
@@ -429,10 +432,13 @@ mod tests {
 
     #[test]
     fn a_workload_beside_the_first() {
-        assert_eq!(beside("imaptest:25"), Ok(Beside { name: "imaptest".into(), clients: 25 }));
-        assert_eq!(beside("./my:own.toml:1").map(|b| b.name), Ok("./my:own.toml".into()));
+        assert_eq!(
+            further_workload("imaptest:25"),
+            Ok(FurtherWorkload { name: "imaptest".into(), clients: 25 })
+        );
+        assert_eq!(further_workload("./my:own.toml:1").map(|b| b.name), Ok("./my:own.toml".into()));
         for wrong in ["imaptest", "imaptest:0", "imaptest:many"] {
-            assert!(beside(wrong).is_err(), "{wrong}");
+            assert!(further_workload(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -128,8 +128,11 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         return Ok(());
     }
     let names: Vec<String> = expand(&study, &args.servers).iter().map(|s| s.name().to_owned()).collect();
-    if (1..names.len()).any(|n| names[..n].contains(&names[n])) {
-        return Err(Trouble::usage("two servers have the same name"));
+    if let Some(n) = (1..names.len()).find(|n| names[..*n].contains(&names[*n])) {
+        return Err(Trouble::usage(format!(
+            "--server: `{}` occurs twice: name one of them NAME=…",
+            names[n]
+        )));
     }
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
@@ -303,7 +306,7 @@ fn named(args: &StudyArgs) -> Result<Study, Trouble> {
 /// Refuses what could only be a run of errors: a server that already runs and lacks what the study
 /// needs, or answers in another protocol.
 fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
-    let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
+    let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     let pop3 = study.workloads.iter().find(|workload| workload.protocol == Protocol::Pop3);
     for which in &args.servers {
         let Which::Running(running) = which else { continue };
@@ -323,7 +326,7 @@ fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), St
 }
 
 /// Longest wait for a greeting's connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the disk has room for this many bytes of mail.
 pub fn room(needed: u64, folder: &Path) -> Result<(), String> {

@@ -38,7 +38,8 @@ impl Arrivals {
     }
 }
 
-/// Several servers that serve the same accounts, and what is forgiven while some of them fail.
+/// Several servers of the same accounts, and the errors that are accepted while some of them
+/// fail.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
     /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next
@@ -48,7 +49,7 @@ pub struct ClusterOptions {
     pub tolerate_outages: bool,
 }
 
-/// The recipients of mail, beside the users at work.
+/// The recipients of mail, besides the users at work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pools {
     /// Mail goes to the first of the accounts, so many; to all without it. Accounts beyond those of
@@ -63,7 +64,7 @@ pub struct Pools {
 pub struct Outside {
     /// The domain of its recipients.
     pub domain: String,
-    /// The share of what users send to anybody, 0 to 1.
+    /// The share of outgoing mail for recipients anywhere, 0 to 1.
     pub share: f64,
     /// Where mail that arrives for the other server is sent. With it the same share of the mail
     /// that arrives is for the other server. Without it all of that mail is for accounts.
@@ -93,7 +94,7 @@ pub struct RunOptions {
     pub arrivals: Option<Arrivals>,
     /// Users start spread over this.
     pub ramp: Duration,
-    /// Then nothing is counted for this.
+    /// The time after the start in which nothing is counted.
     pub warmup: Duration,
     /// Then everything is.
     pub measure: Duration,
