@@ -18,7 +18,7 @@ use crate::matching::longest::{IgnoresCase, Longest, NEST_MAX};
 use crate::matching::posix::translated;
 use crate::meter::{Meter, Spent};
 
-/// Bytes of an expression. While it is read, each may take some hundred bytes, so this is less
+/// Bytes of an expression. While it is read, each may take some hundred bytes. So this is less
 /// than half of the memory that a run has besides its message. Literals alone fill the states
 /// earlier.
 const SOURCE_BYTES_MAX: usize = 8 * 1024;

@@ -130,8 +130,8 @@ impl Mailboxes {
 
     /// Removes a closed mailbox's summaries, then its rows. Any node may do so, at any time, and
     /// several at once. Summaries are removed by the ids of their commits, which are never used
-    /// again, and only if the mailbox is still closed after these were read: it may have been
-    /// created again. Rows are removed on condition that the mailbox is closed.
+    /// again. They are removed only if the mailbox is still closed after the ids were read: it
+    /// may have been created again. Rows are removed on condition that the mailbox is closed.
     pub(crate) async fn erase_mailbox(&self, mailbox: MailboxId) -> Result<()> {
         let last = self.floor(mailbox, u32::MAX).await?.map_or(0, |floor| floor.head.head.uid_next.value());
         for n in 0..=bucket(last) {
