@@ -89,7 +89,7 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Fills accounts that hold the same.
+/// Fills accounts of the same contents.
 fn fill(options: PopulateOptions) -> Result<(), Trouble> {
     let (per_account, count) = (options.contents.messages(), options.accounts.count());
     let start = Instant::now();
@@ -110,7 +110,7 @@ fn fill(options: PopulateOptions) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The accounts that hold the same, and what: one part, or one for each kind of users of a mix.
+/// The accounts and their contents: one part, or one for each kind of users of a mix.
 fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Contents)>, Trouble> {
     let accounts = args.accounts.accounts()?;
     let Some(mix) = mix else { return Ok(vec![(accounts, contents(args, None)?)]) };

@@ -78,8 +78,8 @@ pub struct RunArgs {
     /// Length of the measured window, after the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
-    /// Account for every message at the end: acknowledged ones are there exactly once, expunged
-    /// ones do not exist.
+    /// Account for every message at the end: acknowledged ones exist exactly once, expunged ones
+    /// do not exist.
     #[arg(long)]
     pub audit: bool,
     /// Count lost and refused connections, NO [UNAVAILABLE] and SMTP 4yz separately and not as
@@ -209,6 +209,8 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
     Ok(result)
 }
 
+const NO_USERS: &str = "the mix has no kind of users: add one to its file";
+
 /// All workloads at once, each with accounts of its own.
 fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult, Trouble> {
     if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
@@ -259,15 +261,12 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult
             Err(_) => return Err(Trouble::failed("a workload's thread failed")),
         }
     }
-    together(runs).ok_or_else(|| Trouble::usage("the mix has no kind of users: add one to its file"))
+    together(runs).ok_or_else(|| Trouble::usage(NO_USERS))
 }
 
 /// The options of a run of the first kind of users, all of them counted.
 fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let first = mix
-        .kinds
-        .first()
-        .ok_or_else(|| Trouble::usage("the mix has no kind of users: add one to its file"))?;
+    let first = mix.kinds.first().ok_or_else(|| Trouble::usage(NO_USERS))?;
     let workload = first.workload.clone();
     let imaps =
         args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
@@ -340,7 +339,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
     Ok((options, audit_options))
 }
 
-/// How mail is sent, if any is.
+/// The way in which mail is sent, if users send any.
 fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Trouble> {
     let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
     match args.send.as_deref() {
@@ -354,7 +353,7 @@ fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Troubl
     }
 }
 
-/// When tasks arrive, if that does not depend on the answers.
+/// The arrival of tasks, if it does not depend on the answers.
 fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
     let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
         (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
@@ -371,7 +370,7 @@ fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
     Ok(arrivals)
 }
 
-/// The recipients of mail; an error where it cannot be sent to them.
+/// The recipients of mail; an error if mail cannot be sent to them.
 fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Trouble> {
     if let Some(n) = args.receiving.filter(|n| *n == 0 || *n > accounts) {
         return Err(Trouble::usage(format!("--receiving {n}: --users names {accounts} accounts")));

@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
-        let all = [(2, 900, Says::Retired(1)), (3, 64, Says::Abandoned(2, 500))];
+        let all = [(2, 900, Says::Retired(1)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
         assert!(judged(&all, &[]).retired.is_empty());
     }
 
     #[test]
     fn a_damaged_record_in_a_tail_that_was_given_up_is_no_fault() {
-        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, Says::Abandoned(2, 500))];
+        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).faults.len(), 1);
         assert!(judged(&all, &[]).faults.is_empty());
     }
