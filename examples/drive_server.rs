@@ -12,7 +12,7 @@ use posthaste_imap_client::net::{Dialer, Endpoint, Security, Trust};
 use posthaste_imap_client::{Client, Completion, Handler, Response, listing};
 
 /// How long the server may take for one answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 #[allow(dead_code, reason = "the test of the examples calls `run`")]
@@ -56,7 +56,7 @@ impl Handler for Heard {
 /// Runs the session and says what it saw, a line for each thing.
 pub async fn run(host: &str, port: u16, user: &str, password: &str) -> Result<Vec<String>, Box<dyn Error>> {
     // 1. Connect and log in. `Security::Tls` and `Security::StartTls` are the other two ways.
-    let dialer = Dialer::new(Trust::Anyone, PATIENCE)?;
+    let dialer = Dialer::new(Trust::Anyone, TIMEOUT)?;
     let endpoint = Endpoint { host: host.to_owned(), port, security: Security::Plain };
     let mut client = Client::connect(&dialer, &endpoint, 0).await?;
     client.login(user, password).await?;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use posthaste_imap_client::net::{Dialer, Trust};
-use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{
     ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
 };
@@ -57,7 +57,7 @@ fn fill(server: &Server, workload: &Workload) {
         lmtp: None,
         accounts: accounts(),
         // Small: only counts are measured here.
-        wish: Wish::new(
+        contents: Contents::new(
             fill.inbox.min(60),
             fill.folders,
             fill.per_folder.min(20),

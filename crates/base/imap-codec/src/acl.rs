@@ -139,7 +139,7 @@ impl AclCommand {
         }))
     }
 
-    /// Its name.
+    /// The command's name.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Set { .. } => "SETACL",

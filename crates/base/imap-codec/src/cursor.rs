@@ -49,7 +49,7 @@ impl Word {
     /// Bytes. The longest word is `AUTHENTICATIONFAILED` with 20.
     const LEN_MAX: usize = 24;
 
-    /// A word from its letters; one that is too long is none of ours and becomes empty.
+    /// A word from its letters. A word that is too long is unknown and becomes empty.
     pub(crate) fn new(text: &[u8]) -> Self {
         let mut word = Self { bytes: [0; Self::LEN_MAX], len: 0 };
         if text.len() <= Self::LEN_MAX {
@@ -162,12 +162,12 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// A word of the grammar; empty if none stands here.
+    /// A word of the grammar; empty if there is no word here.
     pub(crate) fn word(&mut self) -> Word {
         Word::new(self.take_while(is_word_char))
     }
 
-    /// Passes over a word if it stands here, in any case, and ends here.
+    /// Reads a word if it is here, in any case, and ends here.
     pub(crate) fn eat_word(&mut self, word: &[u8]) -> bool {
         let rest = self.rest();
         let yes = rest.get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word))
@@ -218,8 +218,8 @@ impl<'a> Cursor<'a> {
         if self.peek() == Some(b'0') { self.fail(expected) } else { self.number(expected) }
     }
 
-    /// `{n}` CRLF and the range of its bytes, on which it then stands behind. The `~` before is the
-    /// caller's.
+    /// Reads `{n}` CRLF, answers the range of the literal's bytes, and moves past them. The caller
+    /// reads a `~` before it.
     pub(crate) fn literal(&mut self) -> Parsed<Range<usize>> {
         self.expect(b'{', "a literal")?;
         let size = self.number64("the size of a literal")?;
@@ -313,7 +313,7 @@ impl<'a> Cursor<'a> {
         self.text(&bytes)
     }
 
-    /// `NIL`, if it stands here.
+    /// `NIL`, if it is here.
     pub(crate) fn nil(&mut self) -> bool {
         self.eat_word(b"NIL")
     }

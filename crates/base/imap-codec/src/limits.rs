@@ -1,5 +1,5 @@
-//! Limits of the memory and work that a stranger may cause. Input over a limit gives an error that
-//! names the limit, never a panic.
+//! Limits of the memory and work that an unauthenticated client may cause. Input over a limit
+//! gives an error that names the limit, never a panic.
 
 /// Bytes of one command outside its literals. RFC 7162 §4 requires at least 8,192; a client that
 /// lists single UIDs needs about 10 each, so 64 KiB lets it name 6,000. Twice as much buys no

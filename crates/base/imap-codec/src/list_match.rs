@@ -16,13 +16,13 @@ pub struct ListMatcher {
     never: bool,
     /// Words in a set of places.
     words: usize,
-    /// The pattern's different characters, sorted, and for each the set of places where it stands.
+    /// The pattern's different characters, sorted, and for each the set of its positions.
     chars: Vec<char>,
     at_char: Vec<u64>,
     /// Places of `*`, and of `%`.
     at_any: Vec<u64>,
     at_level: Vec<u64>,
-    /// The place behind the pattern.
+    /// The position after the pattern.
     end: usize,
     here: Vec<u64>,
 }
@@ -35,7 +35,7 @@ enum Token {
 }
 
 impl ListMatcher {
-    /// Reference and pattern, decoded. They are joined as they stand (RFC 9051 §6.3.9 leaves it to
+    /// Reference and pattern, decoded. They are joined unchanged (RFC 9051 §6.3.9 leaves it to
     /// the server; all we know of do so), with their characters composed as those of names are.
     pub fn new(reference: &str, pattern: &str) -> Self {
         let joined = [reference, pattern].concat();
@@ -80,10 +80,10 @@ impl ListMatcher {
             return self.all;
         }
         self.here.fill(0);
-        // The first place, and the one behind it if that is a wildcard, which may match nothing.
+        // The first position, and the next one if that is a wildcard, which may match nothing.
         self.here[0] = 1 | (((self.at_any[0] | self.at_level[0]) & 1) << 1);
         // INBOX is stored in capitals; its letters in a pattern match in any case, even where a
-        // wildcard stands beside them (`inb%`).
+        // wildcard is next to them (`inb%`).
         let inbox = name.starts_with("INBOX") && (name.len() == 5 || name[5..].starts_with(SEPARATOR));
         for (i, c) in name.chars().enumerate() {
             if !self.step(c, inbox && i < 5) {
@@ -93,7 +93,7 @@ impl ListMatcher {
         self.here[self.end / 64] >> (self.end % 64) & 1 == 1
     }
 
-    /// The set of places where a character stands.
+    /// The set of a character's positions.
     fn places(&self, c: char) -> Option<usize> {
         self.chars.binary_search(&c).ok().map(|i| i * self.words)
     }
@@ -102,8 +102,8 @@ impl ListMatcher {
     fn step(&mut self, c: char, any_case: bool) -> bool {
         let exact = self.places(c);
         let small = if any_case { self.places(c.to_ascii_lowercase()) } else { None };
-        // Bits that go over from one word to the next: places behind a character that matched, and
-        // places behind a wildcard that matches nothing more.
+        // Bits that are carried from one word to the next: positions after a character that
+        // matched, and positions after a wildcard that matches nothing more.
         let (mut moved_over, mut skipped_over, mut some) = (0, 0, 0);
         for word in 0..self.words {
             let here = self.here[word];
@@ -111,7 +111,7 @@ impl ListMatcher {
             let moved = here & (of(exact) | of(small));
             let stays = here & (self.at_any[word] | if c == SEPARATOR { 0 } else { self.at_level[word] });
             let next = moved << 1 | moved_over | stays;
-            // No two wildcards stand side by side, so one step passes over all there are.
+            // No two wildcards are adjacent, so one step passes all of them.
             let skipped = next & (self.at_any[word] | self.at_level[word]);
             self.here[word] = next | skipped << 1 | skipped_over;
             (moved_over, skipped_over) = (moved >> 63, skipped >> 63);

@@ -12,7 +12,7 @@ use crate::limits::{ENTRY_NAME_BYTES_MAX, LIST_ITEMS_MAX};
 pub enum ValueScope {
     /// `.priv`: each user's own.
     Private,
-    /// `.shared`: of all who read the mailbox.
+    /// `.shared`: the value of all users of the mailbox.
     Shared,
 }
 
@@ -48,7 +48,7 @@ impl ValueKind {
     }
 }
 
-/// An attribute that FETCH requests; without a scope those of both.
+/// An attribute that FETCH requests; without a scope the values of both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ValueAttribute {
     /// Which.
@@ -60,9 +60,9 @@ pub struct ValueAttribute {
 /// `ANNOTATION (entries attribs)` of FETCH.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct AnnotationItem {
-    /// Names of entries, which may have the wildcards `*` and `%`; never none.
+    /// Names of entries, which may have the wildcards `*` and `%`; never empty.
     pub entries: Vec<EntryPattern>,
-    /// Never none.
+    /// Never empty.
     pub attributes: Vec<ValueAttribute>,
 }
 
@@ -107,7 +107,7 @@ pub enum AnnotateCode {
     TooMany,
 }
 
-/// `ANNOTATIONS` in brackets: what a mailbox supports (RFC 5257 §4.1).
+/// `ANNOTATIONS` in brackets: the mailbox's support for annotations (RFC 5257 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AnnotationSupport {
     /// `NONE`

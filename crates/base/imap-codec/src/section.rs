@@ -8,7 +8,7 @@ use crate::limits::{HEADER_FIELDS_MAX, PART_PATH_MAX};
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PartPath(pub Vec<u32>);
 
-/// `BODY[…]`: a part, and what of it.
+/// `BODY[…]`: a part, and the requested section of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Section {
     /// The part.
@@ -25,7 +25,7 @@ pub enum SectionText {
     Whole,
     /// `HEADER`: the header of the message, or of the message that the part holds.
     Header,
-    /// `HEADER.FIELDS (…)`: names as the client wrote them, never none.
+    /// `HEADER.FIELDS (…)`: names as the client wrote them, never empty.
     HeaderFields(Vec<String>),
     /// `HEADER.FIELDS.NOT (…)`.
     HeaderFieldsNot(Vec<String>),
@@ -40,12 +40,12 @@ pub enum SectionText {
 pub struct Partial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most this many bytes; may be none.
+    /// At most this many bytes; may be 0.
     pub count: u64,
 }
 
 impl PartPath {
-    /// `1.2.3`; empty if no number stands here.
+    /// `1.2.3`; empty if there is no number here.
     pub(crate) fn parse(c: &mut Cursor<'_>) -> Parsed<Self> {
         let mut part = Vec::new();
         while matches!(c.peek(), Some(b'0'..=b'9')) {
@@ -99,7 +99,7 @@ impl SectionText {
 }
 
 impl Partial {
-    /// `<offset.count>`, if it stands here.
+    /// `<offset.count>`, if it is here.
     pub(crate) fn parse(c: &mut Cursor<'_>) -> Parsed<Option<Self>> {
         if !c.eat(b'<') {
             return Ok(None);

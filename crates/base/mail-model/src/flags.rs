@@ -1,9 +1,9 @@
 //! Flags of a message as one 64-bit set: five system flags, then the mailbox's own keywords by
 //! slot.
 //!
-//! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no
-//! message has may get another keyword. So a set from one state of a mailbox must not be read with
-//! the table of another: [`KeywordTable::renamed_since`] returns the affected slots.
+//! A set only has meaning with the [`KeywordTable`] that it was made with. A slot whose keyword
+//! no message has may get another keyword. So a set from one state of a mailbox must not be read
+//! with the table of another: [`KeywordTable::renamed_since`] returns the affected slots.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub enum KeywordError {
     #[error("a keyword may have at most 128 bytes")]
     TooLong,
     /// The mailbox's messages have as many different keywords as it can hold.
-    #[error("the messages of a mailbox may have at most 51 different keywords beside the common ones")]
+    #[error("the messages of a mailbox may have at most 51 different keywords besides the common ones")]
     TableFull,
 }
 
@@ -179,8 +179,8 @@ impl KeywordTable {
     /// 64 bits less the five system flags.
     pub const SLOTS: usize = 59;
 
-    /// Keywords that there is always room for: those of RFC 9051 §2.3.2, RFC 8457 (`$Important`)
-    /// and RFC 5550 §5.9. Clients set them by themselves. Each takes a slot from all others, so
+    /// Keywords that always have a slot: those of RFC 9051 §2.3.2, RFC 8457 (`$Important`) and
+    /// RFC 5550 §5.9. Clients set them by themselves. Each takes a slot from all others, so
     /// keywords that few clients set are not among them.
     pub const COMMON: [&str; 8] = [
         "$Forwarded",
@@ -193,10 +193,10 @@ impl KeywordTable {
         "$Submitted",
     ];
 
-    /// Keywords beside the common ones that a mailbox has room for.
+    /// Keywords besides the common ones that a mailbox may have.
     pub const OWN_MAX: usize = Self::SLOTS - Self::COMMON.len();
 
-    /// Whether there is always room for it.
+    /// Whether the keyword always has a slot.
     pub fn is_common(keyword: &Keyword) -> bool {
         Self::COMMON.iter().any(|common| keyword.as_str().eq_ignore_ascii_case(common))
     }
@@ -220,9 +220,9 @@ impl KeywordTable {
         self.0.iter().position(|k| k == keyword)
     }
 
-    /// The slot of a keyword, given one now if it had none. `in_use` are the flags that any message
-    /// has. If there is no room, the slot of a keyword that is not among them is given to the new
-    /// one.
+    /// The slot of a keyword, assigned now if it had no slot. `in_use` are the flags that any
+    /// message has. If the table is full, the slot of a keyword that is not among them is given
+    /// to the new one.
     pub fn slot_or_insert(&mut self, keyword: &Keyword, in_use: FlagSet) -> Result<usize, KeywordError> {
         if let Some(slot) = self.slot(keyword) {
             return Ok(slot);
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_table_of_before_makes_room_for_common_ones_where_it_can() {
-        // As tables were filled when no room was kept.
+        // As tables were filled when no slots were reserved.
         let mut table = with_own(KeywordTable::SLOTS);
         assert_eq!(table.slot_or_insert(&keyword("$Junk"), FlagSet::ALL), Err(KeywordError::TableFull));
         let in_use = FlagSet::ALL.difference(FlagSet::keyword(30));

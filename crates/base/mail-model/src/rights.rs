@@ -108,7 +108,7 @@ impl Rights {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is none.
+    /// Whether there is no right.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

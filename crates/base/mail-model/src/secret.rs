@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Prints as `[secret]`; reading it takes a call that says so.
+/// Prints as `[secret]`. A call with an explicit name reads it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 

@@ -44,7 +44,7 @@ impl<N> NumSet<N> {
         Self { ranges: Vec::new(), kind: PhantomData }
     }
 
-    /// The same numbers, for a response that does not say what they are.
+    /// The numbers, for a response that does not say whether they are UIDs.
     pub fn into_response(self) -> NumSet<ResponseNum> {
         NumSet { ranges: self.ranges, kind: PhantomData }
     }

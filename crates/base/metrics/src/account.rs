@@ -30,12 +30,12 @@ pub struct AccountCost {
 }
 
 impl AccountCost {
-    /// Its cost while a folder of this size was selected.
+    /// The account's cost while a folder of this size was selected.
     pub const fn in_folder(&self, folder: FolderSize) -> &Amounts {
         &self.by_folder[folder as usize]
     }
 
-    /// Its cost in all.
+    /// The account's cost in all.
     pub fn total(&self) -> Amounts {
         let mut total = Amounts::default();
         for amounts in self.by_folder {

@@ -55,7 +55,7 @@ impl Amounts {
         self.0[counter as usize]
     }
 
-    /// The same with another value of one counter.
+    /// These amounts, with another value of one counter.
     #[must_use]
     pub const fn with(mut self, counter: Counter, value: u64) -> Self {
         self.0[counter as usize] = value;

@@ -5,7 +5,7 @@ use std::fmt;
 /// The class of the folder that a session has selected: `Upto(n)` has at most `n` messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FolderSize {
-    /// No folder is selected, or the protocol has none.
+    /// No folder is selected, or the protocol has no folders.
     #[default]
     None,
     /// At most 100 messages.

@@ -14,7 +14,7 @@ use crate::counters::{Counter, Counters};
 use crate::folder_size::FolderSize;
 use crate::registry::{CommandKey, Registry};
 
-/// The command of what belongs to none in a session.
+/// The command of a session's work that belongs to no command.
 const SESSION: &str = "session";
 /// The command of a background task.
 const BACKGROUND: &str = "background";
@@ -24,7 +24,7 @@ const BACKGROUND: &str = "background";
 pub(crate) struct Meter {
     registry: Arc<Registry>,
     protocol: &'static str,
-    /// The command of what belongs to none.
+    /// The command of work that belongs to no command.
     between: &'static str,
     /// Since the last command ended.
     counters: Counters,

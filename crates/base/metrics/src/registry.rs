@@ -35,7 +35,7 @@ pub struct Registry {
     accounts: RwLock<Accounts>,
     /// The accounts that are no longer held one by one.
     other_accounts: RwLock<AccountCost>,
-    /// Accounts for which there was no room while they had sessions.
+    /// Accounts over [`ACCOUNTS_MAX`] while all others had sessions.
     crowd: Arc<AccountCounters>,
     clients: RwLock<HashMap<String, Arc<Counters>>>,
 }
@@ -43,8 +43,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Accounts {
     by_name: HashMap<String, Arc<AccountCounters>>,
-    /// So many new accounts are counted in the crowd before room is looked for again.
-    patience: usize,
+    /// New accounts that are counted in the crowd before the next eviction.
+    before_eviction: usize,
 }
 
 /// The sums at one moment. Sums of a command in progress are not in it.
@@ -93,16 +93,16 @@ impl Registry {
             return Arc::clone(sums);
         }
         let mut accounts = write(&self.accounts);
-        let Accounts { by_name, patience } = &mut *accounts;
+        let Accounts { by_name, before_eviction } = &mut *accounts;
         if by_name.len() >= ACCOUNTS_MAX && !by_name.contains_key(name) {
-            if let Some(less) = patience.checked_sub(1) {
-                *patience = less;
+            if let Some(less) = before_eviction.checked_sub(1) {
+                *before_eviction = less;
                 return Arc::clone(&self.crowd);
             }
             self.fold_cheapest(by_name);
             // A look at all accounts for every thousand new ones, however few have no session.
             let room = ACCOUNTS_MAX.saturating_sub(by_name.len());
-            *patience = (ACCOUNTS_MAX / 10).saturating_sub(room);
+            *before_eviction = (ACCOUNTS_MAX / 10).saturating_sub(room);
             if room == 0 {
                 return Arc::clone(&self.crowd);
             }
@@ -110,7 +110,7 @@ impl Registry {
         Arc::clone(by_name.entry(name.to_owned()).or_default())
     }
 
-    /// Makes room: the cheaper half of the accounts without a session goes.
+    /// Evicts the cheaper half of the accounts without a session.
     fn fold_cheapest(&self, accounts: &mut HashMap<String, Arc<AccountCounters>>) {
         let mut costs: Vec<u64> = accounts
             .values()
@@ -192,7 +192,10 @@ mod tests {
         let registry = Registry::default();
         let mut held: Vec<_> = (0..ACCOUNTS_MAX as u64).map(|n| registry.account(&format!("a{n}"))).collect();
         held.extend((0..100).map(|n| registry.account(&format!("b{n}"))));
-        assert!(read(&registry.accounts).patience > 0, "the others are not looked at for each new one");
+        assert!(
+            read(&registry.accounts).before_eviction > 0,
+            "the others are not looked at for each new one"
+        );
         held.iter().for_each(|sums| sums.add(FolderSize::None, &cpu(1)));
         let snapshot = registry.snapshot();
         assert_eq!(snapshot.accounts.len(), ACCOUNTS_MAX + 1);

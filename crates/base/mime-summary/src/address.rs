@@ -19,10 +19,11 @@ pub const ADDRESSES_MAX: usize = 10_000;
 /// Words of one address. Those that follow are passed over: no name that a person wrote is so long.
 const WORDS_MAX: usize = 1_000;
 
-/// One address, or a mark of a group: host none begins a group, mailbox and host none end it.
+/// One address, or a mark of a group: without a host it begins a group, without mailbox and host
+/// it ends one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Address<'m> {
-    /// Display name, unquoted, encoded words as they stand.
+    /// Display name, unquoted, with encoded words unchanged.
     pub name: Option<Cow<'m, [u8]>>,
     /// Source route (`@a,@b`), obsolete.
     pub route: Option<Cow<'m, [u8]>>,
@@ -32,7 +33,7 @@ pub struct Address<'m> {
     pub host: Option<Cow<'m, [u8]>>,
 }
 
-/// Reads an address list; what makes no sense is skipped up to the next comma.
+/// Reads an address list. Invalid text is skipped up to the next comma.
 pub fn address_list(value: &[u8]) -> Vec<Address<'_>> {
     addresses_up_to(ADDRESSES_MAX, value)
 }
@@ -52,8 +53,8 @@ pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     reader.made
 }
 
-/// Writes addresses as people write them: `Name <local@domain>, local@domain`, groups as
-/// `name: member, member;`. Names stand without quotes, so that a search for a name finds it
+/// Writes addresses as people write them: `Name <local@domain>, local@domain`, groups as `name:
+/// member, member;`. Names are written without quotes, so that a search for a name finds it
 /// however it was quoted; comments that are no name are left out.
 pub(crate) fn write_addresses(addresses: &[Address<'_>], into: &mut Vec<u8>) {
     let (mut is_first, mut in_group) = (true, false);
@@ -97,7 +98,7 @@ pub(crate) fn write_addresses(addresses: &[Address<'_>], into: &mut Vec<u8>) {
     }
 }
 
-/// A word, and how it stands among the others.
+/// A word, and its position among the others.
 #[derive(Debug)]
 struct Word<'m> {
     text: Cow<'m, [u8]>,
@@ -156,7 +157,7 @@ impl<'m> Words<'m> {
         (join(local, is_spaced).unwrap_or_default(), join(domain, is_spaced).unwrap_or_default())
     }
 
-    /// The words that stand apart behind the domain.
+    /// The separate words after the domain.
     fn split_off_rest(&mut self) -> Vec<Word<'m>> {
         let Some(sign) = self.all.iter().rposition(|word| word.is(b'@')) else { return Vec::new() };
         let behind = self.all.in_bounds(sign + 1..).windows(2);
@@ -219,7 +220,7 @@ impl<'m> Reader<'m> {
                     is_apart = true;
                 }
                 b'<' => self.angle(),
-                // It closes nothing: the address stands without it.
+                // It closes nothing: the address ends before it.
                 b'>' => self.at += 1,
                 b',' | b';' => {
                     self.at += 1;

@@ -7,8 +7,7 @@ use crate::scan::Span;
 /// thousand, and BODYSTRUCTURE repeats the value.
 const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 
-/// The values of the Content-* fields of a part, by range, folded as they stand; the first of each
-/// name counts.
+/// The raw values of the Content-* fields of a part, by range; the first of each name counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContentFields {
     /// Content-Type.

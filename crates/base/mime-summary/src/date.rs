@@ -6,10 +6,10 @@ use crate::header::skip_cfws;
 use crate::in_bounds::InBounds;
 use crate::scan::is_space;
 
-/// When a message says it was sent.
+/// The time in a message's Date field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentDate {
-    /// Seconds since 1970-01-01T00:00:00Z: what SORT DATE compares (RFC 5256 §2.2).
+    /// Seconds since 1970-01-01T00:00:00Z, for SORT DATE (RFC 5256 §2.2).
     pub unix_s: i64,
     /// Days since 1970-01-01 of the date as written, time and zone disregarded: what SENTBEFORE,
     /// SENTON and SENTSINCE compare (RFC 9051 §6.4.4).
@@ -22,7 +22,7 @@ const DATE_MAX: usize = 200;
 const MONTHS: [&[u8; 3]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 
-/// Reads the value of a Date field; none if it is no date. RFC 5322 §3.3, with the obsolete forms
+/// Reads the value of a Date field; `None` if it is no date. RFC 5322 §3.3, with the obsolete forms
 /// of §4.3: seconds may be missing, years may have two digits, zones may have names. A date
 /// without a zone is one of UTC, one without a time that of midnight (RFC 5256 §2.2). The order of
 /// day, month, year and time does not matter, because programs also write that of C's `asctime`.
@@ -30,7 +30,7 @@ pub fn sent_date(value: &[u8]) -> Option<SentDate> {
     let value = value.get(..DATE_MAX).unwrap_or(value);
     let (mut year, mut month, mut day) = (None, None, None);
     let (mut time, mut offset) = (None, None);
-    // A name with a comma behind it, before the day, may be a weekday: `Mar,` is one in French.
+    // A name with a comma after it, before the day, may be a weekday: `Mar,` is one in French.
     let mut is_doubtful = false;
     let mut at = skip_cfws(value, 0);
     while at < value.len() {

@@ -1,9 +1,9 @@
 //! The values of ENVELOPE, read from the fields of one header.
 //!
-//! RFC 9051 §7.5.2: strings as they are in the header, unfolded. An absent field is none (NIL). A
-//! field that is present but empty is the empty string. An absent or empty Sender or Reply-To has
-//! the value of From. An address field that occurs again adds to its list; of all others the first
-//! is used. Values that do not fit into [`PrintBudget`] are left out.
+//! RFC 9051 §7.5.2: strings as they are in the header, unfolded. An absent field is `None` (NIL).
+//! A field that is present but empty is the empty string. An absent or empty Sender or Reply-To
+//! has the value of From. An address field that occurs again adds to its list; of all others the
+//! first is used. Values that do not fit into [`PrintBudget`] are left out.
 
 use std::borrow::Cow;
 
@@ -24,13 +24,13 @@ const LIST_MAX: usize = 256 * 1024;
 pub struct Envelope<'m> {
     /// Date, as it stands.
     pub date: Option<Cow<'m, [u8]>>,
-    /// Subject, as it stands: encoded words are the client's.
+    /// Subject, unchanged: clients decode encoded words.
     pub subject: Option<Cow<'m, [u8]>>,
     /// From.
     pub from: Vec<Address<'m>>,
-    /// Sender; none if it is what From is.
+    /// Sender; `None` if it is what From is.
     pub sender: Option<Vec<Address<'m>>>,
-    /// Reply-To; none if it is what From is.
+    /// Reply-To; `None` if it is what From is.
     pub reply_to: Option<Vec<Address<'m>>>,
     /// To.
     pub to: Vec<Address<'m>>,
@@ -38,9 +38,9 @@ pub struct Envelope<'m> {
     pub cc: Vec<Address<'m>>,
     /// Bcc.
     pub bcc: Vec<Address<'m>>,
-    /// In-Reply-To, as it stands.
+    /// In-Reply-To, unchanged.
     pub in_reply_to: Option<Cow<'m, [u8]>>,
-    /// Message-ID, as it stands.
+    /// Message-ID, unchanged.
     pub message_id: Option<Cow<'m, [u8]>>,
 }
 
@@ -50,8 +50,8 @@ impl<'m> Envelope<'m> {
         Self::within(message, fields, 1, &mut PrintBudget::of_header())
     }
 
-    /// The same for a message with this budget, in whose responses the envelope is printed this
-    /// many times.
+    /// [`Envelope::of`] for a message with this budget, in whose responses the envelope is
+    /// printed this many times.
     pub fn within(
         message: &'m [u8],
         fields: impl IntoIterator<Item = Field>,
@@ -98,7 +98,7 @@ impl<'m> Envelope<'m> {
         for text in [&mut self.date, &mut self.message_id, &mut self.in_reply_to, &mut self.subject] {
             *text = budget.text(text.take(), times);
         }
-        // A list that stands three times in a message's own ENVELOPE is kept once.
+        // A list that is printed three times in a message's own ENVELOPE is kept once.
         let of_from = match (&self.sender, &self.reply_to) {
             (None, None) if times == 1 => 1,
             _ => 3 * times,

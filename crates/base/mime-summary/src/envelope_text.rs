@@ -63,7 +63,7 @@ impl EnvelopeText {
         }
     }
 
-    /// The text from the kept fields, decoded; none if one of them was not kept.
+    /// The text from the kept fields, decoded; `None` if one of them was not kept.
     fn decoded(self, summary: &SummaryRef<'_>) -> Option<String> {
         let mask = FieldMask::only([self.name()]);
         if summary.needs_body(&mask) {
@@ -101,7 +101,7 @@ fn people(addresses: &[Address<'_>]) -> String {
     decode_words(&text).into_owned()
 }
 
-/// Appends what SORT SUBJECT compares: the base subject (RFC 5256 §2.1), by i;unicode-casemap.
+/// Appends the key of SORT SUBJECT: the base subject (RFC 5256 §2.1), by i;unicode-casemap.
 pub fn order_subject_into(summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
     let decoded = if summary.has_exact_texts() { None } else { EnvelopeText::Subject.decoded(summary) };
     match decoded {
@@ -114,7 +114,7 @@ pub fn order_subject_into(summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
     }
 }
 
-/// Appends what SORT FROM, TO and CC compare: the mailbox of the first address (RFC 5256 §3).
+/// Appends the key of SORT FROM, TO and CC: the mailbox of the first address (RFC 5256 §3).
 pub fn order_mailbox_into(of: EnvelopeText, summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
     let folded = match of {
         EnvelopeText::To => summary.sort_to(),

@@ -7,7 +7,7 @@ use crate::content::ContentFields;
 /// [`PART_BYTES`]. Half of it would cut them.
 const PRINTED_SHARE: usize = 12;
 
-/// Bytes of the responses beside that share: for messages that are nearly empty.
+/// Bytes of the responses besides that share: for messages that are nearly empty.
 const PRINTED_BASE: usize = 8 * 1024;
 
 /// Most bytes of the responses. 10,000 parts with usual Content-Type, -Disposition and
@@ -63,7 +63,7 @@ pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
 /// How a field counts for an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnvelopeField {
-    /// Printed for Sender and Reply-To as well, where there are none.
+    /// Printed for Sender and Reply-To as well, if they are absent.
     From,
     /// Another list of addresses.
     List,

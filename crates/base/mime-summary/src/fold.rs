@@ -88,7 +88,8 @@ impl Folder {
         }
     }
 
-    /// Characters beyond ASCII: one by one from the tables, as long as no mark stands among them.
+    /// Characters beyond ASCII: one by one from the tables, as long as there is no mark among
+    /// them.
     fn fold_foreign(&mut self, text: &str, into: &mut Vec<u8>) {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {

@@ -18,9 +18,9 @@ pub const HEADER_LEN_MAX: usize = 1 << 20;
 /// has some hundred. A verifier compares each with each name that a signature covers.
 pub const HEADER_FIELDS_MAX: usize = 10_000;
 
-/// The octets of the header of a message, without the blank line behind it. None if it exceeds the
-/// bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more than
-/// that, whatever the length of the message.
+/// The octets of the header of a message, without the blank line after it. `None` if it exceeds
+/// the bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more
+/// than that, whatever the length of the message.
 pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
     let bounded = message.get(..HEADER_LEN_MAX).unwrap_or(message);
     let (mut at, mut fields) = (0, 0);
@@ -89,7 +89,7 @@ impl Field {
         Span::new(self.start, self.end)
     }
 
-    /// Its name, empty for a line that is no field.
+    /// The field's name, empty for a line that is no field.
     pub fn name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         Span::new(self.start, self.name_end).of(message)
     }
@@ -99,12 +99,12 @@ impl Field {
         Span::new(self.value_start, self.end)
     }
 
-    /// Its value as it stands: folded, with the last line end.
+    /// The field's raw value: folded, with the last line end.
     pub fn raw_value<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         self.value_span().of(message)
     }
 
-    /// Its value without folding and without white space at both ends.
+    /// The field's value without folding and without white space at both ends.
     pub fn value<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
         unfold(self.raw_value(message))
     }

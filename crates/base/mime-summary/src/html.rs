@@ -4,7 +4,7 @@
 //! What a piece cuts is kept, which is a name at most. So the work is linear and the memory
 //! bounded, whatever the text is.
 //!
-//! A [`Layout`] decides what becomes of a tag. For previews and searches the layout is a `String`:
+//! A [`Layout`] decides the effect of a tag. For previews and searches the layout is a `String`:
 //! the tag of an element within a word is nothing, any other tag is a blank. A text with lines is
 //! that of [`crate::html_lines`].
 
@@ -66,7 +66,7 @@ const fn packed(name: &str) -> u64 {
     all
 }
 
-/// Whether the tag of this element stands within a word, and is no blank.
+/// Whether the tag of this element may be within a word, and does not separate words.
 pub(crate) fn is_within_word(name: &str) -> bool {
     WITHIN_WORDS.contains(&packed(name))
 }
@@ -74,11 +74,11 @@ pub(crate) fn is_within_word(name: &str) -> bool {
 /// Elements whose content is no text.
 const HIDDEN: [&str; 3] = ["style", "script", "title"];
 
-/// What a text is made of that HTML shows.
+/// Parts of the visible text of HTML.
 pub(crate) trait Layout {
     /// Text without tags and entities.
     fn text(&mut self, text: &str);
-    /// The character of an entity. What is none comes as it is.
+    /// The character of an entity. Text that only looks like an entity is passed unchanged.
     fn entity(&mut self, character: &str);
     /// The begin or the end of an element.
     fn tag(&mut self, name: &str, tag: Tag);
@@ -118,7 +118,7 @@ pub(crate) struct Rendering {
     is_value: bool,
     /// The last entity.
     entity: String,
-    /// The beginning of something whose end was not there yet.
+    /// The beginning of a construct whose end is in a later piece.
     kept: String,
 }
 
@@ -149,7 +149,7 @@ impl Rendering {
         self.run(html, Piece::Next, into);
     }
 
-    /// Appends what is left after the last piece.
+    /// Appends the rest after the last piece.
     pub(crate) fn finish(&mut self, into: &mut impl Layout) {
         self.run("", Piece::Last, into);
     }
@@ -174,7 +174,7 @@ impl Rendering {
         }
     }
 
-    /// Text up to the next tag or entity, and that. None if this is all of it, and cut.
+    /// Text up to the next tag or entity, and that. `None` if this is all of it, and cut.
     fn text<'t>(&mut self, rest: &'t str, piece: Piece, into: &mut impl Layout) -> Option<&'t str> {
         let at = memchr::memchr2(b'<', b'&', rest.as_bytes()).unwrap_or(rest.len());
         if at > 0 {

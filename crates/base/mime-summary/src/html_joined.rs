@@ -1,4 +1,4 @@
-//! The words of HTML that a reader sees, and that the HTML as it stands does not have.
+//! The words that a reader of HTML sees, and that the source of the HTML does not have.
 //!
 //! `H<b>e</b>llo` has the word `Hello` for a reader. An index that has the words of the HTML needs
 //! that one too. It needs no other word of the text between two tags: those are in the HTML as they

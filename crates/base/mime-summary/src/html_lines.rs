@@ -20,7 +20,7 @@ struct Lines {
     out: String,
     /// Line ends to write before the next word.
     breaks: usize,
-    /// Whether a space stands before the next word.
+    /// Whether a space precedes the next word.
     has_space: bool,
     /// Whether line ends are kept: within `<pre>`.
     keeps_lines: bool,

@@ -1,12 +1,12 @@
-//! Slices at places that the caller has found in the same bytes.
+//! Slices at offsets that the caller has found in the same bytes.
 
 use std::slice::SliceIndex;
 
-/// Slices whose range cannot be outside, whatever a stranger sent.
+/// Slices whose range cannot be outside, whatever a sender wrote.
 ///
-/// Where it can, `get` says so, and the caller says what happens then. A range that is outside all
-/// the same is a mistake of ours. Tests fail on it. A server goes on with nothing: no mail may end
-/// a session.
+/// If it could be outside, the caller uses `get` and handles `None`. A range outside is therefore
+/// our mistake. Tests fail on it. A server continues with an empty slice: no mail may end a
+/// session.
 pub trait InBounds<Range> {
     /// The part at this range.
     fn in_bounds(&self, range: Range) -> &Self;

@@ -2,7 +2,7 @@
 //! fields.
 //!
 //! Numbers are part of the stored form: append to the table, never reorder it. Sixty-three fit
-//! beside 0, which means any other name.
+//! besides 0, which means any other name.
 
 /// Number of a well-known header field; 0 is any other field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,7 +90,7 @@ impl FieldId {
         self.0
     }
 
-    /// Its bit in a mask.
+    /// The field's bit in a mask.
     pub(crate) const fn bit(self) -> u64 {
         1 << (self.0 & 63)
     }
@@ -196,7 +196,7 @@ impl FieldMask {
         FieldMask { is_negated: true, ..Self::only(names) }
     }
 
-    /// Comparisons that it takes to look a name up: few, however many names are listed.
+    /// Comparisons of one look-up of a name: few, however many names are listed.
     pub fn comparisons(&self) -> u64 {
         1 + u64::from(self.others.len().checked_ilog2().unwrap_or(0))
     }

@@ -80,7 +80,7 @@ impl<'m> Media<'m> {
     }
 }
 
-/// Reads the value of a Content-Type field; none if it is not `type "/" subtype`.
+/// Reads the value of a Content-Type field; `None` if it is not `type "/" subtype`.
 pub(crate) fn media_of(value: &[u8]) -> Option<Media<'_>> {
     let (top, at) = token(value, 0)?;
     let at = skip_cfws(value, at);
@@ -138,8 +138,8 @@ fn misspelt_encoding(value: &[u8]) -> Encoding {
     }
 }
 
-/// What body-fld-enc says of a Content-Transfer-Encoding field: its token, or the defined name of
-/// one that is misspelt, because a client knows that one alone. None if there is no token.
+/// The body-fld-enc of a Content-Transfer-Encoding field: its token, or the defined name of one
+/// that is misspelt, because a client knows that one alone. `None` if there is no token.
 pub(crate) fn encoding_token(value: &[u8]) -> Option<&[u8]> {
     let (token, _) = token(value, 0)?;
     if defined_encoding(token).is_some() {
@@ -164,7 +164,7 @@ pub struct Disposition<'m> {
 }
 
 impl<'m> Disposition<'m> {
-    /// Reads the value of a Content-Disposition field; none if it has no word to begin with.
+    /// Reads the value of a Content-Disposition field; `None` if it has no word to begin with.
     pub fn parse(value: &'m [u8]) -> Option<Self> {
         let start = skip_cfws(value, 0);
         let (kind, at) = match value.get(start) {

@@ -1,5 +1,4 @@
-//! Parameters of a structured field: `; name=value` pairs, kept as they stand and decoded on
-//! request.
+//! Parameters of a structured field: `; name=value` pairs, kept raw and decoded on request.
 //!
 //! ```abnf
 //! parameter := attribute "=" value          ; RFC 2045 §5.1
@@ -20,12 +19,12 @@ use crate::words::decode_words;
 /// How many parameters of one field are read.
 const PARAMS_MAX: usize = 100;
 
-/// One parameter as it stands, the value without quotes and folding.
+/// One raw parameter, its value without quotes and folding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param<'m> {
-    /// Its name in the case in which it was written.
+    /// The parameter's name in the case in which it was written.
     pub name: &'m [u8],
-    /// Its value.
+    /// The parameter's value.
     pub value: Cow<'m, [u8]>,
 }
 
@@ -37,7 +36,7 @@ impl<'m> Params<'m> {
     /// No parameters.
     pub const NONE: Params<'static> = Params(Vec::new());
 
-    /// Reads what follows the first value of a field: `; name=value` and so on.
+    /// Reads the parameters after the first value of a field: `; name=value` and so on.
     pub(crate) fn parse(bytes: &'m [u8]) -> Self {
         let mut params = Vec::new();
         let mut at = 0;
@@ -74,7 +73,7 @@ impl<'m> Params<'m> {
     /// The same with continuations put together (RFC 2231 §3): `name*0=a; name*1=b` is `name=ab`,
     /// and `name*=…` if a piece is encoded (§4). Charset and percent encoding stay: a value of
     /// BODYSTRUCTURE says in no other way which charset it has. What begins with another number
-    /// than 0, or has a gap, stays as it stands.
+    /// than 0, or has a gap, stays unchanged.
     pub fn joined(mut self) -> Self {
         if !self.0.iter().any(|param| piece_of(param.name).is_some()) {
             return self;
@@ -130,7 +129,7 @@ impl<'m> Params<'m> {
         });
     }
 
-    /// The value of the first parameter of this name, as it stands.
+    /// The raw value of the first parameter of this name.
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|p| p.name.eq_ignore_ascii_case(name.as_bytes())).map(|p| p.value.as_ref())
     }

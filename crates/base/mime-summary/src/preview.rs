@@ -26,7 +26,7 @@ pub(crate) fn preview(message: &[u8], structure: &Structure) -> String {
         .unwrap_or_default()
 }
 
-/// The preview of some of the parts; none if no text is among them.
+/// The preview of some of the parts; `None` if no text is among them.
 fn preview_among(message: &[u8], structure: &Structure, is_wanted: impl Fn(&Part) -> bool) -> Option<String> {
     let (mut html, mut plain) = (None, None);
     for part in structure.parts().iter().take(PARTS_TRIED_MAX).filter(|part| part.kind == Kind::Leaf) {

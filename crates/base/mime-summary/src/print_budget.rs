@@ -38,9 +38,9 @@ pub const fn summary_len_max(message_len: usize) -> usize {
     if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
 }
 
-/// Most memory that making the summary of a message of this many bytes takes beside the message.
-/// The test that measures it is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice
-/// the message: a large header is held unfolded, and as text.
+/// Most memory that making the summary of a message of this many bytes takes besides the message.
+/// The test that measures it is `delivery/tests/memory.rs`. Addresses of two bytes take most.
+/// Twice the message: a large header is held unfolded, and as text.
 pub const fn summary_memory_max(message_len: usize) -> usize {
     let share = message_len.saturating_mul(96).saturating_add(128 * 1024);
     let most = (64_usize << 20).saturating_add(message_len.saturating_mul(2));

@@ -37,8 +37,8 @@
 //!
 //! Version 1 is still read. It is longer by a fifth. Its head has 4 bytes of zero at 28, and the
 //! bits of section 14 at 40 and 48. The numbers, 16 × 4, begin at 56. Those of section 14, and of
-//! what is repeated and shared, are not among them. Its field table has each field's place (4)
-//! behind its length.
+//! what is repeated and shared, are not among them. Its field table has each field's offset (4)
+//! after its length.
 
 use std::ops::Range;
 
@@ -107,7 +107,7 @@ pub(crate) const FLAG_EXACT: u16 = 64;
 /// Size of an entry in the field table.
 pub(crate) const FIELD_ENTRY_LEN: usize = 4;
 
-// The same of version 1.
+// The layout of version 1.
 pub(crate) const FIRST_LEFT_AT: usize = 40;
 pub(crate) const FIRST_NUMBERS_AT: usize = 56;
 pub(crate) const FIRST_SECTIONS: usize = 14;
@@ -127,7 +127,7 @@ pub(crate) const LOCAL_PART_MAX: usize = 256;
 /// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
 /// all scripts in use; ligatures that are a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
-/// Bytes that a folded text may have beside its share of the field's length.
+/// Bytes that a folded text may have besides its share of the field's length.
 const FOLDED_BASE: usize = 256;
 
 /// The parts of a summary: the message, its structure, and the responses printed from them,
@@ -136,12 +136,12 @@ const FOLDED_BASE: usize = 256;
 pub struct SummaryParts<'a> {
     /// The message, whole.
     pub message: &'a [u8],
-    /// Its structure.
+    /// The message's structure.
     pub structure: &'a Structure,
     /// The bytes that FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
-    /// Which bytes of it are repeated twice right behind themselves. The list of From is, if Sender
-    /// and Reply-To are missing. They are kept once.
+    /// Which bytes of it are repeated twice right after themselves. The list of From is, if
+    /// Sender and Reply-To are missing. They are kept once.
     pub repeated: Range<usize>,
     /// The bytes that FETCH BODY sends.
     pub body: &'a [u8],
@@ -304,7 +304,7 @@ impl<'m> HeaderDigest<'m> {
 
     /// Puts a field into the table, or notes that it was left out.
     fn keep(&mut self, id: FieldId, name: &[u8], field: &[u8]) {
-        // A field with a NUL is not sent as it stands: it is not kept in the bytes that are sent.
+        // A field with a NUL is not sent unchanged, so it is not kept.
         let is_sendable = memchr::memchr(0, field).is_none();
         if is_sendable && is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
             self.table.extend_from_slice(&[id.number(), name.len() as u8]);
@@ -317,7 +317,7 @@ impl<'m> HeaderDigest<'m> {
         }
     }
 
-    /// Takes what search, sort and thread need of a field.
+    /// Takes the values of a field that search, sort and thread need.
     fn note(&mut self, id: FieldId, raw: &'m [u8]) {
         match id {
             // If there are several, the last counts, as in the envelope.

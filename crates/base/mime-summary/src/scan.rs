@@ -10,7 +10,7 @@ use crate::in_bounds::InBounds;
 /// A range of bytes of the message, from `start` up to but without `end`; `start <= end` always
 /// holds.
 ///
-/// Offsets are 32 bit: what lies beyond 4 GiB of a message is not looked at.
+/// Offsets are 32 bit: octets of a message beyond 4 GiB are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
     /// First byte.

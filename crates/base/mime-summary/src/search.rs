@@ -3,7 +3,7 @@
 //! A key is folded once; a stored text is folded already, so that SEARCH SUBJECT is one substring
 //! search over some fifty bytes. Where it finds the key, the exact text decides, if folding lost
 //! something (see `envelope_text`). BODY and TEXT decode the text parts of the message piece by
-//! piece, in bounded memory, once for all keys. HTML is read twice: as it stands, and as a reader
+//! piece, in bounded memory, once for all keys. HTML is read twice: its source, and as a reader
 //! sees it.
 
 use memchr::memmem::Finder;
@@ -42,11 +42,11 @@ const TAPPING: usize = 4;
 pub struct SearchKey {
     /// Folded.
     finder: Finder<'static>,
-    /// What decides in texts that are compared exactly; none if they are compared folded, too.
+    /// Octets for exact comparison; `None` if all texts are compared folded.
     exact: Option<Box<Exact>>,
 }
 
-/// A key as it is compared in texts of which RFC 9051 §6.4.4 wants a substring.
+/// A key in the form for substring comparison (RFC 9051 §6.4.4).
 #[derive(Debug, Clone)]
 struct Exact {
     finder: Finder<'static>,
@@ -209,11 +209,11 @@ pub struct TextSearch {
 /// The owner of a part's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Root {
-    /// The message's own.
+    /// The message itself.
     Message,
-    /// That of a nested message.
+    /// A nested message.
     Nested,
-    /// That of a part.
+    /// A part.
     None,
 }
 
@@ -243,7 +243,7 @@ struct Open {
 #[derive(Default)]
 struct Rendered {
     rendering: Rendering,
-    /// If no key is looked for in it: the words that HTML as it stands does not have.
+    /// If no key is looked for in it: the words that the source of the HTML does not have.
     joined: Option<JoinedWords>,
 }
 
@@ -308,13 +308,13 @@ impl TextSearch {
     }
 
     /// Does a step of the work and returns its size: bytes read, times the keys that were looked
-    /// for in them. None once all is done.
+    /// for in them. Returns `None` at the end.
     pub fn step(&mut self, keys: &[TextKey], message: &[u8]) -> Option<u64> {
         self.step_tapped(keys, message, None)
     }
 
-    /// The same. With a tap, all of the message is read, whatever is found in it. The tap gets each
-    /// text in which any key would be looked for. Give it at each step or at none.
+    /// [`Self::step`] with a tap. The tap gets each text in which any key would be looked for. So
+    /// all of the message is read, whatever is found in it. Pass a tap to each step or to no step.
     pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
         let is_tapped = tap.is_some();
         let texts = self.in_body.len() + self.in_text.len() + if is_tapped { TAPPING } else { 0 };
@@ -485,7 +485,7 @@ impl Open {
         self.take_up(text);
     }
 
-    /// Appends what is left after the last bytes.
+    /// Appends the rest after the last bytes.
     fn finish(&mut self) {
         self.bytes.clear();
         if let Some(transfer) = self.transfer.take() {

@@ -2,11 +2,11 @@
 //! lines.
 //!
 //! Real mail breaks every rule of MIME. This pass handles it as follows:
-//! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is
-//!   compared with the boundaries of all open multiparts, innermost first: so one boundary may
-//!   begin with another. If none is matched whole, a boundary that the line begins with counts
-//!   (RFC 2046 §5.1.1). A delimiter of an outer multipart ends all inner ones, even in the middle
-//!   of a header.
+//! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It
+//!   is compared with the boundaries of all open multiparts, innermost first: so one boundary may
+//!   begin with another. If no boundary matches whole, a boundary with which the line begins
+//!   counts (RFC 2046 §5.1.1). A delimiter of an outer multipart ends all inner ones, even in the
+//!   middle of a header.
 //! * After its close delimiter, a multipart's boundary has no meaning: the rest is epilogue.
 //! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain
 //!   (RFC 2045 §5.2), so that its content can still be read.
@@ -97,12 +97,12 @@ pub struct Part {
     pub preamble: Span,
     /// The text after the close delimiter of a multipart.
     pub epilogue: Span,
-    /// Its Content-* fields.
+    /// The part's Content-* fields.
     pub fields: ContentFields,
 }
 
 impl Part {
-    /// Its media type in effect, with parameters.
+    /// The part's media type in effect, with parameters.
     pub fn media<'m>(&self, message: &'m [u8]) -> Media<'m> {
         match (self.effective, self.fields.media) {
             (Effective::Declared, Some(span)) => media_of(span.of(message)).unwrap_or(Media::TEXT_PLAIN),
@@ -122,12 +122,13 @@ impl Part {
         }
     }
 
-    /// Its Content-Transfer-Encoding as it stands, or rightly spelt; `7bit` if there is none.
+    /// Its Content-Transfer-Encoding, unchanged or with corrected spelling; `7bit` if it is
+    /// absent.
     pub fn encoding_name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
     }
 
-    /// The part that holds this one; none for the message itself.
+    /// The part that holds this one; `None` for the message itself.
     pub fn parent(&self) -> Option<PartIndex> {
         (self.parent != NONE).then_some(self.parent)
     }
@@ -192,7 +193,7 @@ struct Open {
     part: PartIndex,
     /// Lines ended before its body.
     lines_before: u32,
-    /// For a multipart that is not closed yet: what its delimiter lines say after `--`.
+    /// For a multipart that is not closed yet: the boundary of its delimiter lines.
     boundary: Option<Box<[u8]>>,
     /// Hash of the boundary: a line is compared with a hundred boundaries at the price of one.
     boundary_hash: u64,
@@ -207,7 +208,7 @@ struct Delimiter {
     line: Span,
 }
 
-/// Where a part stands.
+/// The position of a part.
 #[derive(Clone, Copy)]
 struct PartContext {
     /// Its type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
@@ -221,9 +222,9 @@ struct PartContext {
 enum HeaderOf {
     /// The message's own: its fields are listed.
     Message,
-    /// That of a nested message: BODY and BODYSTRUCTURE print its envelope.
+    /// The header of a nested message: BODY and BODYSTRUCTURE print its envelope.
     Nested,
-    /// That of a part.
+    /// The header of a part.
     Part,
 }
 
@@ -235,7 +236,7 @@ struct Pass<'m> {
     open: Vec<Open>,
     /// How many of `open` have a boundary.
     boundaries: usize,
-    /// What the parts so far will about print, and what may be printed.
+    /// The estimated bytes that the parts so far print, and the limit.
     printed: usize,
     printed_max: usize,
     made: Structure,

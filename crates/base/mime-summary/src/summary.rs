@@ -17,7 +17,7 @@ use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
-    /// It is shorter than it says, or than any record.
+    /// It is shorter than its length field, or than any record.
     #[error("the summary is truncated: {len} bytes")]
     Short {
         /// How many bytes there are.
@@ -52,7 +52,7 @@ impl Layout {
         }
     }
 
-    /// Where a number lies; the first byte after the head is where one more would.
+    /// The offset of a number. The offset of one more number is the length of the head.
     #[inline]
     fn place_of(self, number: usize) -> usize {
         let numbers_at = if self.is_first { record::FIRST_NUMBERS_AT } else { record::NUMBERS_AT };
@@ -72,8 +72,9 @@ impl Layout {
 
 /// A stored summary.
 ///
-/// The numbers that bound its sections are verified. Where another one points outside of its
-/// section, the record is damaged, and nothing is given for it.
+/// The numbers that bound its sections are verified. If another number points outside of its
+/// section, the record is damaged and its value is empty. Engines verify a checksum of the record
+/// first, so only a faulty program can have written such a record.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],
@@ -163,7 +164,7 @@ impl<'s> SummaryRef<'s> {
         self.u32_at(12)
     }
 
-    /// When it says it was sent; none if it has no Date that can be read.
+    /// The time of its Date field; `None` if it has no Date that can be read.
     pub fn sent(&self) -> Option<SentDate> {
         self.flag(record::FLAG_SENT).then(|| SentDate {
             unix_s: i64::from_le_bytes(self.array(16)),
@@ -298,7 +299,7 @@ impl<'s> SummaryRef<'s> {
         (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
     }
 
-    /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; none if the message has no such
+    /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; `None` if the message has no such
     /// part.
     pub fn locate(&self, path: &[u32], section: Section) -> Option<Located> {
         locate(self.section(record::PARTS), path, section)
@@ -331,9 +332,9 @@ impl<'s> SummaryRef<'s> {
         is_left || self.flag(record::FLAG_FIELDS_CUT)
     }
 
-    /// The selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1:
-    /// "the blank line is included in all header fetches, except in the case of a message that has
-    /// no body and no blank line".
+    /// The selected fields, unchanged, and the blank line. RFC 9051 §6.4.5.1: "the blank line is
+    /// included in all header fetches, except in the case of a message that has no body and no
+    /// blank line".
     pub fn header_fields(&self, mask: &FieldMask) -> HeaderText<'s> {
         let blank_line = self.blank_line();
         let mut text = HeaderText { runs: [&[]; RUNS], count: 0, more: Vec::new(), len: 0 };
@@ -353,7 +354,7 @@ impl<'s> SummaryRef<'s> {
         text
     }
 
-    /// The kept fields that the mask selects, in message order, each as it stands.
+    /// The kept fields that the mask selects, in message order, unchanged.
     pub fn selected<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
         let fields = self.section(record::FIELD_BYTES);
         self.selected_spans(mask).filter_map(move |span| fields.get(span))
@@ -410,12 +411,12 @@ impl<'s> SummaryRef<'s> {
     }
 }
 
-/// A response kept in pieces, in the order in which they are sent; some may be empty.
+/// A response in pieces, in the order in which they are sent; some may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pieces<'s, const N: usize>([&'s [u8]; N]);
 
 impl<'s, const N: usize> Pieces<'s, N> {
-    /// The pieces, for those who send them one by one.
+    /// The pieces, for callers that send them one by one.
     pub fn iter(&self) -> impl Iterator<Item = &'s [u8]> + '_ {
         self.0.iter().copied()
     }
@@ -426,7 +427,7 @@ impl<'s, const N: usize> Pieces<'s, N> {
         self.0.iter().for_each(|piece| into.extend_from_slice(piece));
     }
 
-    /// All of it, for those who look into it.
+    /// The whole response.
     pub fn to_vec(self) -> Vec<u8> {
         self.0.concat()
     }
@@ -440,7 +441,7 @@ const RUNS: usize = 8;
 pub struct HeaderText<'s> {
     runs: [&'s [u8]; RUNS],
     count: usize,
-    /// Those for which `runs` has no room.
+    /// Runs beyond the length of `runs`.
     more: Vec<&'s [u8]>,
     len: usize,
 }
@@ -460,12 +461,12 @@ impl<'s> HeaderText<'s> {
         }
     }
 
-    /// How many bytes it is.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it is nothing at all.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -476,7 +477,7 @@ impl<'s> HeaderText<'s> {
         self.iter().for_each(|run| into.extend_from_slice(run));
     }
 
-    /// Its runs, for those who send them one by one.
+    /// The runs, for callers that send them one by one.
     pub fn iter(&self) -> impl Iterator<Item = &'s [u8]> + '_ {
         self.runs.iter().take(self.count).chain(&self.more).copied()
     }
@@ -493,8 +494,8 @@ impl FieldMask {
         }
     }
 
-    /// The same for the fields that begin in a range of the header, which begins at a field.
-    /// Returns where the next piece begins; `None` at the end.
+    /// [`Self::append_from_header`] for the fields that begin in a range of the header, which
+    /// begins at a field. Returns where the next piece begins; `None` at the end.
     pub fn append_piece(&self, header: &[u8], range: Range<usize>, into: &mut Vec<u8>) -> Option<usize> {
         let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let mut end = range.start;

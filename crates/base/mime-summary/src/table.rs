@@ -40,7 +40,7 @@ pub enum Section {
 /// Where a section lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
-    /// Its bytes in the message.
+    /// The section's bytes in the message.
     pub span: Span,
     /// For the body of a part: how it is encoded, which BINARY undoes; identity for all else.
     pub encoding: Encoding,
@@ -51,9 +51,9 @@ pub struct Located {
 /// One part, as the table has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartRow {
-    /// Its header with the blank line.
+    /// The part's header with the blank line.
     pub header: Span,
-    /// Its content.
+    /// The part's content.
     pub body: Span,
     /// Row of the first child.
     pub first_child: u32,
@@ -94,7 +94,8 @@ impl PartRow {
         into.extend_from_slice(&[kind, encoding, text, 0]);
     }
 
-    /// Reads row number `row` of the table; none if there is no such row, or if it makes no sense.
+    /// Reads row number `row` of the table; `None` if there is no such row, or if it makes no
+    /// sense.
     pub(crate) fn read(table: &[u8], row: u32) -> Option<Self> {
         let start = (row as usize).checked_mul(ROW_LEN)?;
         let bytes: &[u8; ROW_LEN] = table.get(start..)?.first_chunk()?;

@@ -55,7 +55,7 @@ impl Iterator for MessageIds<'_> {
                 at += 1;
             }
             self.at = at;
-            // An identifier without @ is none: things like <no subject> stand in In-Reply-To.
+            // Text without @ is not an identifier: In-Reply-To may have <no subject>.
             if self.value.get(at) == Some(&b'>') && id.contains(&b'@') {
                 return Some(fnv1a(&id));
             }

@@ -1,8 +1,9 @@
-//! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
+//! Decodes a transfer encoding, piece by piece, for BINARY and SEARCH.
 //!
-//! Decoders forgive what mail programs forgive. In base64, bytes outside the alphabet are skipped
-//! (RFC 2045 §6.8). In quoted-printable, a broken `=XY` stays as it is (§6.7). Only an encoding
-//! that we do not know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
+//! Decoders accept the errors that mail programs accept. In base64, bytes outside the alphabet
+//! are skipped (RFC 2045 §6.8). In quoted-printable, an invalid `=XY` stays unchanged (§6.7).
+//! Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051
+//! §7.1).
 
 use crate::in_bounds::InBounds;
 
@@ -25,7 +26,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Whether the content stands as it is.
+    /// Whether the content is not encoded.
     pub const fn is_identity(self) -> bool {
         matches!(self, Encoding::SevenBit | Encoding::EightBit | Encoding::Binary)
     }
@@ -52,8 +53,7 @@ enum State {
         groups: u8,
         is_ended: bool,
     },
-    /// What a piece ended in the middle of: `=…` or white space that may stand at the end of a
-    /// line.
+    /// The unfinished end of a piece: `=…` or white space that may be at the end of a line.
     QuotedPrintable {
         held: Vec<u8>,
     },
@@ -198,7 +198,7 @@ fn trim_line(mut line: &[u8]) -> &[u8] {
 /// How much white space before a line end counts as added on the way: bounds the bytes held back.
 const ESCAPE_MAX: usize = 1000;
 
-/// `=XY`, or a soft line break; returns how many bytes it took, none if the piece ends too early.
+/// `=XY`, or a soft line break; returns how many bytes it took, `None` if the piece ends too early.
 fn escape(rest: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     let hex = |at: usize| rest.get(at).map(|&b| (b as char).to_digit(16));
     let after = rest.in_bounds(1..);

@@ -14,7 +14,7 @@ use crate::scan::is_space;
 use crate::transfer::Encoding;
 use crate::transfer::TransferDecoder;
 
-/// Longest encoded word that is looked at; RFC 2047 §2 says 75, programs write whole subjects as
+/// Longest encoded word that is decoded; RFC 2047 §2 says 75, programs write whole subjects as
 /// one.
 const WORD_MAX: usize = 4096;
 
@@ -99,7 +99,7 @@ impl Word<'_> {
     }
 }
 
-/// The encoded word that starts at `start`, where `=?` stands, and where it ends.
+/// The encoded word that starts with `=?` at `start`, and its end.
 fn read_word(value: &[u8], start: usize) -> Option<(Word<'_>, usize)> {
     let rest = value.get(start + 2..)?;
     let rest = rest.get(..WORD_MAX).unwrap_or(rest);

@@ -17,14 +17,14 @@ const WORD_BYTES_MAX: usize = 16 << 20;
 /// Bits of an ordinal in a pair. The rest is the number of a word.
 const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
 
-/// A segment takes at most 35 % of its text, and 96 bytes a message, beside its sort keys. So the
-/// messages with the most words that no other one has are not indexed, but always proposed: long
-/// random texts.
+/// A segment takes at most 35 % of its text, and 96 bytes a message, besides its sort keys. So
+/// the messages with the most words that no other one has are not indexed, but always proposed:
+/// long random texts.
 const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
-/// The bytes of a word beside its own text: its separator, the length of its list, and its shares
-/// of a block and of the rows.
+/// The bytes of a word besides its own text: its separator, the length of its list, and its
+/// shares of a block and of the rows.
 const WORD_BYTES: u64 = 5;
 
 /// Words, each with a number, and which messages have them.
@@ -86,7 +86,7 @@ impl Builder {
         self.uids.len() as u32 - 1
     }
 
-    /// Whether it takes no further message.
+    /// Whether it is full.
     pub fn is_full(&self) -> bool {
         let [envelope, texts] = &self.lexicons;
         self.uids.len() >= MESSAGES_MAX

@@ -1,4 +1,4 @@
-//! The front of a segment: its UIDs, and what SORT and THREAD compare. It is read without the
+//! The front of a segment: its UIDs, and the keys of SORT and THREAD. It is read without the
 //! words.
 
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, RANGES_MAX, number};
@@ -65,7 +65,7 @@ impl<'b> Front<'b> {
         front.filter(|front| front.uids().is_sorted_by(|a, b| a < b)).ok_or(Damaged)
     }
 
-    /// The same without the checksum: it was verified before.
+    /// [`Self::read`] without the checksum, which was verified before.
     pub fn verified(bytes: &'b [u8]) -> Option<Self> {
         FrontParts::of(bytes).and_then(|parts| Self::of(bytes, &parts))
     }

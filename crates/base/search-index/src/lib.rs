@@ -6,11 +6,12 @@
 //! [`Segment::propose`] returns the messages that may match it. A message that holds the key is
 //! always proposed. A message that lacks it may be proposed, too.
 //!
-//! A key is any substring. A segment stores its distinct words one after the other, and a piece of
-//! a word is searched in them as in a text. Where a key has several pieces, a message must have a
-//! word for each. If the key has a separator beside the piece, the word must begin or end there.
+//! A key is any substring. A segment stores its distinct words one after the other, and a piece
+//! of a word is searched in them as in a text. Where a key has several pieces, a message must
+//! have a word for each. If the key has a separator next to the piece, the word must begin or end
+//! there.
 //!
-//! A segment also has what SORT and THREAD compare of its messages, in its [`Front`]: this is read
+//! A segment also has the keys of SORT and THREAD of its messages, in its [`Front`]: this is read
 //! without the words.
 //!
 //! This crate knows no mail, no files and no clock. The caller folds texts and keys in the same way

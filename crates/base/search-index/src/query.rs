@@ -5,7 +5,7 @@ use memchr::memmem::Finder;
 use crate::Scope;
 use crate::words::{Class, WHOLE_MAX, class};
 
-/// Stands before, between and behind words. It is in no word.
+/// It is before, between and after words, and in no word.
 pub(crate) const SEPARATOR: u8 = 0;
 
 /// Shorter pieces are not looked up: they are in too many words.
@@ -18,7 +18,7 @@ const NEEDLES_MAX: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Query {
     scope: Scope,
-    /// Each perhaps with the separators that must stand around it.
+    /// Each may have the separators that must be around it.
     needles: Vec<Finder<'static>>,
 }
 
@@ -65,8 +65,8 @@ impl Query {
     }
 }
 
-/// A run of letters and digits. Where something stands before it in the key, a word begins with it;
-/// where something stands behind it, a word ends with it.
+/// A run of letters and digits. If the key has text before it, a word begins with it; if the key
+/// has text after it, a word ends with it.
 fn plain(key: &[u8], start: usize, end: usize, needles: &mut Vec<Vec<u8>>) {
     let run = &key[start..end];
     let before: &[u8] = if start > 0 { &[SEPARATOR] } else { &[] };

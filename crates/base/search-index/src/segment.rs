@@ -21,15 +21,15 @@
 //! The ranges name the messages that need not be indexed again. Messages in the ranges that the
 //! segment does not have were expunged, or cannot be indexed.
 //!
-//! *Words*: a zero, then each word with a zero behind it, ascending. 64 words are a block.
-//! *Lists*: for each word the messages that have it. If there is one, its ordinal in two bytes; the
-//! first is the upper one, and below 16. Otherwise the length of a list plus 16 as a varint, and
-//! the list. A list is the ordinals of the messages, ascending. Either it is a bit map with a bit
-//! for each message, or varints: the first ordinal, then the gaps less one. The shorter form is
-//! used; the bit map where both are as long. So a list as long as a bit map is one. *Blocks*: for
-//! each one where its words (4) and its lists (4) begin. *Rows*: 1,024 bit maps with a bit for each
-//! block. A block is in the row of each hash of three neighbouring bytes of its words. So a piece
-//! of a word is looked for in few blocks.
+//! *Words*: a zero, then each word with a zero after it, ascending. 64 words are a block.
+//! *Lists*: for each word the messages that have it. If there is one, its ordinal in two bytes;
+//! the first is the upper one, and below 16. Otherwise the length of a list plus 16 as a varint,
+//! and the list. A list is the ordinals of the messages, ascending. Either it is a bit map with a
+//! bit for each message, or varints: the first ordinal, then the gaps less one. The shorter form
+//! is used; the bit map where both are as long. So a list as long as a bit map is one. *Blocks*:
+//! for each one where its words (4) and its lists (4) begin. *Rows*: 1,024 bit maps with a bit
+//! for each block. A block is in the row of each hash of three neighbouring bytes of its words.
+//! So a piece of a word is looked for in few blocks.
 
 use memchr::memmem::Finder;
 
@@ -160,7 +160,7 @@ impl Segment {
         Front::of(&self.bytes, &self.front)
     }
 
-    /// Bytes of what SORT and THREAD compare.
+    /// Bytes of the keys of SORT and THREAD.
     pub fn sort_key_bytes(&self) -> u64 {
         (self.front.end - self.front.keys_at) as u64
     }
@@ -268,7 +268,7 @@ impl Segment {
             let passed = &words[counted..=at];
             word += passed.iter().filter(|byte| **byte == SEPARATOR).count() as u32;
             counted = at + 1;
-            // The first separator stands before the first word.
+            // The first separator precedes the first word.
             mask |= 1_u64.checked_shl(word.saturating_sub(1)).unwrap_or(0);
             from = at + 1;
         }
@@ -309,7 +309,7 @@ pub(crate) enum List<'l> {
     Several(&'l [u8]),
 }
 
-/// The first list, and what stands behind it.
+/// The first list, and the rest after it.
 fn first_list(lists: &[u8]) -> Option<(List<'_>, &[u8])> {
     let (&first, rest) = lists.split_first()?;
     let first = usize::from(first);

@@ -1,6 +1,6 @@
-//! What SORT and THREAD compare, of all messages of a segment.
+//! The keys of SORT and THREAD, of all messages of a segment.
 //!
-//! The values stand in columns, in the order of the messages. *Head*: the number of references (4);
+//! The values are in columns, in the order of the messages. *Head*: the number of references (4);
 //! for each text key, how many different texts there are (4) and their bytes (4). *Columns*: the
 //! flags (1 each), the dates (8 each), the hashes of Message-IDs (8 each), the counts of references
 //! (2 each), all references (8 each). *Text columns*, one for each key: the number of each
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub const TEXTS: usize = 6;
 
 /// Bytes that the packed values of one message take at most. A message with more has no values in
-/// its segment, and its reader makes them again.
+/// its segment, and its reader computes them.
 const PACKED_MAX: usize = 512;
 /// Bytes of a packed message before its references: flags, date, Message-ID, count.
 const PACKED_HEAD: usize = 1 + 8 + 8 + 2;
@@ -22,15 +22,15 @@ const PACKED_HEAD: usize = 1 + 8 + 8 + 2;
 const HEAD_LEN: usize = 4 + TEXTS * 8;
 
 /// The segment has values of the message.
-const IS_HERE: u8 = 1;
-/// It has a date.
+const HAS_VALUES: u8 = 1;
+/// The message has a date.
 const HAS_DATE: u8 = 2;
-/// It has a Message-ID.
+/// The message has a Message-ID.
 const HAS_ID: u8 = 4;
-/// Its subject marks a reply.
+/// The subject marks a reply.
 const IS_REPLY: u8 = 8;
 
-/// What SORT and THREAD compare of one message.
+/// The keys of SORT and THREAD of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SortKeys<'k> {
     /// When it was sent, in seconds since 1970.
@@ -48,7 +48,7 @@ pub struct SortKeys<'k> {
 impl<'k> SortKeys<'k> {
     fn flags(&self) -> u8 {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        IS_HERE
+        HAS_VALUES
             | flag(self.sent.is_some(), HAS_DATE)
             | flag(self.id.is_some(), HAS_ID)
             | flag(self.is_reply, IS_REPLY)
@@ -130,22 +130,28 @@ impl<'b> TextColumn<'b> {
         self.ends.is_empty()
     }
 
-    /// The number of a message's text.
+    /// The number of a message's text, by the message's ordinal in the segment. It is below
+    /// [`Self::len`] if the segment [has](KeyTable::has) the message's values.
     pub fn number(&self, message: usize) -> usize {
-        self.numbers.get(message).map_or(0, |number| usize::from(u16::from_le_bytes(*number)))
+        let number = self.numbers.get(message);
+        debug_assert!(number.is_some(), "the segment has no message {message}");
+        number.map_or(usize::MAX, |number| usize::from(u16::from_le_bytes(*number)))
     }
 
-    /// A text by its number.
+    /// A text by its number. `is_sound` has checked the ends of the texts.
     pub fn text(&self, number: usize) -> &'b [u8] {
-        let end = |at: usize| self.ends.get(at).map_or(0, |end| u32::from_le_bytes(*end) as usize);
-        let start = number.checked_sub(1).map_or(0, end);
-        self.bytes.get(start..end(number)).unwrap_or_default()
+        let end = |at: usize| self.ends.get(at).map(|end| u32::from_le_bytes(*end) as usize);
+        let start = number.checked_sub(1).map_or(Some(0), end);
+        let text = start.zip(end(number)).and_then(|(start, end)| self.bytes.get(start..end));
+        debug_assert!(text.is_some(), "the segment has no text {number}");
+        text.unwrap_or_default()
     }
 
     fn is_sound(&self, flags: &[u8]) -> bool {
         let ends = self.ends.iter().map(|end| u32::from_le_bytes(*end) as usize);
-        let has_text =
-            |(message, flags): (usize, &u8)| flags & IS_HERE == 0 || self.number(message) < self.ends.len();
+        let has_text = |(message, flags): (usize, &u8)| {
+            flags & HAS_VALUES == 0 || self.number(message) < self.ends.len()
+        };
         ends.clone().is_sorted()
             && ends.clone().next_back().unwrap_or(0) == self.bytes.len()
             && flags.iter().enumerate().all(has_text)
@@ -188,13 +194,13 @@ impl<'b> KeyTable<'b> {
 
     /// Whether it has the values of a message, by its ordinal in the segment.
     pub fn has(&self, message: usize) -> bool {
-        self.flags.get(message).is_some_and(|flags| flags & IS_HERE != 0)
+        self.flags.get(message).is_some_and(|flags| flags & HAS_VALUES != 0)
     }
 
     /// When a message was sent, in seconds since 1970.
     pub fn sent(&self, message: usize) -> Option<i64> {
         let flags = self.flags.get(message)?;
-        (flags & HAS_DATE != 0).then(|| i64::from_le_bytes(*self.sent.get(message).unwrap_or(&[0; 8])))
+        (flags & HAS_DATE != 0).then(|| i64::from_le_bytes(self.sent[message]))
     }
 
     /// The texts of a key.
@@ -209,7 +215,7 @@ impl<'b> KeyTable<'b> {
             let (references, rest) = left.split_at_checked(usize::from(u16::from_le_bytes(*count)))?;
             left = rest;
             let (sent, id) = (sent.get(message)?, ids.get(message)?);
-            (flags & IS_HERE != 0).then(|| SortKeys::of(*flags, *sent, *id, references))
+            (flags & HAS_VALUES != 0).then(|| SortKeys::of(*flags, *sent, *id, references))
         })
     }
 
@@ -217,8 +223,10 @@ impl<'b> KeyTable<'b> {
     pub(crate) fn messages(&self) -> impl Iterator<Item = Option<SortKeys<'b>>> + 'b {
         let texts = self.texts;
         self.links().enumerate().map(move |(message, keys)| {
-            let texts = texts.map(|column| column.text(column.number(message)));
-            keys.map(|keys| SortKeys { texts, ..keys })
+            keys.map(|keys| SortKeys {
+                texts: texts.map(|column| column.text(column.number(message))),
+                ..keys
+            })
         })
     }
 }

@@ -20,13 +20,13 @@ const PLACES: usize = 4096;
 /// Different words, numbered in the order in which they came.
 #[derive(Debug, Clone)]
 pub(crate) struct WordSet {
-    /// A separator, and each word with one behind it.
+    /// A separator, and each word with one after it.
     bytes: Vec<u8>,
     /// Where each word begins.
     starts: Vec<u32>,
     /// Numbers of words, plus 1; 0 for a free place. A word's place is found by its hash.
     table: Vec<u32>,
-    /// Keyed, so that nobody can choose words that have one hash.
+    /// Keyed, so that no sender can choose words with equal hashes.
     hasher: RandomState,
 }
 
@@ -107,7 +107,7 @@ impl WordSet {
     }
 }
 
-/// Each word of bytes with separators before, between and behind them.
+/// Each word of bytes with separators before, between and after them.
 pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
     let inner = bytes.get(1..).unwrap_or_default();
     inner.split(|byte| *byte == SEPARATOR).filter(|word| !word.is_empty())
@@ -124,7 +124,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Takes what SORT and THREAD compare of the message. Values that are too long are left out.
+    /// Takes the message's keys of SORT and THREAD. Values that are too long are left out.
     pub fn set_sort_keys(&mut self, keys: &SortKeys<'_>) {
         self.sort_keys = keys.pack();
     }
@@ -206,7 +206,7 @@ impl Collector {
 /// The terms of one message for the index: its words, how long its text is, and its sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// By scope, with separators before, between and behind them.
+    /// By scope, with separators before, between and after them.
     words: [Box<[u8]>; 2],
     count: usize,
     text_bytes: u64,

@@ -30,7 +30,7 @@ pub(crate) enum Class {
     Dense(usize),
 }
 
-/// Bytes that are part of a word, whatever stands behind them: [`class`] says [`Class::Plain`].
+/// Bytes that are part of a word, whatever follows them: [`class`] says [`Class::Plain`].
 static IS_PLAIN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -11,7 +11,7 @@ pub(crate) struct Head<'h> {
     pub(crate) opaque: &'h [bool],
     pub(crate) scanned: &'h [(u32, u32)],
     pub(crate) text_bytes: u64,
-    /// What SORT and THREAD compare, as it is stored.
+    /// The stored keys of SORT and THREAD.
     pub(crate) keys: &'h [u8],
 }
 

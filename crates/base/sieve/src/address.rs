@@ -21,7 +21,8 @@ pub(crate) fn of_field(value: &[u8]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The single address that a string is, as `local@domain`; none if it is none, or more than one.
+/// The single address in a string, as `local@domain`; `None` if there is no address, or more than
+/// one.
 pub(crate) fn single(text: &str) -> Option<String> {
     if text.contains(['\r', '\n', '\0']) {
         return None;
@@ -58,8 +59,8 @@ fn quoted(local: &str) -> Cow<'_, str> {
     Cow::Owned(made)
 }
 
-/// The part of an address that a test looks at; none if the address has no such part. `separator`
-/// stands between user and detail (RFC 5233 §4).
+/// The part of an address that a test looks at; `None` if the address has no such part.
+/// `separator` is between user and detail (RFC 5233 §4).
 pub(crate) fn part<'a>(
     local: &'a str,
     domain: &'a str,

@@ -9,7 +9,7 @@ use crate::text::{Text, Variable};
 /// Commands in their order.
 pub(crate) type Block = Box<[Step]>;
 
-/// One command and where it stands.
+/// One command and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) place: Position,

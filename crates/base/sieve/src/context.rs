@@ -12,7 +12,7 @@ use crate::script::Script;
 pub enum Location {
     /// The account's own.
     Personal,
-    /// Those of the whole server.
+    /// The scripts of the whole server.
     Global,
 }
 
@@ -59,7 +59,7 @@ pub trait Context {
         None
     }
 
-    /// An item of the environment by its name in lower case (RFC 5183 §4); none if it is unknown.
+    /// An item of the environment by its name in lower case (RFC 5183 §4); `None` if it is unknown.
     fn environment(&self, _item: &str) -> Option<Cow<'_, str>> {
         None
     }
@@ -82,12 +82,12 @@ pub trait Context {
         false
     }
 
-    /// Set as soon as nobody waits for the run: it ends with an error then.
+    /// Set when no caller waits for the run any more: it then ends with an error.
     fn stop(&self) -> Option<&AtomicBool> {
         None
     }
 
-    /// A script that can be included, compiled (RFC 6609 §3.1); none if there is no such script,
+    /// A script that can be included, compiled (RFC 6609 §3.1); `None` if there is no such script,
     /// the reason if it does not compile.
     fn script(&self, _location: Location, _name: &str) -> Result<Option<Arc<Script>>, String> {
         Ok(None)

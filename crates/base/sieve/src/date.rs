@@ -13,7 +13,7 @@ pub struct Moment {
     pub zone_minutes: i32,
 }
 
-/// The date in the value of a field. RFC 5260 §4: in fields like Received it stands after the last
+/// The date in the value of a field. RFC 5260 §4: in fields like Received it follows the last
 /// semicolon.
 pub(crate) fn of_field(value: &str) -> Option<Moment> {
     let value = value.rsplit(';').next().unwrap_or(value);
@@ -21,7 +21,7 @@ pub(crate) fn of_field(value: &str) -> Option<Moment> {
     Some(Moment { unix_s, zone_minutes: written_zone(value) })
 }
 
-/// The zone that stands in a date; UTC for names that RFC 5322 §4.3 does not know.
+/// The zone of a date; UTC for names that RFC 5322 §4.3 does not know.
 fn written_zone(value: &str) -> i32 {
     let without_comment = value.split('(').next().unwrap_or(value);
     let Some(word) = without_comment.split_ascii_whitespace().last() else { return 0 };

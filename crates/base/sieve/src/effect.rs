@@ -1,4 +1,4 @@
-//! The effects that a run wants on a message. Nothing has happened yet: the caller does it.
+//! The effects that a run requests on a message. The caller carries them out.
 
 use posthaste_mime_summary::InBounds;
 
@@ -15,23 +15,23 @@ pub enum Effect {
     Keep {
         /// Flags to store it with.
         flags: Vec<String>,
-        /// Its header.
+        /// The message's header.
         version: Version,
-        /// Whether no action requested it, but none took it away either (RFC 5228 §2.10.2).
+        /// Whether no action requested it and no action cancelled it (RFC 5228 §2.10.2).
         is_implicit: bool,
     },
     /// Store it in a mailbox.
     FileInto {
         /// Where.
         target: Target,
-        /// Its header.
+        /// The message's header.
         version: Version,
     },
     /// Send it on.
     Redirect {
         /// To this address.
         address: String,
-        /// Its header.
+        /// The message's header.
         version: Version,
     },
     /// Do nothing with it.
@@ -51,7 +51,7 @@ pub enum Effect {
     Remember {
         /// The key.
         key: String,
-        /// For how long; none for the server's own default.
+        /// For how long; `None` for the server's own default.
         seconds: Option<u64>,
     },
 }
@@ -59,11 +59,11 @@ pub enum Effect {
 /// A mailbox to store into, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
-    /// Its name.
+    /// The mailbox's name.
     pub mailbox: String,
     /// Flags to store with.
     pub flags: Vec<String>,
-    /// Whether to make the mailbox if there is none (RFC 5490 §3.2).
+    /// Whether to create the mailbox if it does not exist (RFC 5490 §3.2).
     pub create: bool,
     /// The mailbox with this id is preferred to the name (RFC 9042 §4).
     pub mailbox_id: Option<String>,
@@ -117,7 +117,7 @@ pub struct Notification {
     pub importance: u8,
     /// Options of the method as they were written.
     pub options: Vec<String>,
-    /// The text; none for the method's own.
+    /// The text; `None` for the method's own.
     pub message: Option<String>,
     /// Where to store a copy of the notification (RFC 8580).
     pub fcc: Option<Target>,
@@ -143,12 +143,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The header of a version; none for the one that the message came with.
+    /// The header of a version; `None` for the one that the message came with.
     pub fn header(&self, version: Version) -> Option<&[u8]> {
         self.headers.get(version.checked_sub(1)?).map(Vec::as_slice)
     }
 
-    /// The whole message with the header of a version; none for the one that it came with.
+    /// The whole message with the header of a version; `None` for the one that it came with.
     pub fn edited(&self, version: Version, message: &[u8]) -> Option<Vec<u8>> {
         let body = message.in_bounds(self.body_start..);
         Some([self.header(version)?, body].concat())

@@ -12,7 +12,7 @@ macro_rules! extensions {
             /// All of them.
             pub const ALL: &[Extension] = &[$(Extension::$variant,)*];
 
-            /// Its name in `require`.
+            /// The extension's name in `require`.
             pub const fn name(self) -> &'static str {
                 match self { $(Extension::$variant => $name,)* }
             }
@@ -100,7 +100,7 @@ impl ExtensionSet {
         ExtensionSet(self.0 & !(1 << extension as u32))
     }
 
-    /// Its members, in the order of [`Extension::ALL`].
+    /// The set's members, in the order of [`Extension::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Extension> {
         Extension::ALL.iter().copied().filter(move |extension| self.has(*extension))
     }

@@ -170,7 +170,7 @@ impl<'s> Lexer<'s> {
                 _ => value.push(c),
             }
         }
-        // RFC 5228 §8.1: neither by itself nor behind a backslash.
+        // RFC 5228 §8.1: neither by itself nor after a backslash.
         if value.contains('\0') {
             return Err(CompileError::new(place, "the string has a NUL, which no string may have"));
         }

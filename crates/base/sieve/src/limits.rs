@@ -28,7 +28,7 @@ pub struct Limits {
     /// Largest compiled regular expression, in bytes.
     pub regex_bytes_max: usize,
     /// Regular expressions that one script compiles. Together with their size this bounds what a
-    /// compiled script takes beside its text: ten bytes of a script can fill one of them.
+    /// compiled script takes besides its text: ten bytes of a script can fill one of them.
     pub regexes_max: usize,
     /// How deep `include` nests.
     pub include_depth_max: usize,

@@ -62,7 +62,7 @@ impl Field<'_> {
     }
 }
 
-/// The header of a message with the blank line behind it. Nothing is kept of its fields: a nested
+/// The header of a message with the blank line after it. Nothing is kept of its fields: a nested
 /// message has as many as it likes.
 pub(crate) fn header_of(bytes: &[u8]) -> &[u8] {
     let span = Span::new(0, u32::try_from(bytes.len()).unwrap_or(u32::MAX));

@@ -17,7 +17,7 @@ pub struct Mailto {
 /// Recipients of one notification: more would make a mailing list of it.
 const RECIPIENTS_MAX: usize = 8;
 
-/// Takes a URI apart; why not, if it is none.
+/// Parses a URI, or says why it is not one.
 pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
     let rest = match uri.split_at_checked(7) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("mailto:") => rest,

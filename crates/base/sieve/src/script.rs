@@ -53,7 +53,7 @@ impl Script {
         })
     }
 
-    /// Bytes that its compiled regular expressions take at most. Memory beside them is in
+    /// Bytes that its compiled regular expressions take at most. Memory besides them is in
     /// proportion to the source.
     pub fn regex_bytes_max(&self) -> usize {
         self.regexes * self.limits.regex_bytes_max

@@ -6,13 +6,13 @@ use crate::error::Position;
 /// A command with its arguments, tests and block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Where its name stands.
+    /// The position of its name.
     pub place: Position,
-    /// Its name in lower case.
+    /// The command's name in lower case.
     pub name: String,
-    /// Its arguments in order.
+    /// The command's arguments in order.
     pub arguments: Vec<Argument>,
-    /// Its tests: one, or a list.
+    /// The command's tests: one, or a list.
     pub tests: Vec<Test>,
     /// The commands in braces, if there are braces.
     pub block: Option<Vec<Command>>,
@@ -21,11 +21,11 @@ pub struct Command {
 /// A test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// Where its name stands.
+    /// The position of its name.
     pub place: Position,
-    /// Its name in lower case.
+    /// The test's name in lower case.
     pub name: String,
-    /// Its arguments in order.
+    /// The test's arguments in order.
     pub arguments: Vec<Argument>,
     /// The tests that follow: one, or a list.
     pub tests: Vec<Test>,
@@ -38,7 +38,7 @@ pub struct Test {
 pub struct Argument {
     /// Where it begins.
     pub place: Position,
-    /// Its value.
+    /// The argument's value.
     pub value: Value,
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn decode_characters(source: &str, place: Position) -> Result<String,
     }
 }
 
-/// The bytes of one encoded sequence, and how long it is; none if it is literal.
+/// The bytes of one encoded sequence, and how long it is; `None` if it is literal.
 fn encoded(source: &str, place: Position) -> Result<Option<(Vec<u8>, usize)>, CompileError> {
     let Some(end) = source.find('}') else { return Ok(None) };
     let inside = source.in_bounds(2..end);

@@ -1,5 +1,5 @@
-//! The memory of a run beside its message, counted by an allocator, for messages that are made to
-//! take much. The caller reserves this much for a run.
+//! The memory of a run besides its message, counted by an allocator, for messages that are made
+//! to take much. The caller reserves this much for a run.
 
 #[path = "rfc/world.rs"]
 #[allow(dead_code)]

@@ -15,7 +15,7 @@ pub enum Damage {
         /// Where, from the start of its stream.
         at: usize,
     },
-    /// The sum over an attribute's bytes is another than the one beside it.
+    /// The sum over an attribute's bytes differs from the stored one.
     #[error("the checksum of attribute {id:#010x} is wrong")]
     Checksum {
         /// The attribute.

@@ -15,11 +15,11 @@ pub struct Message {
     pub code_page_secondary: u32,
     /// Attributes of the message that have no field here, in their order.
     pub attributes: Vec<Attribute>,
-    /// Its properties (attMsgProps).
+    /// The message's properties (attMsgProps).
     pub properties: Vec<Property>,
     /// One row of properties for each recipient (attRecipTable).
     pub recipients: Vec<Vec<Property>>,
-    /// Its attachments.
+    /// The message's attachments.
     pub attachments: Vec<Attachment>,
 }
 
@@ -40,9 +40,9 @@ impl Default for Message {
 /// An attribute as it stands: MS-OXTNEF §2.1.3.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its id: one of [`crate::tags::attribute`], or any other.
+    /// The attribute's id: one of [`crate::tags::attribute`], or any other.
     pub id: u32,
-    /// Its data, without the checksum.
+    /// The attribute's data, without the checksum.
     pub data: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ pub struct Attachment {
     pub rendering: Rendering,
     /// Its attributes that have no field here, in their order; attAttachData is one of them.
     pub attributes: Vec<Attribute>,
-    /// Its properties (attAttachment).
+    /// The attachment's properties (attAttachment).
     pub properties: Vec<Property>,
 }
 
@@ -81,11 +81,11 @@ impl Default for Rendering {
 /// A property: MS-OXTNEF §2.1.3.4.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
-    /// Its id. From 0x8000 on it means nothing, and the name counts.
+    /// The property's id. From 0x8000 on it means nothing, and the name counts.
     pub id: u16,
-    /// Its name; there is one exactly if the id is 0x8000 or more.
+    /// The property's name; there is one exactly if the id is 0x8000 or more.
     pub name: Option<Box<Name>>,
-    /// Its value.
+    /// The property's value.
     pub value: Value,
 }
 
@@ -106,7 +106,7 @@ impl Property {
 pub struct Name {
     /// The set it belongs to.
     pub set: Guid,
-    /// Its name there.
+    /// The property's name there.
     pub key: NameKey,
 }
 

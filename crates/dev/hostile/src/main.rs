@@ -13,10 +13,10 @@ use posthaste_testkit::ServerBuilder;
 ///
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
 /// table has the server's answer. It has the neighbour's times: median, worst, and worst without
-/// the waits of both for a processor. Beside them stand the same of ten seconds in which it was
-/// alone. Then come the server's memory above its level just before, and the bound of that. Then
-/// comes the CPU time that the server took after the attacker had left. Last is the longest poll of
-/// a session or background task: the CPU time of its thread, if it was over 5 ms.
+/// the waits of both for a processor. Each row also has the figures of ten seconds in which it
+/// was alone. Then come the server's memory above its level just before, and the bound of that.
+/// Then comes the CPU time that the server took after the attacker had left. Last is the longest
+/// poll of a session or background task: the CPU time of its thread, if it was over 5 ms.
 ///
 /// An attack is held if the server lives and somebody else can log in afterwards. Each listing must
 /// have been right, and memory must have stayed in its bound. Without --quick the times count as
@@ -117,7 +117,8 @@ fn run(arguments: &Arguments) -> std::io::Result<bool> {
     Ok(held)
 }
 
-/// Measures the neighbour alone. From then on this thread, and those that it starts, give way.
+/// Measures the neighbour alone. From then on this thread, and those that it starts, have a lower
+/// priority.
 fn times(arguments: &Arguments, stage: &Stage) -> std::io::Result<Rules> {
     stage.neighbour.take_times();
     std::thread::sleep(Duration::from_secs(10));

@@ -1,5 +1,5 @@
-//! A well-behaved client beside the attacks: it lists its mailbox again and again, and every answer
-//! must be the same as the first.
+//! A well-behaved client during the attacks: it lists its mailbox again and again, and every
+//! answer must be the same as the first.
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub const MESSAGES: usize = 200;
 /// Between two listings, so that it takes little of the server for itself.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Longest that a test waits for it: only a failure does.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long its listings took, the shortest first, and for how much of each it or the server waited
 /// for a processor.
@@ -91,8 +91,8 @@ impl Neighbour {
             if let Some(fault) = self.fault() {
                 return Err(fault);
             }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("the neighbour was not answered within {PATIENCE:?}"));
+            if began.elapsed() > TIMEOUT {
+                return Err(format!("the neighbour was not answered within {TIMEOUT:?}"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::stage::{BYSTANDER, Poll, Scale, Stage};
 use crate::{Attack, Times};
 
-/// The rules for a row beside the server's answers and its memory.
+/// The rules for a row besides the server's answers and its memory.
 #[derive(Clone, Debug)]
 pub enum Rules {
     /// Nothing that a busy machine could change.

@@ -119,7 +119,7 @@ impl Stage {
     }
 
     /// A socket of a host that nobody believes: see [`Stage::settings`].
-    pub fn stranger(&self, protocol: &str) -> Result<TcpStream> {
+    pub fn untrusted_host(&self, protocol: &str) -> Result<TcpStream> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into())?;
         socket.connect(&self.address(protocol).into())?;
@@ -232,7 +232,7 @@ impl Stage {
 pub struct Poll {
     /// The CPU time of its thread.
     pub cpu: Duration,
-    /// Its time on the clock.
+    /// The poll's time on the clock.
     pub elapsed: Duration,
     /// The protocol or the background task, and the command.
     pub task: String,

@@ -11,10 +11,11 @@
 //! parent, and is left out, too.
 //!
 //! A call of a method is no import: without types it is not known which file has the method. So a
-//! struct with `impl` blocks in many files counts as one room, whose files see each other's private
-//! methods. That is a choice. It holds where the files are parts of one machine: each takes the
-//! struct and returns to it, and none has a state of its own (`Directory`, an SMTP session's
-//! `Serve`, `Filter`). A part with a state of its own is a struct of its own in a file below.
+//! struct with `impl` blocks in many files counts as one module, whose files see each other's
+//! private methods. That is a choice. It holds where the files are parts of one machine: each
+//! takes the struct and returns to it, and none has a state of its own (`Directory`, an SMTP
+//! session's `Serve`, `Filter`). A part with a state of its own is a struct of its own in a file
+//! below.
 
 use std::collections::{BTreeMap, BTreeSet};
 

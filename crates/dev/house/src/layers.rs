@@ -1,9 +1,8 @@
 //! A crate depends on crates of lower layers only: the rule at the head of the root's `Cargo.toml`.
 //!
-//! A layer is a folder of `crates/`. Dev-dependencies are exempt in one way: they may name crates
-//! of `dev` and of any layer, because tests drive what lies above. Crates of one layer may name
-//! each other, with two exceptions. In `access`, servers of different protocols must not. In
-//! `load`, a table says who names whom.
+//! A layer is a folder of `crates/`. Dev-dependencies are exempt: they may name crates of `dev` and
+//! of any layer, because tests use what lies above. Crates of one layer may name each other, with
+//! two exceptions. In `access`, no crate names another. In `load`, a table says who names whom.
 
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct Paragraph {
     /// The number of its first line, from 1.
     pub line: usize,
-    /// Its text on one line.
+    /// The paragraph's text on one line.
     pub text: String,
     /// Whether it is a text, a row or a message.
     pub kind: Kind,
@@ -215,7 +215,7 @@ impl Iterator for Literals<'_> {
     }
 }
 
-/// The length of a character literal at the front. A lifetime is none.
+/// The length of a character literal at the front. A lifetime is not a literal.
 fn character(rest: &str) -> Option<usize> {
     let inner = rest.strip_prefix('\'')?;
     if let Some(escaped) = inner.strip_prefix('\\') {

@@ -27,7 +27,7 @@ pub struct Long {
     pub line: usize,
     /// How many words it has.
     pub words: usize,
-    /// Its first words.
+    /// The sentence's first words.
     pub begin: String,
 }
 

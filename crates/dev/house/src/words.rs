@@ -1,4 +1,4 @@
-//! Comments, documents and messages use none of the words that have a plainer one.
+//! Comments, documents and messages do not use words that have a plainer one.
 //!
 //! Text in backquotes or quotation marks does not count, nor do code and drawings in fences. So a
 //! comment may name such a word. A phrase counts also where a line ends within it. [`prose`] says
@@ -7,30 +7,41 @@
 use crate::prose::{self, Paragraph};
 
 /// Words and phrases in lower case, and their replacements.
-const INSTEAD: [(&str, &str); 25] = [
+const INSTEAD: [(&str, &str); 36] = [
+    ("afresh", "again"),
     ("anew", "again"),
     ("are to be", "must be"),
     ("barren", "empty"),
+    ("be it", "also if it is"),
     ("gone", "removed, expunged or closed"),
     ("good for", "enough for, or valid for"),
     ("is to be", "must be"),
-    ("make sure", "check, or ensure"),
+    ("laid claim", "named"),
+    ("let be", "left unchanged"),
     ("made sure", "checked, or ensured"),
+    ("make sure", "check, or ensure"),
     ("makes sure", "checks, or ensures"),
     ("making sure", "checking, or ensuring"),
+    ("may be none", "may be empty"),
+    ("needed no more", "dead, or not needed"),
+    ("never none", "never empty"),
+    ("none others", "no others"),
+    ("ruined", "destroyed, or damaged"),
     ("stand for", "mean, match or name"),
     ("standing for", "meaning, matching or naming"),
     ("stands for", "means, matches or names"),
     ("stood for", "meant, matched or named"),
-    ("tell apart", "distinguish"),
     ("tell", "report, or show"),
+    ("tell apart", "distinguish"),
     ("telling", "reporting, or showing"),
     ("tells", "reports, or shows"),
-    ("told apart", "distinguished"),
+    ("time after time", "repeatedly"),
     ("told", "reported, or notified"),
+    ("told apart", "distinguished"),
     ("untold", "very many"),
     ("was to be", "should be, or was due"),
     ("were to be", "should be, or were due"),
+    ("whence", "from where"),
     ("whoever", "a client, or each client that"),
     ("whomever", "everybody"),
 ];

@@ -29,7 +29,7 @@ use crate::record::{Recorder, set_gate};
 use crate::verify::Violation;
 
 /// The longest wait for a process that may go on: it waits for nobody.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The event for which a process waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Actor {
         self
     }
 
-    /// A file beside the store, for this process alone.
+    /// A file next to the store, for this process alone.
     fn beside(&self, name: &str) -> PathBuf {
         self.root.with_file_name(format!("{name}{}", self.number))
     }
@@ -150,7 +150,7 @@ impl Actor {
             .spawn()?;
         let mut input = child.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;
         let (line, _) = listener.accept()?;
-        line.set_read_timeout(Some(PATIENCE))?;
+        line.set_read_timeout(Some(TIMEOUT))?;
         for line in &self.history {
             writeln!(input, "{line}")?;
         }
@@ -285,12 +285,12 @@ impl Actor {
         self.number
     }
 
-    /// Its operations, and when each was known to the others.
+    /// The process's operations, and when each was known to the others.
     pub(crate) fn into_timeline(mut self) -> Timeline {
         std::mem::replace(&mut self.driver.timeline, Timeline::new(Knowledge::default()))
     }
 
-    /// Its activity, for people.
+    /// The process's activity, for people.
     pub(crate) fn doing(&self) -> String {
         let command = self.task.as_ref().map_or("nothing", |task| &task.command);
         format!("process {} at {command}: {:?}", self.number, self.state)
@@ -311,7 +311,7 @@ impl Drop for Actor {
 pub struct ActorPaths<'a> {
     /// The store.
     pub root: &'a Path,
-    /// Its operations are written here.
+    /// The process's operations are written here.
     pub sink: &'a Path,
     /// The socket of the process that decides.
     pub gate: &'a Path,

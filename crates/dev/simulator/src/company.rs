@@ -49,7 +49,7 @@ pub(crate) struct Company {
     /// Whether any of them began to make the index again.
     rebuilt: bool,
     /// A directory of its own, for reading the copy.
-    aside: PathBuf,
+    copy_dir: PathBuf,
 }
 
 impl Company {
@@ -57,7 +57,7 @@ impl Company {
         program: &Path,
         seed: u64,
         recorder: &Arc<Recorder>,
-        aside: PathBuf,
+        copy_dir: PathBuf,
         (faulty, rebuilds): (bool, bool),
         steps: usize,
     ) -> Self {
@@ -84,7 +84,7 @@ impl Company {
             copied: Vec::new(),
             rebuilds,
             rebuilt: false,
-            aside,
+            copy_dir,
         }
     }
 
@@ -280,10 +280,10 @@ impl Company {
     fn read_copy(&self) -> Result<Copy, Violation> {
         let failed = |e: std::io::Error| e.to_string();
         let files = crate::damage::files_of(&place_of(self.recorder.root())).map_err(failed)?;
-        crate::image::materialise(&files, &place_of(&self.aside)).map_err(failed)?;
-        let read = Copy::read(&self.aside, &self.options);
+        crate::image::materialise(&files, &place_of(&self.copy_dir)).map_err(failed)?;
+        let read = Copy::read(&self.copy_dir, &self.options);
         let copy = futures_util::FutureExt::now_or_never(read);
-        std::fs::remove_dir_all(&self.aside).map_err(failed)?;
+        std::fs::remove_dir_all(&self.copy_dir).map_err(failed)?;
         copy.unwrap_or_else(|| Err("reading the copy waits".into()))
     }
 

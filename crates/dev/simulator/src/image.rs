@@ -96,7 +96,7 @@ pub enum Keep {
     All,
     /// Nothing.
     None,
-    /// Those before a moment.
+    /// Operations before a moment.
     Earlier,
     /// Each sector by itself.
     Any,

@@ -11,22 +11,22 @@ use posthaste_store::{Counts, MailboxHead, MailboxList, Row};
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Its row.
+    /// The message's row.
     pub row: Row,
-    /// Its body's id.
+    /// The message's body's id.
     pub body: BodyId,
     /// SAVEDATE.
     pub saved: i64,
-    /// Its bytes.
+    /// The message's bytes.
     pub bytes: Bytes,
-    /// Its summary.
+    /// The message's summary.
     pub summary: Bytes,
 }
 
 /// A mailbox.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelMailbox {
-    /// Its head.
+    /// The mailbox's head.
     pub head: MailboxHead,
     /// By UID.
     pub messages: BTreeMap<u32, Message>,

@@ -1,5 +1,5 @@
-//! A second process on the same store: an `import` beside the server, a `check`, a command that is
-//! killed.
+//! A second process on the same store: an `import` while the server runs, a `check`, a command
+//! that is killed.
 //!
 //! LMDB can be opened only once in a process, so the second process is a real one, the *visitor*.
 //! Each process does its own steps, and follows the other's steps by their results
@@ -24,7 +24,7 @@ use crate::verify::Violation;
 
 /// The longest wait for an answer: a visitor that waits for a lock of this process would wait for
 /// ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The other process, seen from the process that keeps the log.
 pub struct Visitor {
@@ -135,7 +135,7 @@ impl Visitor {
         writeln!(running.input, "{command}").map_err(failed)?;
         let mut heard = Vec::new();
         loop {
-            let line = match running.lines.recv_timeout(PATIENCE) {
+            let line = match running.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(format!("another process waits for ever at: {command}"));

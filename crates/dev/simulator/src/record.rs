@@ -67,7 +67,7 @@ struct Hold {
 
 /// How long [`Recorder::wait_until_held`] waits for a request that writes nothing: far longer than
 /// any request takes.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct Registry {
@@ -190,7 +190,7 @@ impl Recorder {
     pub fn wait_until_held(&self) {
         let mut held = self.held.lock();
         while held.waiting == 0 {
-            if self.changed.wait_for(&mut held, PATIENCE).timed_out() {
+            if self.changed.wait_for(&mut held, TIMEOUT).timed_out() {
                 return;
             }
         }

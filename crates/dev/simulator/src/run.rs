@@ -234,7 +234,7 @@ impl Seed<'_> {
         let recorder = Recorder::watch(&dir)?;
         let modes = (faulty, self.settings.rebuild);
         let steps = self.settings.steps;
-        let mut company = Company::new(program, self.seed, &recorder, self.dir("aside"), modes, steps);
+        let mut company = Company::new(program, self.seed, &recorder, self.dir("company-copy"), modes, steps);
         let violation = company.live().err();
         let (timelines, copied, ids) = company.into_parts();
         recorder.stop();

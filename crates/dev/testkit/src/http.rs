@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a request may take to come in.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The server. Dropping it ends it.
 pub struct HttpServer {
@@ -59,7 +59,7 @@ fn serve(
     answer: &impl Fn(&str) -> (u16, String),
     seen: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut reader = BufReader::new(stream);
     let mut request = String::new();
     while !request.ends_with("\r\n\r\n") {

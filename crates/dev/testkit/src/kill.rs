@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::server::Server;
 
 /// Longest time between two acknowledgements.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A report of a client's thread to the test.
 enum Report {
@@ -74,11 +74,11 @@ impl Server {
 fn wait(reports: &Receiver<Report>, enough: usize) -> Option<String> {
     for count in 0..enough {
         let so_far = || format!("before the kill, after {count} of {enough} acknowledgements");
-        match reports.recv_timeout(PATIENCE) {
+        match reports.recv_timeout(TIMEOUT) {
             Ok(Report::Acknowledged) => {}
             Ok(Report::Broken(why) | Report::Panicked(why)) => return Some(format!("{why} ({})", so_far())),
             Err(RecvTimeoutError::Timeout) => {
-                return Some(format!("no acknowledgement within {PATIENCE:?} ({})", so_far()));
+                return Some(format!("no acknowledgement within {TIMEOUT:?} ({})", so_far()));
             }
             Err(RecvTimeoutError::Disconnected) => return Some(format!("there is no client ({})", so_far())),
         }

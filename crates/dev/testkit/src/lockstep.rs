@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Longest that one step may take: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between two looks at what another thread or the kernel has yet to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -39,7 +39,7 @@ impl Lockstep {
     /// `answer` (empty if no answer is due), and waits. Panics if the session ends, or says nothing
     /// of the kind in time.
     pub async fn say<F: Future>(&mut self, session: &mut Pin<Box<F>>, text: &str, answer: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         self.client.write_all(text.as_bytes()).expect("the session hung up");
         // The session is not polled before all of it is there, so one read takes it.
         while !text.is_empty() && self.unread() < text.len() {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 /// Longest that anything may take: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The client of such a session. Every method panics where a test fails.
 pub struct Piped {
@@ -45,7 +45,7 @@ impl Piped {
 
     /// Sends octets of the client.
     pub async fn send(&mut self, octets: &[u8]) {
-        let sent = tokio::time::timeout(PATIENCE, self.client.write_all(octets)).await;
+        let sent = tokio::time::timeout(TIMEOUT, self.client.write_all(octets)).await;
         sent.expect("the session reads").expect("the session goes on");
     }
 
@@ -75,7 +75,7 @@ impl Piped {
     pub async fn hear(&mut self, is_whole: impl Fn(&[u8]) -> bool) -> String {
         let mut said = Vec::new();
         while !is_whole(&said) {
-            let read = tokio::time::timeout(PATIENCE, self.client.read_u8()).await;
+            let read = tokio::time::timeout(TIMEOUT, self.client.read_u8()).await;
             said.push(read.expect("an answer comes").expect("the session goes on"));
         }
         String::from_utf8(said).expect("an answer in UTF-8")
@@ -118,14 +118,14 @@ impl Piped {
     /// What the session says until it ends.
     pub async fn rest(mut self) -> String {
         let mut said = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.client.read_to_string(&mut said)).await;
+        let read = tokio::time::timeout(TIMEOUT, self.client.read_to_string(&mut said)).await;
         read.expect("the session ends").expect("it ends in order");
         said
     }
 
     /// Waits until the session has ended, though nobody reads what it says.
     pub async fn ends_unheard(self) {
-        let ended = tokio::time::timeout(PATIENCE, self.session).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.session).await;
         ended.expect("the session ends").expect("it does not panic");
     }
 }

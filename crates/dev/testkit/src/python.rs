@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Longest any one client run may take: the slowest pulls 100,000 messages in well under a minute
 /// on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Whether tests with other people's clients run: `scripts/test --quick` turns them off.
 pub fn client_tests_wanted() -> bool {
@@ -34,7 +34,7 @@ pub fn run_client(mut command: Command) -> String {
         let _ = reader.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let status = loop {
         match child.try_wait().expect("a child to wait for") {
             Some(status) => break Some(status),
@@ -50,7 +50,7 @@ pub fn run_client(mut command: Command) -> String {
     match status {
         Some(status) if status.success() => said,
         Some(status) => panic!("{name}: {status}\n{said}"),
-        None => panic!("{name}: not done after {PATIENCE:?}\n{said}"),
+        None => panic!("{name}: not done after {TIMEOUT:?}\n{said}"),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::log::Log;
 
 /// How long a start or stop may take before a test gives up on it. Far more than either needs, on a
 /// machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first port that [`free_port`] gives, and how many it has. The system gives connections and
 /// listeners on port 0 higher ones (Linux: 32,768 and up).
@@ -69,9 +69,9 @@ pub struct Server {
 /// How a server ended.
 #[derive(Debug)]
 pub struct Stopped {
-    /// Its exit status.
+    /// The server's exit status.
     pub status: ExitStatus,
-    /// Its last output.
+    /// The server's last output.
     pub output: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ impl ServerBuilder {
             log,
             _own: own,
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match server.line(deadline) {
                 Ok(line) => {
@@ -170,7 +170,7 @@ impl ServerBuilder {
                     }
                     server.greeting.push(line);
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no `ready` within {PATIENCE:?}"),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no `ready` within {TIMEOUT:?}"),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     let _ = server.child.wait();
                     return Err(server.greeting.join("\n") + &server.log.text());
@@ -191,7 +191,7 @@ impl Server {
         &self.greeting
     }
 
-    /// Its process id.
+    /// The server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -201,7 +201,7 @@ impl Server {
         self.log.lines_with(what)
     }
 
-    /// Its data directory.
+    /// The server's data directory.
     pub fn data(&self) -> &Path {
         &self.data
     }
@@ -236,7 +236,7 @@ impl Server {
         client.line().expect("a greeting");
         let mut say = |command: &str| client.imap(command).expect("an answer");
         say(&format!("LOGIN {user} \"{password}\""));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !say(&format!("EXAMINE \"{mailbox}\"")).contains(&format!("* {count} EXISTS")) {
             assert!(Instant::now() < deadline, "{user} does not get {count} messages in {mailbox}");
             std::thread::sleep(Duration::from_millis(20));
@@ -259,7 +259,7 @@ impl Server {
     /// SIGTERM, and waits for the end.
     pub fn stop(mut self) -> Stopped {
         self.signal("TERM");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut output = Vec::new();
         while let Ok(line) = self.line(deadline) {
             output.push(line);

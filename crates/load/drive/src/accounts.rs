@@ -96,7 +96,10 @@ impl Accounts {
         let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         self.password = match lines.as_slice() {
-            [] => return Err(format!("{}: no password in it", file.display())),
+            [] => {
+                let why = "the file has no password: write one for all accounts, or lines NAME:PASSWORD";
+                return Err(format!("{}: {why}", file.display()));
+            }
             [one] => Password::Pattern((*one).to_owned()),
             many => {
                 let by_name: std::collections::HashMap<&str, &str> =
@@ -105,7 +108,11 @@ impl Accounts {
                 let take = |n: u32| match (named, by_name.get(self.name(n).as_str()), many.get(n as usize)) {
                     (true, Some(password), _) => Ok((*password).to_owned()),
                     (false, _, Some(line)) => Ok((*line).to_owned()),
-                    _ => Err(format!("{}: no password for {}", file.display(), self.name(n))),
+                    _ => Err(format!(
+                        "{}: no password for {1}: add the line {1}:PASSWORD",
+                        file.display(),
+                        self.name(n)
+                    )),
                 };
                 Password::List((0..self.count).map(take).collect::<Result<_, _>>()?)
             }
@@ -127,7 +134,7 @@ impl Accounts {
         format!("{}{number:0width$}{}", self.before, self.after, width = self.width)
     }
 
-    /// Its mail address: the name, with a domain if it has none.
+    /// The account's mail address: the name, with a domain if it has none.
     pub fn address(&self, n: u32) -> String {
         let name = self.name(n);
         if name.contains('@') { name } else { format!("{name}@localhost") }

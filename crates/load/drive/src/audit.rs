@@ -26,7 +26,7 @@ const FINDINGS_MAX: usize = 50;
 const LOOKS_MAX: u32 = 5;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Where and what to audit.
+/// The server and the accounts to audit.
 #[derive(Clone)]
 pub struct AuditOptions {
     /// The IMAP server.

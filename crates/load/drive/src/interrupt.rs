@@ -96,7 +96,7 @@ fn children<T>(with: impl FnOnce(&mut Children) -> T) -> T {
 }
 
 /// Children by number, each with a descriptor of the process itself. The number alone would not do:
-/// once another thread has waited for the child, the system may give it to a stranger.
+/// once another thread has waited for the child, the system may give it to another process.
 struct Children(BTreeMap<u32, OwnedFd>);
 
 impl Children {
@@ -214,10 +214,10 @@ mod tests {
         let mut children = Children(BTreeMap::new());
         children.add(ended.id());
         ended.wait().unwrap();
-        let Some(mut stranger) = with_number(ended.id()) else {
+        let Some(mut other) = with_number(ended.id()) else {
             eprintln!("skipped: the number of a process cannot be chosen here");
             return;
         };
-        assert_eq!(said(&mut stranger, || children.stop()), "left alone");
+        assert_eq!(said(&mut other, || children.stop()), "left alone");
     }
 }

@@ -44,6 +44,13 @@ const SCHEMES: &[(&str, Scheme, Security, u16)] = &[
     ("submissions", Scheme::Submission, Security::Tls, 465),
 ];
 
+impl Scheme {
+    /// The names of the protocol in URLs.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        SCHEMES.iter().filter(move |(_, scheme, ..)| *scheme == self).map(|(name, ..)| *name)
+    }
+}
+
 impl FromStr for Target {
     type Err = String;
 
@@ -66,7 +73,7 @@ impl FromStr for Target {
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
-            return Err(format!("`{url}` names no host"));
+            return Err(format!("`{url}` names no host; write {name}://HOST:PORT"));
         }
         let endpoint = Endpoint { host: host.to_owned(), port, security: *security };
         Ok(Self { endpoint, scheme: *scheme })

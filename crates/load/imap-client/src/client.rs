@@ -62,7 +62,7 @@ pub struct Client {
     output: Vec<u8>,
     next_tag: u32,
     next_answer: u32,
-    patience: Duration,
+    timeout: Duration,
     capabilities: Capabilities,
     transcript: Transcript,
     bye: Option<String>,
@@ -81,7 +81,7 @@ impl Client {
             output: Vec::new(),
             next_tag: 1,
             next_answer: 1,
-            patience: dialer.patience,
+            timeout: dialer.timeout,
             capabilities: Capabilities::default(),
             transcript: Transcript::default(),
             bye: None,
@@ -213,7 +213,7 @@ impl Client {
 
     /// Sends the queued bytes.
     pub async fn flush(&mut self) -> Result<(), Error> {
-        let sent = tokio::time::timeout(self.patience, self.wire.write(&self.output)).await;
+        let sent = tokio::time::timeout(self.timeout, self.wire.write(&self.output)).await;
         self.output.clear();
         self.output.shrink_to(OUTPUT_BYTES_IDLE);
         match sent {
@@ -274,10 +274,10 @@ impl Client {
         self.continuation(handler).await
     }
 
-    /// While idling: waits until something arrives or `patience` is over, whichever is first; false
+    /// While idling: waits until something arrives or `timeout` is over, whichever is first; false
     /// if nothing came.
-    pub async fn listen<H: Handler>(&mut self, handler: &mut H, patience: Duration) -> Result<bool, Error> {
-        match tokio::time::timeout(patience, self.read_more()).await {
+    pub async fn listen<H: Handler>(&mut self, handler: &mut H, timeout: Duration) -> Result<bool, Error> {
+        match tokio::time::timeout(timeout, self.read_more()).await {
             Err(_) => Ok(false),
             Ok(read) => {
                 read?;
@@ -323,7 +323,7 @@ impl Client {
     /// Scans what is there, or reads more and scans that.
     async fn advance<H: Handler>(&mut self, handler: &mut H) -> Result<Option<Stop>, Error> {
         if self.used == self.input.len() {
-            match tokio::time::timeout(self.patience, self.read_more()).await {
+            match tokio::time::timeout(self.timeout, self.read_more()).await {
                 Ok(read) => read?,
                 Err(_) => return Err(self.late()),
             }
@@ -374,7 +374,7 @@ impl Client {
     }
 
     fn late(&self) -> Error {
-        Error::Timeout { seconds: self.patience.as_secs() }
+        Error::Timeout { seconds: self.timeout.as_secs() }
     }
 }
 

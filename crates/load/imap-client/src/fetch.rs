@@ -169,7 +169,7 @@ impl<'a> Summary<'a> {
         Self::until(bytes, Enough::Everything)
     }
 
-    /// Reads the known items until there are enough of them. Envelopes and bodies behind those are
+    /// Reads the known items until there are enough of them. Envelopes and bodies after those are
     /// not looked at.
     pub fn until(bytes: &'a [u8], enough: Enough) -> Self {
         let mut summary = Self::default();

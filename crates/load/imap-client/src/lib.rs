@@ -19,7 +19,7 @@ mod error;
 pub mod fetch;
 pub mod listing;
 pub mod net;
-mod room;
+mod read_buffer;
 pub mod scan;
 mod transcript;
 

@@ -20,7 +20,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::{Error, room};
+use crate::{Error, read_buffer};
 
 /// How a connection is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Endpoint {
 
 /// A read of so many bytes is part of a flow.
 const FLOW_BYTES: usize = 32 * 1024;
-/// Room for one read on a modem, and behind bytes that a reader keeps: 2.3 s at 56 kbit/s.
+/// Bytes of one read at the rate of a modem, after bytes that a reader keeps: 2.3 s at 56 kbit/s.
 const PACED_BYTES: usize = 16 * 1024;
 
 /// How to connect: shared by all connections of a run.
@@ -54,7 +54,7 @@ const PACED_BYTES: usize = 16 * 1024;
 pub struct Dialer {
     tls: TlsConnector,
     /// Longest wait for a connection or an answer.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Acknowledge segments at once. Servers that write an answer in two small segments without
     /// TCP_NODELAY otherwise wait up to 40 ms for the client's delayed acknowledgement.
     pub quick_ack: bool,
@@ -68,13 +68,13 @@ pub struct Dialer {
 pub enum Trust<'a> {
     /// Any: the instrument measures, it does not entrust anything to the server.
     Anyone,
-    /// Those signed by a certificate of this PEM file.
+    /// Servers whose certificate is signed by one of this PEM file.
     Authority(&'a Path),
 }
 
 impl Dialer {
     /// Full handshakes, no resumption: each virtual user is a device of its own.
-    pub fn new(trust: Trust<'_>, patience: Duration) -> io::Result<Self> {
+    pub fn new(trust: Trust<'_>, timeout: Duration) -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -93,7 +93,7 @@ impl Dialer {
             }
         };
         config.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)), patience, quick_ack: true, pace: None })
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), timeout, quick_ack: true, pace: None })
     }
 
     /// Connects; does the TLS handshake unless `endpoint` is plain or STARTTLS. `who` numbers the
@@ -103,7 +103,7 @@ impl Dialer {
         let address = format!("{}:{}", endpoint.host, endpoint.port);
         let fail = |source| Error::Connect { address: address.clone(), source };
         let late = || io::Error::from(io::ErrorKind::TimedOut);
-        let connected = tokio::time::timeout(self.patience, connect(endpoint, who));
+        let connected = tokio::time::timeout(self.timeout, connect(endpoint, who));
         let tcp = connected.await.map_err(|_| fail(late()))?.map_err(fail)?;
         let mut wire = Wire {
             stream: Stream::Plain(tcp),
@@ -127,7 +127,7 @@ impl Dialer {
             return Err(fail(io::Error::other("TLS is already on")));
         };
         let name = ServerName::try_from(endpoint.host.clone()).map_err(|e| fail(io::Error::other(e)))?;
-        let handshake = tokio::time::timeout(self.patience, self.tls.connect(name, tcp));
+        let handshake = tokio::time::timeout(self.timeout, self.tls.connect(name, tcp));
         let tls = handshake.await.map_err(|_| fail(io::ErrorKind::TimedOut.into()))?.map_err(fail)?;
         Ok(Wire { stream: Stream::Tls(Box::new(tls)), ..wire })
     }
@@ -176,7 +176,7 @@ impl Stream {
 /// was used, and no read follows soon.
 pub fn put_away(buffer: &mut Vec<u8>) {
     if buffer.is_empty() {
-        room::give_back(std::mem::take(buffer));
+        read_buffer::give_back(std::mem::take(buffer));
     }
 }
 
@@ -220,8 +220,8 @@ impl Wire {
         let got = std::future::poll_fn(|cx| {
             match self.pace {
                 None if buffer.is_empty() => {
-                    if buffer.capacity() < room::READ_BYTES {
-                        *buffer = room::lend();
+                    if buffer.capacity() < read_buffer::READ_BYTES {
+                        *buffer = read_buffer::borrow();
                     }
                 }
                 _ => buffer.reserve(PACED_BYTES),
@@ -249,7 +249,7 @@ impl Wire {
         };
     }
 
-    /// The kernel forgets the wish by itself (tcp(7), TCP_QUICKACK), so it is renewed before each
+    /// The kernel clears the option by itself (tcp(7), TCP_QUICKACK), so it is set before each
     /// read.
     fn acknowledge_quickly(&self) {
         let tcp = match &self.stream {

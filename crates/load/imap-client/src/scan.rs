@@ -64,7 +64,7 @@ pub enum Response<'a> {
     Capability(&'a [u8]),
     /// `* OK|NO|BAD|BYE|PREAUTH …`: status and text with its code.
     Condition(Status, &'a [u8]),
-    /// Anything else that begins with `* `: what follows that.
+    /// Any other line that begins with `* `: the text after that.
     Other(&'a [u8]),
 }
 
@@ -103,7 +103,7 @@ pub trait Handler {
     }
 }
 
-/// A handler that wants nothing.
+/// A handler that ignores everything.
 impl Handler for () {}
 
 /// Why the scanner stopped before the end of the input.
@@ -283,7 +283,7 @@ fn listing_line(input: &[u8]) -> Option<(ListingLine<'_>, &[u8])> {
 #[inline]
 pub(crate) fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
     let word = u64::from_le_bytes(*text.first_chunk::<8>()?);
-    // Digits become 0 to 9. In the first byte that is none, the highest bit is set by the sum.
+    // Digits become 0 to 9. The sum sets the highest bit in the first byte that is not a digit.
     let values = word ^ 0x3030_3030_3030_3030;
     let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
     let digits = (others.trailing_zeros() / 8) as usize;
@@ -301,7 +301,7 @@ pub(crate) fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// The same for eight or nine digits. Nine digits fit a `u32`.
+/// [`leading_number`] for eight or nine digits. Nine digits fit a `u32`.
 fn leading_long_number(text: &[u8]) -> Option<(u32, &[u8])> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (number, rest) = text.split_at_checked(digits)?;

@@ -18,7 +18,7 @@ use serde::Deserialize;
 /// The longest answer taken: 100,000 accounts take some 40 MB.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Longest wait for a part of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a server gives its own figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,15 +98,15 @@ impl Figures {
             Self::Http(host) => {
                 let none = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 let address = host.to_socket_addrs()?.next().ok_or_else(none)?;
-                let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
                 ask(stream, host, path)
             }
             Self::Socket(socket) => {
                 let stream = UnixStream::connect(socket)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
                 ask(stream, "localhost", path)
             }
         }

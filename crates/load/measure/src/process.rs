@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// One process's times and parent, from `/proc/PID/stat` (proc(5)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stat {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// Its parent's.
+    /// The process's parent's.
     pub parent: u32,
     /// The program's name.
     pub name: String,

@@ -17,7 +17,7 @@ pub enum WatchTarget {
     Local {
         /// The root of its process tree.
         pid: Option<u32>,
-        /// Its control group's directory.
+        /// The server's control group's directory.
         cgroup: Option<PathBuf>,
     },
     /// On another machine, where `posthaste-load agent` runs.

@@ -148,7 +148,7 @@ impl Session {
         })
     }
 
-    /// A command behind UID.
+    /// A command after UID.
     fn uid(&mut self, verb: &str, args: &str) -> Option<String> {
         match verb {
             "FETCH" => self.fetch(args, Numbers::Uids),

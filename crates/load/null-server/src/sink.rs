@@ -34,11 +34,11 @@ impl Taken {
     pub fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
     }
-    /// Their bytes.
+    /// Bytes of the messages.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
-    /// Their recipients.
+    /// Recipients of the messages.
     pub fn recipients(&self) -> u64 {
         self.recipients.load(Ordering::Relaxed)
     }

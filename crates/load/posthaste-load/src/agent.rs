@@ -15,8 +15,8 @@ pub struct AgentArgs {
     /// Address to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8117")]
     listen: String,
-    /// File with the token that instruments must know: 32 characters or more, readable by its owner
-    /// only. `(umask 077; openssl rand -hex 32 > FILE)` makes one.
+    /// File with the token that instruments must know: 32 characters or more, readable by its
+    /// owner only. `(umask 077; openssl rand -hex 32 > FILE)` creates one.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// The process to report, unless the instrument names one.

@@ -9,7 +9,7 @@ use clap::Args;
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::Target;
-use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
@@ -94,7 +94,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         imap: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
-        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
+        contents: Contents::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
             .with_shares(workload.shares),
         seed: 1,
         mail: None,

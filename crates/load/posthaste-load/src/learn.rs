@@ -122,7 +122,7 @@ fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Troub
     Ok(figures.read().map_err(Trouble::failed)?.since(Some(&before)))
 }
 
-/// The figures as the workload's maker takes them.
+/// The figures in the form from which a workload is made.
 fn of_counted(counted: &Counted) -> Profile {
     Profile {
         source: counted.source.clone(),

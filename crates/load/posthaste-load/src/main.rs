@@ -52,22 +52,23 @@ enum Command {
     /// Exit code 0: every answer was right. A run with errors reports them in its first line and
     /// exits with 1.
     Run(Box<run::RunArgs>),
-    /// Run a whole study, from populating to the report; or a part of it, and go on later.
+    /// Run a whole study, from populating to the report; or a part of it, and continue later.
     ///
     /// A study of hours can be measured in pieces. `study koka --out koka --resume --max-time 1h`
-    /// begins it, or goes on with it, for an hour. The same command again measures the next piece.
-    /// Ctrl-C, SIGTERM or a crash lose the point under way, and no other.
+    /// begins it, or continues it, for an hour. The same command again measures the next piece.
+    /// Ctrl-C, SIGTERM or a crash lose only the point in progress.
     ///
     /// Exit code 0: finished, without errors. 1: some points had errors. 2: wrong usage, or a
-    /// result that cannot go on. 3: not finished; the last line is the command that goes on.
+    /// result that cannot be continued. 3: not finished; the last line is the command that
+    /// continues.
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
     ///
-    /// Exit code 0: it is not. 1: it is. 3: the rounds do not decide it.
+    /// Exit code 0: no. 1: yes. 3: the rounds do not decide it.
     Regress(regress::RegressArgs),
     /// Fill mailboxes through the server's own protocols.
     Populate(populate::PopulateArgs),
-    /// Make a workload from what a server counted or logged, to model your own users.
+    /// Create a workload from a server's counts or log, to model your own users.
     Learn(learn::LearnArgs),
     /// Project from measured runs how many users a server can serve.
     Plan(plan::PlanArgs),
@@ -75,7 +76,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Report a server's cost to an instrument on another machine.
     Agent(agent::AgentArgs),
-    /// Act as the mail server of other domains: count and verify mail, and keep none of it.
+    /// Act as the mail server of other domains: count, verify and drop mail.
     Sink(sink::SinkArgs),
     /// Measure the highest rate at which the generator is reliable on this machine.
     Calibrate(calibrate::CalibrateArgs),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_text::quantity::{show_bytes, show_duration};
@@ -73,12 +73,12 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
     refuse_wrong_protocols(&dialer, [&imap].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
     let mut mail = mail;
-    for (accounts, wish) in parts {
+    for (accounts, contents) in parts {
         fill(PopulateOptions {
             imap: imap.clone(),
             lmtp: lmtp.clone(),
             accounts,
-            wish,
+            contents,
             seed: args.seed,
             mail: mail.take(),
             parallel: args.parallel,
@@ -89,9 +89,9 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Fills accounts that hold the same.
+/// Fills accounts of the same contents.
 fn fill(options: PopulateOptions) -> Result<(), Trouble> {
-    let (per_account, count) = (options.wish.messages(), options.accounts.count());
+    let (per_account, count) = (options.contents.messages(), options.accounts.count());
     let start = Instant::now();
     let done = populate(options).map_err(Trouble::failed)?;
     println!(
@@ -110,10 +110,10 @@ fn fill(options: PopulateOptions) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The accounts that hold the same, and what: one part, or one for each kind of users of a mix.
-fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Wish)>, Trouble> {
+/// The accounts and their contents: one part, or one for each kind of users of a mix.
+fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Contents)>, Trouble> {
     let accounts = args.accounts.accounts()?;
-    let Some(mix) = mix else { return Ok(vec![(accounts, wish(args, None)?)]) };
+    let Some(mix) = mix else { return Ok(vec![(accounts, contents(args, None)?)]) };
     if args.mail.is_some() && mix.kinds.len() > 1 {
         return Err(Trouble::usage("a mix of users is filled with generated mail: leave --mail out"));
     }
@@ -127,25 +127,25 @@ fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Wish)>
         .map(|(kind, count)| {
             let part = accounts.part(from, count);
             from += count;
-            Ok((part, wish(args, Some(&kind.workload))?))
+            Ok((part, contents(args, Some(&kind.workload))?))
         })
         .collect()
 }
 
-fn wish(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Wish, Trouble> {
+fn contents(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Contents, Trouble> {
     let shares = workload.map(|w| w.shares).unwrap_or_default();
     let fill = workload.map(|w| w.fill.clone());
-    let wish = Wish::new(
+    let contents = Contents::new(
         args.inbox.or(fill.as_ref().map(|f| f.inbox)).unwrap_or(0),
         args.folders.or(fill.as_ref().map(|f| f.folders)).unwrap_or(0),
         args.per_folder.or(fill.as_ref().map(|f| f.per_folder)).unwrap_or(0),
         args.sizes.clone().or(fill.map(|f| f.sizes)).unwrap_or(Sizes::Html),
     )
     .with_shares(shares);
-    if wish.messages() == 0 {
+    if contents.messages() == 0 {
         return Err(Trouble::usage(
             "nothing to fill in: give --workload, or --inbox, or --folders and --per-folder",
         ));
     }
-    Ok(wish)
+    Ok(contents)
 }

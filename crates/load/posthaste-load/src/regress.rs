@@ -91,7 +91,7 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
     conclude(args, &study, &options)
 }
 
-/// A server to start. A file that is not there is an error before anything is measured.
+/// A server to start. A missing file is an error before anything is measured.
 fn build(name: &str, program: &std::path::Path) -> Result<Which, Trouble> {
     let found = program.canonicalize().ok().filter(|p| p.is_file());
     let program = found.ok_or_else(|| {

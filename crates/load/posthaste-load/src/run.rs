@@ -28,8 +28,8 @@ pub struct RunArgs {
     pub workload: String,
     /// Another workload at the same time, and its virtual users: imaptest:25. Repeated for more.
     /// Its users get the accounts after those of the workloads before it.
-    #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = beside, conflicts_with_all = ["audit", "arrivals", "day"])]
-    pub beside: Vec<Beside>,
+    #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = further_workload, conflicts_with_all = ["audit", "arrivals", "day"])]
+    pub beside: Vec<FurtherWorkload>,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
     /// servers of the same accounts: clients are spread over them in turn. A client whose server is
     /// unreachable uses the next one.
@@ -78,8 +78,8 @@ pub struct RunArgs {
     /// Length of the measured window, after the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
-    /// Account for every message at the end: acknowledged ones are there exactly once, expunged
-    /// ones do not exist.
+    /// Account for every message at the end: acknowledged ones exist exactly once, expunged ones
+    /// do not exist.
     #[arg(long)]
     pub audit: bool,
     /// Count lost and refused connections, NO [UNAVAILABLE] and SMTP 4yz separately and not as
@@ -114,19 +114,19 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// A workload beside the first.
+/// A workload that runs with the first one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct FurtherWorkload {
     name: String,
     clients: u32,
 }
 
 /// `imaptest:25`.
-fn beside(text: &str) -> Result<Beside, String> {
+fn further_workload(text: &str) -> Result<FurtherWorkload, String> {
     let wrong = || format!("`{text}` is not WORKLOAD:CLIENTS, for instance imaptest:25");
     let (name, clients) = text.rsplit_once(':').ok_or_else(wrong)?;
     let clients = clients.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?;
-    Ok(Beside { name: name.to_owned(), clients })
+    Ok(FurtherWorkload { name: name.to_owned(), clients })
 }
 
 /// `4s`, `2s-18s`, `exp:10s`.
@@ -209,6 +209,8 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
     Ok(result)
 }
 
+const NO_USERS: &str = "the mix has no kind of users: add one to its file";
+
 /// All workloads at once, each with accounts of its own.
 fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult, Trouble> {
     if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
@@ -259,12 +261,12 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult
             Err(_) => return Err(Trouble::failed("a workload's thread failed")),
         }
     }
-    together(runs).ok_or_else(|| Trouble::failed("nothing was run"))
+    together(runs).ok_or_else(|| Trouble::usage(NO_USERS))
 }
 
 /// The options of a run of the first kind of users, all of them counted.
 fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let first = mix.kinds.first().ok_or_else(|| Trouble::usage("a mix needs a kind of users"))?;
+    let first = mix.kinds.first().ok_or_else(|| Trouble::usage(NO_USERS))?;
     let workload = first.workload.clone();
     let imaps =
         args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
@@ -337,7 +339,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
     Ok((options, audit_options))
 }
 
-/// How mail is sent, if any is.
+/// The way in which mail is sent, if users send any.
 fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Trouble> {
     let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
     match args.send.as_deref() {
@@ -351,7 +353,7 @@ fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Troubl
     }
 }
 
-/// When tasks arrive, if that does not depend on the answers.
+/// The arrival of tasks, if it does not depend on the answers.
 fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
     let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
         (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
@@ -368,7 +370,7 @@ fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
     Ok(arrivals)
 }
 
-/// The recipients of mail; an error where it cannot be sent to them.
+/// The recipients of mail; an error if mail cannot be sent to them.
 fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Trouble> {
     if let Some(n) = args.receiving.filter(|n| *n == 0 || *n > accounts) {
         return Err(Trouble::usage(format!("--receiving {n}: --users names {accounts} accounts")));
@@ -429,10 +431,13 @@ mod tests {
 
     #[test]
     fn a_workload_beside_the_first() {
-        assert_eq!(beside("imaptest:25"), Ok(Beside { name: "imaptest".into(), clients: 25 }));
-        assert_eq!(beside("./my:own.toml:1").map(|b| b.name), Ok("./my:own.toml".into()));
+        assert_eq!(
+            further_workload("imaptest:25"),
+            Ok(FurtherWorkload { name: "imaptest".into(), clients: 25 })
+        );
+        assert_eq!(further_workload("./my:own.toml:1").map(|b| b.name), Ok("./my:own.toml".into()));
         for wrong in ["imaptest", "imaptest:0", "imaptest:many"] {
-            assert!(beside(wrong).is_err(), "{wrong}");
+            assert!(further_workload(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -149,13 +149,14 @@ pub fn read_token(file: &Path) -> Result<String, Trouble> {
     }
 }
 
-/// A target of one of these protocols.
+/// A target of one of these protocols. `flag` names the option in an error.
 pub fn target(url: &str, allowed: &[Scheme], flag: &str) -> Result<Target, Trouble> {
     let target: Target = url.parse().map_err(Trouble::usage)?;
     if allowed.contains(&target.scheme) {
         return Ok(target);
     }
-    Err(Trouble::usage(format!("{flag} {url}: not a protocol for this")))
+    let schemes: Vec<&str> = allowed.iter().flat_map(|scheme| scheme.names()).collect();
+    Err(Trouble::usage(format!("{flag} {url}: this option takes {}", schemes.join(", "))))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct SinkArgs {
     listen: String,
 }
 
-/// Takes mail until Ctrl-C, and says what it has taken.
+/// Accepts mail until Ctrl-C, and prints what it has received.
 pub fn main(args: &SinkArgs) -> Result<(), Trouble> {
     let (address, taken) =
         sink(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;

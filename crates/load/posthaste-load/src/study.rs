@@ -57,7 +57,7 @@ pub struct StudyArgs {
     /// File with the token that the agents of --server know.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Measure each point so often instead of as the study says; servers take turns.
+    /// Measure each point this many times instead of the study's; servers take turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: Option<u32>,
     /// Start users over this time instead of the study's.
@@ -78,25 +78,25 @@ pub struct StudyArgs {
     /// Overwrite existing files in it.
     #[arg(long, conflicts_with_all = ["resume", "add_rounds"])]
     force: bool,
-    /// Go on with the study in --out. Points that it has are kept, and the others are measured;
-    /// without a result there, the study begins. Everything is saved after each point, so a study
-    /// that was stopped or killed has all its points but the one under way.
+    /// Continue the study in --out. Its points are kept, and the others are measured. Without a
+    /// result there, the study begins. Everything is saved after each point, so a study that was
+    /// stopped or killed has all its points except the one in progress.
     ///
     /// The study's file, its length and times, the servers with their settings, and the machine
     /// must be the same. Otherwise it ends with an error that says what differs, and measures
     /// nothing.
     #[arg(long)]
     resume: bool,
-    /// Go on with the study in --out, and measure N more rounds than it was to have. Medians, least
-    /// and greatest are then of all rounds.
+    /// Continue the study in --out, and measure N more rounds. Medians, least and greatest are
+    /// then of all rounds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     add_rounds: Option<u32>,
-    /// Begin no point that would end later than this after the start. Then write the report of what
-    /// there is, and exit with 3; --resume goes on. Servers that take turns at a point are all
-    /// measured at it, or none. Installing and filling servers counts.
+    /// Begin no point that would end later than this after the start. Then write the report of
+    /// the points so far, and exit with 3; --resume continues. Servers that take turns at a point
+    /// are all measured at it, or none. Installing and filling servers counts.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     max_time: Option<Duration>,
-    /// Go on although a server, one of its settings or the kernel is not as in the result. The
+    /// Continue although a server, one of its settings or the kernel is not as in the result. The
     /// report names all versions. Figures of one cell may then be of several versions.
     #[arg(long)]
     mix_versions: bool,
@@ -128,8 +128,11 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         return Ok(());
     }
     let names: Vec<String> = expand(&study, &args.servers).iter().map(|s| s.name().to_owned()).collect();
-    if (1..names.len()).any(|n| names[..n].contains(&names[n])) {
-        return Err(Trouble::usage("two servers have the same name"));
+    if let Some(n) = (1..names.len()).find(|n| names[..*n].contains(&names[*n])) {
+        return Err(Trouble::usage(format!(
+            "--server: `{}` occurs twice: name one of them NAME=…",
+            names[n]
+        )));
     }
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
@@ -183,7 +186,7 @@ fn options(args: &StudyArgs, temporary: Option<&Temporary>, agent_token: Option<
     }
 }
 
-/// The result to go on with, if there is one.
+/// The result to continue, if there is one.
 fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Trouble> {
     if !args.resume && args.add_rounds.is_none() {
         return Ok(None);
@@ -268,7 +271,7 @@ fn measure(
     }
 }
 
-/// The command that goes on with a study which this command began.
+/// The command that continues a study which this command began.
 fn going_on(words: Vec<String>) -> Vec<String> {
     let mut words = words.into_iter();
     let mut command = Vec::new();
@@ -300,10 +303,10 @@ fn named(args: &StudyArgs) -> Result<Study, Trouble> {
     Ok(study)
 }
 
-/// Refuses what could only be a run of errors: a server that already runs and lacks what the study
-/// needs, or answers in another protocol.
+/// Refuses a study that could only have errors: a server that already runs and lacks what the
+/// study needs, or answers in another protocol.
 fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
-    let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
+    let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     let pop3 = study.workloads.iter().find(|workload| workload.protocol == Protocol::Pop3);
     for which in &args.servers {
         let Which::Running(running) = which else { continue };
@@ -323,9 +326,9 @@ fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), St
 }
 
 /// Longest wait for a greeting's connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the disk has room for this many bytes of mail.
+/// Whether the disk has space for this many bytes of mail.
 pub fn room(needed: u64, folder: &Path) -> Result<(), String> {
     let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
     if free >= needed {
@@ -362,7 +365,7 @@ impl Temporary {
 /// How the names of temporary directories begin; the number of the process follows.
 const TEMPORARY: &str = "posthaste-study-";
 
-/// Temporary directories of processes that are no more.
+/// Temporary directories of processes that have ended.
 fn left_over(all: &Path) -> Vec<PathBuf> {
     let ended = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

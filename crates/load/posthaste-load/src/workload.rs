@@ -18,7 +18,7 @@ enum What {
     List,
     /// Print a workload's file, as a start for your own.
     Show {
-        /// Its name, or a file to check.
+        /// The workload's name, or a file to check.
         name: String,
     },
 }

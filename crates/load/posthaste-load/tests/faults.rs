@@ -8,7 +8,7 @@ use std::time::Duration;
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
-use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{Arrivals, ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
@@ -35,12 +35,12 @@ fn try_it(trial: Trial) -> RunResult {
     let accounts = Accounts::parse("user{1..4}@example.org").unwrap().with_password("x");
     let imap: posthaste_load_drive::Target = format!("imap://{}", at.imap).parse().unwrap();
     let workload = load(trial.workload).unwrap();
-    let wish = Wish::new(12, 4, 8, "fixed:3k".parse().unwrap());
+    let contents = Contents::new(12, 4, 8, "fixed:3k".parse().unwrap());
     populate(PopulateOptions {
         imap: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
-        wish,
+        contents,
         seed: 1,
         mail: None,
         parallel: 2,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use posthaste_load_null_server::{Addresses, Faults, start};
 
 /// After this a test has failed; nothing here is meant to come near it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longer than any test: what takes this long never happens.
 const NEVER: Duration = Duration::from_secs(7200);
 
@@ -60,7 +60,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < PATIENCE, "it does not end");
+            assert!(started.elapsed() < TIMEOUT, "it does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

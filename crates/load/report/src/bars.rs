@@ -23,14 +23,14 @@ const NAMES_MAX: f64 = 200.0;
 pub struct Part {
     /// How long.
     pub value: f64,
-    /// Its look: `Fill`, `Pale` or `Outline`.
+    /// The part's look: `Fill`, `Pale` or `Outline`.
     pub look: Look,
 }
 
 /// A row of bars.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The row's name.
     pub name: String,
     /// Each bar: its parts from the left, and the text at its end.
     pub bars: Vec<(Vec<Part>, String)>,

@@ -30,7 +30,7 @@ const STEPS: u32 = 5;
 /// A stretch of the x axis to be shaded.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// Its name, for the legend.
+    /// The band's name, for the legend.
     pub name: String,
     /// Class of the shade.
     pub class: &'static str,

@@ -48,7 +48,7 @@ pub fn of_run(run: &RunResult, out: &mut Markup) {
     }
 }
 
-/// Long text behind its title.
+/// Long text that its title unfolds.
 pub fn folded(summary: &str, text: &str, out: &mut Markup) {
     out.raw("<details>").element("summary", &[], summary).element("pre", &[], text).close("details");
 }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_strangers_say_is_text() {
+    fn untrusted_text_is_escaped() {
         let mut m = Markup::new();
         m.element(
             "p",

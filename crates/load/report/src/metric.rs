@@ -5,11 +5,11 @@ use posthaste_load_results::{Offered, RunResult, ServerCost};
 
 /// One figure of a run.
 pub struct Metric {
-    /// Its name in CSV: words joined by `_`, unit last.
+    /// The figure's name in CSV: words joined by `_`, unit last.
     pub key: &'static str,
-    /// Its name in tables.
+    /// The figure's name in tables.
     pub name: &'static str,
-    /// Its unit.
+    /// The figure's unit.
     pub unit: &'static str,
     /// Where it is in the result; `None` if it was not measured.
     pub of: fn(&RunResult) -> Option<f64>,

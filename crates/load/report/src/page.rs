@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_strangers_cannot_leave_their_place() {
+    fn untrusted_names_cannot_leave_their_place() {
         let evil = "</title><script>alert(1)</script>\" onload=\"x";
         let mut bad = sample::run(evil, 90, 1.0);
         bad.transactions[0].name = evil.into();

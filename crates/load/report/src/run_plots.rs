@@ -19,7 +19,7 @@ pub type Named<'a> = (String, &'a RunResult);
 
 /// A plot on the page.
 pub struct Figure {
-    /// Its title.
+    /// The plot's title.
     pub caption: String,
     /// How to read it.
     pub note: String,

@@ -112,7 +112,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
     }
 }
 
-/// The same with errors.
+/// A sample run with errors.
 pub fn run_with_errors(label: &str) -> RunResult {
     let mut run = run(label, 90, 1.4);
     run.outcome.clean = false;

@@ -21,9 +21,9 @@ pub struct Scale {
 /// A position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Its value.
+    /// The tick's value.
     pub value: f64,
-    /// The text at the tick; none for the fine lines between.
+    /// The text at the tick; `None` for the fine lines between.
     pub label: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Scale {
         Self { log: true, low: bottom, high: top, start: 0.0, end: 1.0, step: None }
     }
 
-    /// The same axis on these pixels.
+    /// This axis on other pixels.
     pub fn onto(self, start: f64, end: f64) -> Self {
         Self { start, end, ..self }
     }
@@ -79,7 +79,7 @@ impl Scale {
 
     /// Whether the value is on the axis.
     pub fn holds(&self, value: f64) -> bool {
-        // A hair of room: ends are sums of steps.
+        // A small tolerance: ends are sums of steps.
         let slack = (self.high - self.low) * 1e-9;
         value >= self.low - slack && value <= self.high + slack
     }

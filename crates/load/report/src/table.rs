@@ -5,7 +5,7 @@ use crate::markup::Markup;
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Its text.
+    /// The cell's text.
     pub text: String,
     /// Said after it in a quieter voice: a ratio.
     pub aside: Option<String>,

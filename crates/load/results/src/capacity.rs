@@ -22,7 +22,7 @@ pub struct Projection {
     pub fits: Fits,
     /// Users at the limit by [`Projection::fit`]; `None` if neither fit gets there.
     pub users: Option<f64>,
-    /// The same by the other fit, for comparison.
+    /// The number of users by the other fit, for comparison.
     pub users_by_other: Option<f64>,
     /// The parabola left less over, but stays below the limit: the line was projected in its place.
     pub by_line_instead: bool,

@@ -97,7 +97,7 @@ pub struct CountedCommand {
 /// The counts of a client program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedClient {
-    /// Its name by ID.
+    /// The client program's name by ID.
     pub client: String,
     /// The sums.
     #[serde(flatten)]

@@ -50,7 +50,7 @@ pub struct Plot {
 /// One curve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Curve {
-    /// Its name.
+    /// The curve's name.
     pub name: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
@@ -74,16 +74,16 @@ pub struct BarChart {
 /// A row of bars.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BarRow {
-    /// Its name.
+    /// The row's name.
     pub name: String,
-    /// Its bars, from the top.
+    /// The row's bars, from the top.
     pub bars: Vec<Bar>,
 }
 
 /// A bar.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Bar {
-    /// Its parts from the left: the index of the series, and how long.
+    /// The bar's parts from the left: the index of the series, and how long.
     pub parts: Vec<(usize, f64)>,
     /// The text at its end.
     pub note: String,

@@ -106,7 +106,7 @@ pub struct RunResult {
 /// One of several kinds of users that were at work together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UserKindResult {
-    /// Their workload.
+    /// The users' workload.
     pub workload: String,
     /// How many.
     pub clients: u32,
@@ -119,9 +119,9 @@ pub struct UserKindResult {
 /// The workload as it was run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkloadFacts {
-    /// Its name.
+    /// The workload's name.
     pub name: String,
-    /// Its description.
+    /// The workload's description.
     pub description: String,
     /// The file, whole.
     pub toml: String,
@@ -176,7 +176,7 @@ pub struct Window {
     pub end_s: f64,
     /// Steady state found inside, seconds from the start of the ramp.
     pub steady_start_s: f64,
-    /// Its end.
+    /// The window's end.
     pub steady_end_s: f64,
     /// Whether throughput was steady there.
     pub steady: bool,
@@ -219,7 +219,7 @@ pub struct Summary {
 /// A transaction of the workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Transaction {
-    /// Its name.
+    /// The transaction's name.
     pub name: String,
     /// A description for readers.
     pub description: String,
@@ -296,7 +296,7 @@ pub struct ErrorSample {
 pub struct Slow {
     /// Response time.
     pub ms: f64,
-    /// Its end, seconds from the start of the ramp.
+    /// The transaction's end, seconds from the start of the ramp.
     pub at_s: f64,
     /// The transaction.
     pub transaction: String,
@@ -372,7 +372,7 @@ pub struct HotFunction {
     pub program: String,
     /// Program or library it is in.
     pub object: String,
-    /// Its name, or its address if the file has no symbols.
+    /// The function's name, or its address if the file has no symbols.
     pub function: String,
     /// In the kernel.
     pub kernel: bool,

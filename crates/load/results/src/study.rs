@@ -81,9 +81,9 @@ pub struct Sitting {
 /// A server under test.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerFacts {
-    /// Its name in plots.
+    /// The server's name in plots.
     pub name: String,
-    /// Its version, as it says.
+    /// The server's version, as it says.
     pub version: String,
     /// The settings it was started with, whole.
     pub settings: String,

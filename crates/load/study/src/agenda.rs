@@ -68,8 +68,8 @@ impl Agenda {
         measured.count() >= self.places.len() * self.rounds as usize
     }
 
-    /// Puts a point in its place. It takes the place of one that could not be measured, and of none
-    /// that was measured.
+    /// Puts a point in its place. It replaces one that could not be measured, but not one that
+    /// was measured.
     pub(crate) fn put(&self, points: &mut Vec<StudyPoint>, point: StudyPoint) {
         let same = |p: &StudyPoint| {
             p.round == point.round

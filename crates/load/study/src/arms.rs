@@ -13,7 +13,7 @@ use toml::Spanned;
 /// One arm, as a study's file names it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// Its name in tables.
+    /// The arm's name in tables.
     pub name: String,
     /// Lines of `posthaste.toml`, with dotted keys.
     pub settings: String,
@@ -46,9 +46,9 @@ pub(crate) fn mail_of_others(arms: &[Arm]) -> MailMix {
 /// Posthaste in one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InArm {
-    /// Its name in tables.
+    /// The arm's name in tables.
     pub name: String,
-    /// Its binary, if it is not the usual one.
+    /// The arm's binary, if it is not the usual one.
     pub program: Option<PathBuf>,
     /// The arm.
     pub arm: Arm,

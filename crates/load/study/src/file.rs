@@ -105,7 +105,7 @@ pub struct Times {
 /// A study.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its name.
+    /// The study's name.
     pub name: String,
     /// The question it answers.
     pub description: String,
@@ -115,7 +115,7 @@ pub struct Study {
     pub published: String,
     /// The analysis of the points.
     pub analysis: Analysis,
-    /// Its workloads.
+    /// The study's workloads.
     pub workloads: Vec<Workload>,
     /// Think time instead of the workloads'.
     pub think: Option<Duration>,

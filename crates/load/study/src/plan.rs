@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use posthaste_load_drive::populate::Wish;
+use posthaste_load_drive::populate::Contents;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::Sizes;
 use posthaste_load_workload::{Choice, Track, Workload};
@@ -18,8 +18,8 @@ use crate::pools::Users;
 const FILL_MESSAGES_PER_S: f64 = 3_000.0;
 /// Bytes a second likewise, when messages are large.
 const FILL_BYTES_PER_S: f64 = 60e6;
-/// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and
-/// an index knows it.
+/// Bytes that a message in a file of its own takes besides its own: half a block is lost at the
+/// end, and an index knows it.
 const FILE_BYTES: f64 = 4096.0;
 /// Bytes a second with which a filled store is copied, and the start of a server. Only for
 /// estimates.
@@ -36,13 +36,13 @@ pub struct Population {
     /// How many.
     pub count: u32,
     /// The contents of each account.
-    pub wish: Wish,
+    pub contents: Contents,
 }
 
 impl Population {
     /// Messages in all accounts.
     fn messages(&self) -> f64 {
-        self.wish.messages() as f64 * f64::from(self.count)
+        self.contents.messages() as f64 * f64::from(self.count)
     }
 }
 
@@ -183,41 +183,44 @@ impl Plan {
         };
         let count = study.users.map_or(raised, |users| users.registered);
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
-        let (prefix, wish) = match (at.get("items"), at.get("mailbox_mb")) {
+        let (prefix, contents) = match (at.get("items"), at.get("mailbox_mb")) {
             (Some(items), _) => {
                 let fill = &w.fill;
-                let wish = Wish::new(*items as u32, fill.folders, fill.per_folder, sizes);
-                (format!("items{items}-"), wish)
+                let contents = Contents::new(*items as u32, fill.folders, fill.per_folder, sizes);
+                (format!("items{items}-"), contents)
             }
             (None, Some(mb)) => {
                 let fill = &w.fill;
                 let messages = (fill.inbox + fill.folders * fill.per_folder).max(1);
                 let mean = (mb * 1e6 / f64::from(messages)) as u64;
                 let sizes = Sizes::Lognormal(mean.max(Sizes::BYTES_MIN), 0.8);
-                (format!("mb{mb}-{}-", w.name), Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes))
+                (
+                    format!("mb{mb}-{}-", w.name),
+                    Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes),
+                )
             }
             (None, None) => {
                 let fill = &w.fill;
-                let wish = Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes);
+                let contents = Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes);
                 // The workloads of a study with pools are of the same users, if they want the same
                 // mail.
                 let same = study.users.is_some()
-                    && self.populations.iter().all(|p| p.wish.mailboxes == wish.mailboxes);
-                (if same { "user".to_owned() } else { format!("{}-", w.name) }, wish)
+                    && self.populations.iter().all(|p| p.contents.mailboxes == contents.mailboxes);
+                (if same { "user".to_owned() } else { format!("{}-", w.name) }, contents)
             }
         };
-        let wish = wish.with_shares(w.shares);
+        let contents = contents.with_shares(w.shares);
         let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
         if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
             return known;
         }
-        self.populations.push(Population { accounts, count, wish });
+        self.populations.push(Population { accounts, count, contents });
         self.populations.len() - 1
     }
 
     /// Bytes of mail on each server.
     pub fn mail_bytes(&self) -> u64 {
-        let of = |p: &Population| p.messages() * p.wish.sizes.mean_bytes();
+        let of = |p: &Population| p.messages() * p.contents.sizes.mean_bytes();
         self.populations.iter().map(of).sum::<f64>() as u64
     }
 
@@ -243,7 +246,8 @@ impl Plan {
             .iter()
             .map(|p| {
                 let messages = p.messages();
-                (messages / FILL_MESSAGES_PER_S).max(messages * p.wish.sizes.mean_bytes() / FILL_BYTES_PER_S)
+                (messages / FILL_MESSAGES_PER_S)
+                    .max(messages * p.contents.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
         let (t, point) = (&study.times, self.point_time(study));
@@ -284,13 +288,13 @@ impl Plan {
         }
         text.push_str("on each server, fill:\n");
         for p in &self.populations {
-            let size = p.wish.messages() as f64 * p.wish.sizes.mean_bytes();
+            let size = p.contents.messages() as f64 * p.contents.sizes.mean_bytes();
             text.push_str(&format!(
                 "  {:<44} {} account{} of {} messages, {} each\n",
                 p.accounts,
                 p.count,
                 plural(p.count as usize),
-                p.wish.messages(),
+                p.contents.messages(),
                 show_bytes(size as u64)
             ));
         }
@@ -385,7 +389,7 @@ mod tests {
         let plan = Plan::of(&study, 2);
         assert_eq!(plan.populations.len(), 4);
         assert_eq!(plan.populations[3].accounts, "items50000-{0..1}@example.org");
-        assert_eq!(plan.populations[3].wish.messages(), 50_000);
+        assert_eq!(plan.populations[3].contents.messages(), 50_000);
         let (fill, measure) = plan.estimate(&study);
         assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
         // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
@@ -399,7 +403,7 @@ mod tests {
         let operations = study.workloads[0].transactions.len();
         // Two sizes of the folder, each with an account of its own that also has another mailbox.
         assert_eq!((plan.points(), plan.populations.len()), (2 * operations, 2));
-        assert_eq!(plan.populations[1].wish.messages(), 10_000 + 200);
+        assert_eq!(plan.populations[1].contents.messages(), 10_000 + 200);
         let point = &plan.stages[0].points[3];
         assert_eq!(point.name(&study), "FETCH FLAGS");
         assert_eq!(point.workload(&study).choice.shares(operations)[3], 1.0);
@@ -414,7 +418,7 @@ mod tests {
         assert_eq!((plan.populations.len(), study.workloads.len()), (1, 2));
         let users = study.users.unwrap();
         assert_eq!(plan.populations[0].count, users.registered);
-        assert_eq!(plan.populations[0].wish.messages(), 1_000);
+        assert_eq!(plan.populations[0].contents.messages(), 1_000);
         assert!(plan.stages[0].points.iter().all(|p| p.clients == Some(users.active)));
         let said = plan.describe(&study, &["mime".into()]);
         assert!(said.contains("put back") && said.contains("are at work"), "{said}");
@@ -424,7 +428,7 @@ mod tests {
     fn mailboxes_are_as_large_as_asked() {
         let study = load("mailbox-size", Length::Full).unwrap();
         for p in Plan::of(&study, 2).populations {
-            let mb = p.wish.messages() as f64 * p.wish.sizes.mean_bytes() / 1e6;
+            let mb = p.contents.messages() as f64 * p.contents.sizes.mean_bytes() / 1e6;
             let asked: f64 =
                 p.accounts.strip_prefix("mb").unwrap().split('-').next().unwrap().parse().unwrap();
             assert!((mb / asked - 1.0).abs() < 0.01, "{} holds {mb} MB", p.accounts);

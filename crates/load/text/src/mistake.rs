@@ -30,9 +30,9 @@ impl std::error::Error for Mistake {}
 /// A TOML file and what to call it.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// Its name in errors.
+    /// The file's name in errors.
     pub file: &'a str,
-    /// Its text.
+    /// The file's text.
     pub text: &'a str,
 }
 

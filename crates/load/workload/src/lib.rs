@@ -71,7 +71,7 @@ pub struct Transaction {
     pub name: String,
     /// For people.
     pub description: String,
-    /// Its steps.
+    /// The transaction's steps.
     pub steps: Vec<Step>,
 }
 
@@ -93,14 +93,14 @@ pub struct Fill {
     pub inbox: u32,
     /// Messages in each other folder.
     pub per_folder: u32,
-    /// Their sizes.
+    /// The messages' sizes.
     pub sizes: Sizes,
 }
 
 /// A workload.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// Its name.
+    /// The workload's name.
     pub name: String,
     /// For people.
     pub description: String,

@@ -14,16 +14,16 @@ const KINDS_MAX: usize = 16;
 /// A kind of users.
 #[derive(Clone, Debug)]
 pub struct UserKind {
-    /// Their workload.
+    /// The users' workload.
     pub workload: Workload,
-    /// How many of them there are, beside the shares of the other kinds.
+    /// How many of them there are, relative to the other kinds.
     pub share: f64,
 }
 
 /// The workloads of virtual users: one for all, or several kinds of users.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// Its name: that of the workload if there is one kind.
+    /// The mix's name: that of the workload if there is one kind.
     pub name: String,
     /// For people.
     pub description: String,

@@ -103,7 +103,7 @@ pub enum Messages {
     LastN(u32),
     /// n in a row, at random.
     Range(u32),
-    /// Those that came since the mailbox was last listed.
+    /// Messages that came since the mailbox was last listed.
     New,
     /// One without \Seen.
     Unseen,

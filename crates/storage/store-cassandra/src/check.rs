@@ -20,8 +20,8 @@ pub(crate) struct Check<'c> {
 }
 
 impl Check<'_> {
-    /// Reads everything. Nobody knows in advance how much there is, so progress is reported at the
-    /// end alone.
+    /// Reads everything. The amount is not known in advance, so progress is reported at the end
+    /// alone.
     pub(crate) async fn all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
         type Columns = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
         let mut report = Report::default();
@@ -85,7 +85,7 @@ impl Check<'_> {
                 Ok(_) => Ok(Some(format!(
                     "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
                 ))),
-                // An expunge and a sweep since the rows were read take the body rightly.
+                // An expunge and a sweep since the rows were read may have removed the body.
                 Err(StoreError::Corrupt(why)) => Ok(self
                     .mailboxes
                     .has_uid(mailbox, uid)

@@ -18,7 +18,7 @@ use crate::stored::seal::{location, seal, unseal};
 /// for a partition. More buckets make each listing of accounts read more partitions.
 const DIRECTORY_BUCKETS: u32 = 64;
 
-/// For the checksum's place.
+/// The kind of the value, for its checksum.
 const KIND: u8 = 7;
 
 fn entry_place(name: &str) -> u32 {
@@ -68,11 +68,11 @@ impl Directory {
     ) -> Result<Vec<DirectoryEntry>> {
         type Columns = (String, Option<i64>, Option<Vec<u8>>);
         let from = after.map_or(prefix, |after| after.max(prefix));
-        // Without it, a cluster would read on until it has enough records: those of others, and
-        // what removed ones left.
+        // Without an upper bound, a cluster would read on until it has enough records: those of
+        // other prefixes, and tombstones.
         let end = end_of(prefix);
         let end = end.as_str();
-        // One more, for `after` itself.
+        // One record more, for `after` itself.
         let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
         let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
             self.cluster
@@ -80,7 +80,7 @@ impl Directory {
                 .await
         });
         let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
-        // A row without a version was left by a removal.
+        // A row without a version is the rest of a removal.
         let existing = rows.into_iter().flatten().filter_map(|(name, version, value)| {
             let wanted = name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after);
             Some((name, version?, value)).filter(|_| wanted)
@@ -104,8 +104,8 @@ impl Directory {
                 // There is nothing to remove.
                 None if expected == 0 => Ok(CommitOutcome::Done),
                 Some(now) if now.entry.version == change.expected => {
-                    // Only a removal of this version, by us or by another, can have come first:
-                    // either way it is removed.
+                    // Only a removal of this version, ours or another node's, can have come
+                    // first. In both cases the record is removed.
                     let removed = || async move {
                         Ok(self
                             .read_by(&self.cluster.statements.directory.read_serial, name)
@@ -149,7 +149,7 @@ fn end_of(prefix: &str) -> String {
             return end;
         }
     }
-    // No name begins with the last character that there is.
+    // No name begins with the last character of Unicode.
     char::MAX.to_string()
 }
 

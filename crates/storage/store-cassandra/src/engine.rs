@@ -1,4 +1,4 @@
-//! The engine: puts the rooms together, and hands each call to the one it is for.
+//! The engine: builds the parts and delegates each call.
 
 use std::sync::Arc;
 
@@ -44,16 +44,16 @@ impl std::fmt::Debug for CassandraEngine {
     }
 }
 
-/// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A
-/// new keyspace keeps its bodies where the options say, and claims that storage.
+/// Creates keyspace and tables if they are missing, with `replicas` of each row in a new
+/// keyspace. A new keyspace keeps its bodies where the options say, and claims that storage.
 #[boxed]
 pub async fn init(options: &Options, replicas: u32) -> Result<()> {
     let connection = Connection::open(options).await?;
     schema::init(&connection, keyspace_of(options)?, replicas, options).await
 }
 
-/// Takes the tables of a keyspace to the version of this program; the versions they had and have. A
-/// keyspace of a later version is refused and left as it is.
+/// Upgrades the tables of a keyspace to the version of this program. Answers the versions before
+/// and after. A keyspace of a later version is refused and left as it is.
 #[boxed]
 pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
     let connection = Connection::open(options).await?;
@@ -64,7 +64,11 @@ fn keyspace_of(options: &Options) -> Result<&str> {
     if keyspace_is_valid(&options.keyspace) {
         return Ok(&options.keyspace);
     }
-    Err(StoreError::Unavailable(format!("{:?} cannot be a keyspace", options.keyspace)))
+    Err(StoreError::Unavailable(format!(
+        "{:?} cannot be a keyspace: begin the path of --engine with a lower-case letter, and use lower-case \
+         letters, digits and _, at most 48",
+        options.keyspace
+    )))
 }
 
 impl CassandraEngine {

@@ -1,13 +1,13 @@
-//! The engine on Apache Cassandra, for those who outgrow one machine.
+//! The engine on Apache Cassandra, for stores that outgrow one machine.
 //!
-//! Any number of server nodes share one keyspace, and none of them keeps any state. A commit is one
+//! Any number of server nodes share one keyspace, and no node keeps any state. A commit is one
 //! conditional batch on the mailbox's partition (Paxos). So two nodes never apply two commits to
-//! one state. Bodies and summaries are written before the commit that refers to them, under ids of
-//! their own. The sweep later removes those to which no commit refers.
+//! one state. Bodies and summaries are written before the commit that refers to them, under ids
+//! of their own. The sweep later removes those to which no commit refers.
 //!
-//! Invariants: a commit is applied whole or not at all. It is acknowledged only when a
-//! quorum has it. After a lost answer the engine reads what happened, and never guesses. The tables
-//! and the reasons are in `docs/cassandra.md`.
+//! Invariants: a commit is applied whole or not at all. It is acknowledged only when a quorum has
+//! it. After a lost answer the engine reads the outcome, and never guesses. The tables and the
+//! reasons are in `docs/cassandra.md`.
 //!
 //! The folders, from the bottom up. No file uses one of a folder above it.
 //!
@@ -22,7 +22,7 @@
 //! | `lists`, `directory` | `Lists`, `Directory` |
 //! | `schema` | the tables, the settings of a keyspace, advice |
 //! | `sweep`, `check` | `Sweep` removes what no commit refers to; `Check` reads everything |
-//! | `engine` | puts the structs together and delegates each call |
+//! | `engine` | builds the structs and delegates each call |
 
 mod bodies;
 mod check;

@@ -25,8 +25,7 @@ use crate::mailboxes::partition::{Partition, fence_value};
 use crate::mailboxes::rows::Fence;
 use crate::stored::values::{LIST_COMMITS_MAX, StoredList};
 
-/// Bytes of a list at most: what Cassandra takes as one mutation with room to spare; some 100,000
-/// mailboxes.
+/// Bytes of a list at most: well below the largest mutation of Cassandra; some 100,000 mailboxes.
 const LIST_BYTES_MAX: usize = 8 << 20;
 
 /// A mailbox list, and the fence it was read with.
@@ -38,7 +37,7 @@ pub(crate) struct FencedList {
 }
 
 impl FencedList {
-    /// The version as its column has it: nothing for an account without a list.
+    /// The version as a column's value: nothing for an account without a list.
     pub(crate) fn version_value(&self) -> Option<CqlValue> {
         let version = self.list.version;
         (version != ModSeq::ZERO).then(|| CqlValue::BigInt(version.value().cast_signed()))
@@ -48,7 +47,7 @@ impl FencedList {
 /// A change of a list whose mailboxes have been made.
 pub(crate) struct ReadyList {
     stored: FencedList,
-    /// Partitions of the mailboxes that the change removes, as they were before it.
+    /// Partitions of the mailboxes that the change removes, read before the change.
     removed: Vec<(MailboxId, Partition)>,
 }
 
@@ -188,7 +187,7 @@ impl Lists {
                 vec![Some(blob(new)), Some(blob(account.0)), old.version_value(), fence_value(&old.fence)];
             let applied = self.cluster.attempt(&[(&self.cluster.statements.list.fence, values)]).await?;
             let now = self.read_by(&self.cluster.statements.list.read_serial, account).await?;
-            // A change that came first raised the version, which serves as well.
+            // A change that came first raised the version, which has the same effect.
             let replaced = now.fence != old.fence || now.list.version != old.list.version;
             if replaced || matches!(applied, Attempt::Applied) {
                 return Ok(now.list);

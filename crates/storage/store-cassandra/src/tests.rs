@@ -1,8 +1,9 @@
 //! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra
 //! (`scripts/cassandra env`).
 //!
-//! Each test stops one engine at a certain step, lets another one sweep, and lets the first go on.
-//! So a machine acts that was paused for longer than the sweep's patience. No clock takes part.
+//! Each test stops one engine at a certain step, lets another one sweep, and then continues the
+//! first. This is the behaviour of a machine that was paused for longer than `sweep_after`. The
+//! tests read no clock.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -41,7 +42,7 @@ impl Factory for Keyspace {
 }
 
 impl Keyspace {
-    /// A new one, which is swept without patience; `None` without a Cassandra.
+    /// A new keyspace, whose `sweep_after` is zero; `None` without a Cassandra.
     pub(crate) async fn new(what: &str) -> Option<Self> {
         let Some(host) = std::env::var("POSTHASTE_CASSANDRA").ok().filter(|host| !host.is_empty()) else {
             eprintln!("SKIPPED: POSTHASTE_CASSANDRA names no Cassandra (scripts/cassandra start; env)");
@@ -499,7 +500,7 @@ async fn costs(keyspace: &Keyspace, messages: usize) -> Vec<(&'static str, Work)
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_into_a_closed_mailbox_costs_the_same_at_any_size() {
     let Some(mut keyspace) = Keyspace::new("cost").await else { return };
-    // As in service: the sweep has patience.
+    // As in service: the sweep takes old records only.
     keyspace.0.sweep_after = Duration::from_secs(3600);
     let few = costs(&keyspace, 100).await;
     for (what, work) in &few {

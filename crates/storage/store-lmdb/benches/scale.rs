@@ -236,7 +236,7 @@ async fn stuck_reader(dir: &Path, store: &Store, mailboxes: &[MailboxId], messag
     row("index grows meanwhile", megabytes(index_bytes(dir) - before));
 }
 
-/// A check alone, and one beside commits: no reading transaction of it may keep pages for long.
+/// A check alone, and one during commits: no reading transaction of it may keep pages for long.
 async fn check(dir: &Path, engine: &Arc<LmdbEngine>, store: &Store, mailboxes: &[MailboxId]) {
     let report = measured("check", || {
         tokio::task::block_in_place(|| {

@@ -222,7 +222,7 @@ async fn flags(bench: &mut Bench, dir: &Path) {
     }
 }
 
-/// Three of four messages expunged, of bodies of 4 KiB, and the room given back.
+/// Three of four messages expunged, of bodies of 4 KiB, and the space freed.
 async fn expunges(bench: &mut Bench, dir: &Path) {
     let (bytes, summary) = (Bytes::from(vec![b'x'; 4096]), Bytes::from(vec![b's'; 600]));
     let mut folder = bench.folder().await;
@@ -251,7 +251,7 @@ async fn expunges(bench: &mut Bench, dir: &Path) {
     figure("files", std::fs::read_dir(dir.join("packs")).unwrap().count() as f64, "packs");
 }
 
-/// Records of the directory that come and go, beside 5,000 that stay.
+/// Records of the directory that are created and removed, besides 5,000 that stay.
 async fn directory(bench: &mut Bench, dir: &Path) {
     let value = |len| Some(Bytes::from(vec![b'x'; len]));
     let put = |name: String, expected, value| DirectoryChange { name, expected, value };

@@ -1,7 +1,7 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! Reading happens where it is requested, from the map; writing is handed to the writer. No reading
-//! transaction lives across an await.
+//! A read is done by the thread that requests it, from the map. A write is passed to the writer
+//! thread. No reading transaction lives across an await.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,12 +46,11 @@ use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 /// How an engine is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that
-    /// deliveries use.
+    /// The function with which delivery makes summaries. It rebuilds those that the index lacks
+    /// after a crash or a rebuild.
     pub summarize: Summarize,
-    /// How long a serving process's index may stay behind the acknowledged commits. It is 10 ms, in
-    /// which a busy connection appends thirty messages. Other processes do not see these until
-    /// then.
+    /// How long a serving process's index may lack acknowledged commits. It is 10 ms, in which a
+    /// busy connection appends thirty messages. Other processes do not see them until then.
     pub checkpoint_within: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what
     /// 64 bits address, and some 500 million messages.
@@ -61,8 +60,8 @@ pub struct Options {
     /// Bytes after which a pack is followed by a new one. 256 MiB: emptying one copies at most half
     /// of it, and 1 TiB of mail is 4,096 files.
     pub pack_bytes: u64,
-    /// Neighbours copied by one command from which on their copies have their summaries in common
-    /// with them: 32. Fewer are not worth a second place to look at when they are listed.
+    /// Neighbours copied by one command from which on the copies link to their summaries: 32. A
+    /// link costs a second look-up when the copies are listed.
     pub links_from: usize,
     /// Bytes kept for deletions on a full disk, at most. 16 MiB are a round of maintenance (4 MiB
     /// copied, twice as much for the index) and some thousand deletions. 0: none.
@@ -77,7 +76,7 @@ pub struct Options {
     /// Bytes of commits on a mailbox below which no checkpoint of it is written: 16 KiB, some 130
     /// changes of flags. 0: each commit makes one due, for tests.
     pub checkpoint_from: u64,
-    /// Where packs are kept; tests give a disk that fails.
+    /// The disk of the packs; tests pass one that fails.
     pub disk: Arc<dyn Disk>,
 }
 
@@ -106,7 +105,7 @@ pub struct LmdbEngine {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     lacks: Option<StoreError>,
-    /// Of a serving process. There is one, so that files of a dead one are not taken for work in
+    /// The lock of a serving process. With it, files of an ended server are not taken for work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
 }
@@ -117,8 +116,8 @@ impl std::fmt::Debug for LmdbEngine {
     }
 }
 
-/// Opens the parts of a store, or makes them. The format is made last: where it is, the others must
-/// be.
+/// Opens the parts of a store, or creates them. The file `format` is created last: if it exists,
+/// the others must exist.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     if let Some(parts) = open_made(dir, options)? {
         return Ok(parts);
@@ -157,7 +156,7 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
     format::may_be_made(dir)?;
     // A command may have the store open though somebody removed its `format`.
     let _index = format::lock_index(dir, Access::Alone)?;
-    // A process may have ended while it made a store: nothing was acknowledged.
+    // A process may have ended while it created a store: nothing was acknowledged.
     match std::fs::remove_dir_all(dir.join("index")) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
         _ => std::fs::create_dir_all(dir.join("packs")).map_err(unavailable)?,
@@ -198,7 +197,7 @@ fn start_writer(
     let (recovered, recovery) = std::sync::mpsc::channel();
     let for_thread = Arc::clone(shared);
     let write = move || {
-        // It has index transactions, which belong to the thread that began them.
+        // Index transactions belong to the thread that began them.
         let mut writer = Writer::new(&for_thread, appender, checkpoint_within);
         let redone = writer.recover();
         let is_ready = redone.is_ok();
@@ -211,7 +210,7 @@ fn start_writer(
     match recovery.recv().map_err(|e| unavailable(&e)).flatten() {
         Ok(lacks) => Ok(WriterThread { jobs, thread, lacks }),
         Err(error) => {
-            // It has the index open for as long as it runs.
+            // The thread has the index open for as long as it runs.
             let _ = thread.join();
             Err(error)
         }
@@ -227,8 +226,8 @@ impl LmdbEngine {
         Self::start(dir, options, None)
     }
 
-    /// Opens the store of a locked directory for a server. Acknowledged commits are on disk. For
-    /// all other processes the index may be behind by [`Options::checkpoint_within`].
+    /// Opens the store of a locked directory for a server. Acknowledged commits are on disk.
+    /// Other processes see them after at most [`Options::checkpoint_within`].
     pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
         let dir = lock.dir().to_owned();
         Self::start(&dir, options, Some(lock))
@@ -237,7 +236,7 @@ impl LmdbEngine {
     fn start(dir: &Path, options: Options, lock: Option<Arc<EngineLock>>) -> Result<Self> {
         let reserve = Reserve::new(Arc::clone(&options.disk), dir, options.reserve_bytes);
         let (format, mut index) = match open_parts(dir, &options) {
-            // LMDB's lock file needs some room.
+            // LMDB's lock file needs some space.
             Err(StoreError::Full(_)) if reserve.release(Purpose::Deletion, 0) => open_parts(dir, &options)?,
             parts => parts?,
         };
@@ -278,15 +277,14 @@ impl LmdbEngine {
     /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
     pub fn close(self) {}
 
-    /// Closes all files and leaves the disk as a process does that is killed: for tests of what
-    /// comes after.
+    /// Closes all files and leaves the disk as a killed process does: for tests of recovery.
     #[doc(hidden)]
     pub fn kill(self) {
         self.shared.killed.store(true, Ordering::Release);
     }
 
-    /// [`Engine::check`] with another number of records read in one transaction: for tests of what
-    /// is judged between two of them.
+    /// [`Engine::check`] with another number of records read in one transaction: for tests of
+    /// checks that need several transactions.
     #[doc(hidden)]
     pub async fn check_in_slices(
         &self,
@@ -299,14 +297,14 @@ impl LmdbEngine {
         off_the_runtime(|| check::check(&self.shared, slice, progress))
     }
 
-    /// Why the store was opened without acknowledged commits: a tail of the log that is damaged, or
-    /// that the disk could not read. What is read lacks them.
+    /// Why the store was opened without acknowledged commits: a tail of the log that is damaged,
+    /// or that the disk could not read. Reads lack them.
     pub fn lacks(&self) -> Option<&StoreError> {
         self.lacks.as_ref()
     }
 
-    /// Has maintenance empty packs that a forced rebuild marked; answers their number. What they
-    /// have beside known mail is removed with them: commits that could not be read named it.
+    /// Lets maintenance compact the packs that a forced rebuild marked; answers their number.
+    /// Bodies that only unreadable commits named are removed with them.
     pub async fn accept_loss(&self) -> Result<usize> {
         self.ask(Job::AcceptLoss).await
     }
@@ -332,13 +330,13 @@ impl LmdbEngine {
         Ok(crate::log::IndexedEnd { end, next_seq: self.shared.index.seq(&txn)? })
     }
 
-    /// Has the index brought up to date, if it lacks acknowledged commits that the caller reads.
+    /// Brings the index up to date, if it lacks acknowledged commits that the caller reads.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
     }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
-        let stopped = || StoreError::Unavailable("the writer has stopped".into());
+        let stopped = || StoreError::Unavailable("the writer has stopped: restart the process".into());
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
         jobs.send(job(reply)).await.map_err(|_| stopped())?;
@@ -360,13 +358,13 @@ impl LmdbEngine {
         }
     }
 
-    /// Opens the store in `dir` as it is at this moment, for reading. It stays so, whatever servers
-    /// and maintenance do meanwhile: see `snapshot`. Changes are refused.
+    /// Opens the store in `dir` as it is at this moment, for reading. Later changes by servers
+    /// and maintenance are not seen: see `snapshot`. Changes are refused.
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();
         if engine.lacks.is_some() {
-            // They cannot be redone, and nobody here will: what the index has is read.
+            // They cannot be redone here: the state of the index is read.
             engine.shared.unindexed.clear();
         }
         crate::index::snapshot::pin(&engine.shared)?;
@@ -380,12 +378,12 @@ impl Drop for LmdbEngine {
     }
 }
 
-/// Does what reads much without keeping other tasks from the thread.
+/// Runs work that reads much without delaying other tasks of the thread.
 fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     if has_threads() { tokio::task::block_in_place(work) } else { work() }
 }
 
-/// Does the same on another thread. Its cost counts as that of the caller.
+/// Runs such work on another thread. Its cost counts as the caller's.
 async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     if !has_threads() {
         return work();
@@ -395,7 +393,7 @@ async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 
     done.await.map_err(|error| StoreError::Unavailable(format!("the work was aborted: {error}")))?
 }
 
-/// Whether other tasks of this runtime have a thread beside this one.
+/// Whether this runtime has another thread for other tasks.
 fn has_threads() -> bool {
     let several =
         |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
@@ -405,7 +403,7 @@ fn has_threads() -> bool {
 /// Rounds of maintenance that a count of references waits for: millions of copied or expunged
 /// messages.
 const COUNTING_ROUNDS_MAX: usize = 10_000;
-/// Times a body's place is looked up afresh because maintenance had just moved it.
+/// Times a body's location is looked up again because maintenance had just moved the body.
 const LOOKUPS_MAX: usize = 4;
 
 impl Shared {
@@ -423,7 +421,7 @@ impl Shared {
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
     }
 
-    /// Whether a body is that of a row, also in another form.
+    /// Whether a body belongs to a row, also in another form.
     pub(crate) fn is_body_of(&self, body: BodyId, location: BodyLocation, row: &Row) -> bool {
         let begin = self.read_body(body, 0..FormHeader::LEN as u64);
         begin.is_ok_and(|begin| is_body_of(&begin, location.len, row))

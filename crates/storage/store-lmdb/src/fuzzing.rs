@@ -1,5 +1,4 @@
-//! Every decoder of the disk formats on any bytes: what the fuzz targets call, and a plain test
-//! here.
+//! Runs every decoder of the disk formats on any bytes, for the fuzz targets and for plain tests.
 //!
 //! None of these may panic, end the process, or read beyond its input. Where a checksum is verified
 //! before a decoder runs, it is made to match, so that the decoder gets the bytes. Damage does not
@@ -219,7 +218,7 @@ impl Drop for ScratchDir {
 struct Sample {
     files: [(&'static str, Vec<u8>); 3],
     store: Id,
-    /// Where the index has the end of the pack.
+    /// The end of the pack in the index.
     end: usize,
     seq: u64,
 }

@@ -5,7 +5,7 @@
 //!   format    what this is, and in which version
 //!   lock      held by the serving process
 //!   index/    LMDB: everything a listing needs, and where bodies are
-//!   packs/    the log: bodies and all commits, enough to make the index again
+//!   packs/    the log: bodies and all commits, enough to rebuild the index
 //! ```
 //!
 //! | module | what it does |
@@ -14,8 +14,8 @@
 //! | `writer` | the one thread that writes: gather, apply, log, acknowledge, checkpoint; and redo |
 //! | `log` | packs, their records, and the files below them |
 //! | `index` | the tables of the index: keys, values, checksums, reads and writes |
-//! | `maintenance` | removes what expunges left, and compacts packs |
-//! | `rebuild` | makes the index again: an empty index and a redo of the whole log |
+//! | `maintenance` | removes data of expunged messages, and compacts packs |
+//! | `rebuild` | rebuilds the index: an empty index and a redo of the whole log |
 //! | `verify` | checks a store while it is used |
 //! | `data_dir` | the files of the data directory around index and packs |
 //!

@@ -17,7 +17,7 @@ use crate::log::reader::PackReader;
 use crate::writer::queue_lock::QueueLock;
 use crate::writer::unindexed::Unindexed;
 
-/// The function by which delivery makes a summary: its bytes to its summary.
+/// The function with which delivery makes a summary of a message's bytes.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
 /// The summary of a stored body, as delivery makes it: empty if it was not converted there.
@@ -34,17 +34,17 @@ pub(crate) struct Shared {
     pub(crate) queue_lock: QueueLock,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
-    /// Room for deletions on a full disk.
+    /// The reserve for deletions on a full disk.
     pub(crate) reserve: Reserve,
     pub(crate) store: posthaste_mail_model::Id,
     pub(crate) verified: Verified,
     pub(crate) unindexed: Unindexed,
     pub(crate) summarize: Summarize,
-    /// Called when this process can use the index no more.
+    /// Called when this process cannot use the index any more.
     pub(crate) on_dead_index: fn(&StoreError),
     pub(crate) links_from: usize,
     pub(crate) round_messages: usize,
-    /// Whether to end as if by a signal that cannot be caught.
+    /// Whether to close as a killed process does, for tests.
     pub(crate) killed: AtomicBool,
     /// Keeps a rebuild out for as long as the store is open.
     pub(crate) _format: Format,

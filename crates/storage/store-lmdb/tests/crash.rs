@@ -238,7 +238,7 @@ fn options(disk: &Faulty) -> Options {
 #[derive(Clone, Copy, Debug)]
 enum Opening {
     /// As a command does: every acknowledged commit is in the index.
-    Beside,
+    Command,
     /// As a server does: the index follows.
     Serving,
 }
@@ -246,7 +246,7 @@ enum Opening {
 impl Opening {
     fn open(self, dir: &Path, disk: &Faulty) -> LmdbEngine {
         match self {
-            Self::Beside => LmdbEngine::open(dir, options(disk)).unwrap(),
+            Self::Command => LmdbEngine::open(dir, options(disk)).unwrap(),
             Self::Serving => world::serve(dir, options(disk)),
         }
     }
@@ -303,7 +303,7 @@ async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, wh
     let engine = opening.open(dir, disk);
     println!("{what}");
     let mut world = match opening {
-        Opening::Beside => world.clone(),
+        Opening::Command => world.clone(),
         Opening::Serving => world.found_in(&engine).await,
     };
     world.verify(&engine).await;
@@ -346,7 +346,7 @@ async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening, room: O
         assert!(matches!(error, StoreError::Unavailable(_) | StoreError::Full(_)), "{error}");
     }
     match opening {
-        Opening::Beside => {
+        Opening::Command => {
             // Reading goes on, whatever the disk does.
             world.verify(&engine).await;
             engine.close();
@@ -391,7 +391,7 @@ async fn all_cuts(trouble: Trouble, opening: Opening, room: Option<u64>) {
 
 #[tokio::test]
 async fn the_machine_goes_at_any_operation() {
-    all_cuts(Trouble::Off, Opening::Beside, None).await;
+    all_cuts(Trouble::Off, Opening::Command, None).await;
 }
 
 #[tokio::test]
@@ -401,7 +401,7 @@ async fn the_machine_goes_at_any_operation_of_a_server() {
 
 #[tokio::test]
 async fn any_one_operation_fails() {
-    all_cuts(Trouble::Once, Opening::Beside, None).await;
+    all_cuts(Trouble::Once, Opening::Command, None).await;
 }
 
 #[tokio::test]
@@ -411,7 +411,7 @@ async fn any_one_operation_of_a_server_fails() {
 
 #[tokio::test]
 async fn the_disk_is_full_from_any_operation_on() {
-    all_cuts(Trouble::Full, Opening::Beside, None).await;
+    all_cuts(Trouble::Full, Opening::Command, None).await;
 }
 
 #[tokio::test]
@@ -429,5 +429,5 @@ async fn the_machine_goes_while_packs_are_cut() {
 
 #[tokio::test]
 async fn any_one_operation_fails_while_packs_are_cut() {
-    all_cuts(Trouble::Once, Opening::Beside, LITTLE).await;
+    all_cuts(Trouble::Once, Opening::Command, LITTLE).await;
 }

@@ -50,7 +50,7 @@ async fn faults(engine: &LmdbEngine) -> Vec<String> {
     engine.check(&mut |_| {}).await.unwrap().faults
 }
 
-async fn mend(dir: &Path, world: &World) {
+async fn repair(dir: &Path, world: &World) {
     world::rebuild_whole(dir, &small());
     let engine = LmdbEngine::open(dir, small()).unwrap();
     world.verify(&engine).await;
@@ -126,7 +126,7 @@ async fn a_summary() {
     assert!(seen.into_iter().eq(held.map(|(uid, m)| (*uid, summarize(&m.bytes)))));
     assert!(faults(&engine).await.iter().any(|f| f.contains("UID 200")));
     engine.close();
-    mend(dir.path(), &world).await;
+    repair(dir.path(), &world).await;
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_row() {
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
     assert!(!faults(&engine).await.is_empty());
     engine.close();
-    mend(dir.path(), &world).await;
+    repair(dir.path(), &world).await;
 }
 
 #[tokio::test]

@@ -240,7 +240,7 @@ async fn added_summaries_survive_a_kill_and_are_made_again_after_a_rebuild() {
     world.append_bare(&engine, inbox, &mail[10..]).await.unwrap();
     let uids: Vec<u32> = (1..=50).collect();
     world.copy(&engine, inbox, &uids, other).await.unwrap();
-    // Beside commits that the index lacks.
+    // While the index lacks commits.
     world.flag(&engine, inbox, &uids[..20], FlagSet::SEEN).await.unwrap();
     assert_eq!(world.add_summaries(&engine, inbox).await.unwrap(), 40);
     world.append(&engine, inbox, &mail[..1]).await.unwrap();

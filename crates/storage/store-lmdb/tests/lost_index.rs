@@ -35,7 +35,7 @@ fn packs(dir: &Path) -> Vec<String> {
     names
 }
 
-async fn mended(dir: &Path, world: &World) {
+async fn repaired(dir: &Path, world: &World) {
     world::rebuild_whole(dir, &small());
     world.verify(&LmdbEngine::open(dir, small()).unwrap()).await;
 }
@@ -58,7 +58,7 @@ async fn a_missing_index_is_not_replaced_by_an_empty_one() {
             assert!(refusal.contains("posthaste check --rebuild"), "{refusal}");
         }
         assert_eq!(packs(dir.path()), there);
-        mended(dir.path(), &world).await;
+        repaired(dir.path(), &world).await;
     }
 }
 
@@ -73,7 +73,7 @@ async fn an_empty_index_beside_full_packs_is_refused() {
     let refusal = refusal(dir.path());
     assert!(refusal.contains("holds mail that the index does not know"), "{refusal}");
     assert_eq!(packs(dir.path()), there);
-    mended(dir.path(), &world).await;
+    repaired(dir.path(), &world).await;
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn an_old_index_that_lacks_packs_is_refused_and_a_rebuild_finds_all() {
     let there = packs(dir.path());
     assert!(refusal(dir.path()).contains("older than its packs"));
     assert_eq!(packs(dir.path()), there);
-    mended(dir.path(), &world).await;
+    repaired(dir.path(), &world).await;
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn an_old_index_of_the_same_packs_is_brought_up() {
         engine.close();
     }
     maintain(&LmdbEngine::open(dir.path(), small()).unwrap()).await;
-    mended(dir.path(), &world).await;
+    repaired(dir.path(), &world).await;
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_rebuild_that_was_cut_off_between_its_renames_is_found_out() {
     // Where a file system cannot exchange two names, the old index is moved away first.
     std::fs::rename(dir.path().join("index"), dir.path().join("index.old")).unwrap();
     assert!(refusal(dir.path()).contains("posthaste check --rebuild"));
-    mended(dir.path(), &world).await;
+    repaired(dir.path(), &world).await;
     assert!(dir.path().join("index.old/data.mdb").exists(), "a saved index is never written over");
 }
 
@@ -173,7 +173,7 @@ async fn a_retired_pack_is_removed_once_the_index_says_so_and_its_number_is_not_
     new.sort();
     // The log records that the first packs were emptied: a rebuild does not miss them.
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
-    mended(dir.path(), &world).await;
+    repaired(dir.path(), &world).await;
 }
 
 /// Every record is bound to the id in `format`: a bit that turns there must not cost the store.
@@ -210,7 +210,7 @@ async fn a_lost_or_damaged_format_is_written_again_by_a_rebuild() {
                 assert_eq!(packs(dir.path()), there);
                 // A rebuild of the whole store for each bit would take a minute.
                 if refused % 16 == 0 || bytes.as_ref().is_none_or(|bytes| bytes.len() != whole.len()) {
-                    mended(dir.path(), &world).await;
+                    repaired(dir.path(), &world).await;
                     assert_eq!(std::fs::read(&path).unwrap(), whole, "{text}");
                 }
             }

@@ -33,9 +33,9 @@ async fn append(world: &mut World, engine: &LmdbEngine, mailbox: MailboxId, coun
     }
 }
 
-/// What a store has beside its messages.
+/// What a store has besides its messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Beside {
+enum Extra {
     Nothing,
     /// 32 MiB of directory records.
     Directory,
@@ -46,7 +46,7 @@ enum Beside {
 }
 
 /// The most bytes that a rebuild of a store held.
-fn most_of(beside: Beside) -> usize {
+fn most_of(extra: Extra) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let made = async {
@@ -54,20 +54,20 @@ fn most_of(beside: Beside) -> usize {
         let mut world = World::new();
         let inbox = world.create(&engine, "INBOX").await.unwrap();
         append(&mut world, &engine, inbox, MESSAGES).await;
-        match beside {
-            Beside::Nothing => {}
-            Beside::Directory => {
+        match extra {
+            Extra::Nothing => {}
+            Extra::Directory => {
                 for n in 0..512 {
                     let name = format!("imported/{n:04}");
                     world.set_directory(&engine, &name, Some(&[7; 64 << 10])).await.unwrap();
                 }
             }
-            Beside::OtherForms => {
+            Extra::OtherForms => {
                 let recoded = stream::iter(1..=MESSAGES).map(|uid| world.recode(&engine, inbox, uid));
                 let done = recoded.buffer_unordered(256).map(Result::unwrap);
                 assert!(done.all(|outcome| async move { outcome == CommitOutcome::Done }).await);
             }
-            Beside::Unheld => {
+            Extra::Unheld => {
                 let other = world.create(&engine, "Other").await.unwrap();
                 append(&mut world, &engine, other, 20 * MESSAGES).await;
                 let uids: Vec<u32> = (1..=20 * MESSAGES).collect();
@@ -83,9 +83,9 @@ fn most_of(beside: Beside) -> usize {
 
 #[test]
 fn the_memory_of_a_rebuild_does_not_follow_the_store() {
-    let plain = most_of(Beside::Nothing);
-    for (beside, more) in [(Beside::Directory, PAGE), (Beside::OtherForms, MORE), (Beside::Unheld, MORE)] {
-        let most = most_of(beside);
-        assert!(most < plain + more, "{beside:?}: {most} bytes, and {plain} without");
+    let plain = most_of(Extra::Nothing);
+    for (extra, more) in [(Extra::Directory, PAGE), (Extra::OtherForms, MORE), (Extra::Unheld, MORE)] {
+        let most = most_of(extra);
+        assert!(most < plain + more, "{extra:?}: {most} bytes, and {plain} without");
     }
 }

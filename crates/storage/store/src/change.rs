@@ -18,9 +18,10 @@ pub type ExpungedUids = (ModSeq, NumSet);
 /// writes.
 #[derive(Debug, Clone)]
 pub struct MailboxCommit {
-    /// Which mailbox.
+    /// The mailbox that is changed.
     pub mailbox: MailboxId,
-    /// The mod-sequence this commit was made against; [`ModSeq::ZERO`] for a mailbox never changed.
+    /// The mod-sequence this commit was made against; [`ModSeq::ZERO`] for a mailbox that was
+    /// never changed.
     pub expected: ModSeq,
     /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts.
     /// A slot has another keyword than before only if every message that has it is among `appended`
@@ -50,9 +51,9 @@ impl MailboxCommit {
 /// A message that enters a mailbox.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
-    /// Its row.
+    /// The message's row.
     pub row: Row,
-    /// Its bytes' id: several mailboxes may hold one body.
+    /// The id of the body, which several mailboxes may share.
     pub body: BodyId,
     /// When it came into this mailbox, unix seconds: SAVEDATE of RFC 8514.
     pub saved: i64,
@@ -63,9 +64,9 @@ pub struct NewMessage {
 /// Where a new message's bytes and summary come from.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A message from outside. An engine does not write a body again that it has under this id, for
-    /// example from another recipient's commit. An engine that can [`crate::Engine::recode`] makes
-    /// one exception: these bytes have a rich original that the stored ones lost
+    /// A message from outside. An engine does not rewrite a body that it has under this id, for
+    /// example from another recipient's commit. An engine that can [`crate::Engine::recode`]
+    /// makes one exception: these bytes have a rich original that the stored ones lost
     /// ([`crate::form::restores`]).
     New {
         /// The message, byte for byte.
@@ -75,9 +76,9 @@ pub enum Content {
     },
     /// From another place in the store. Its body is shared, and the engine copies its summary.
     CopyOf {
-        /// The mailbox that contains it.
+        /// The mailbox of the copied message.
         mailbox: MailboxId,
-        /// Its UID there.
+        /// The message's UID in that mailbox.
         uid: Uid,
     },
 }
@@ -106,11 +107,11 @@ pub enum FlagChange {
 /// The answer to an append: UIDs in the order of the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    /// UIDs given.
+    /// The assigned UIDs.
     pub uids: Vec<Uid>,
-    /// The mailbox's mod-sequence after it.
+    /// The mailbox's mod-sequence after the append.
     pub modseq: ModSeq,
-    /// Keywords for which the mailbox has no room: the messages were stored without them.
+    /// Keywords that did not fit into the mailbox's table: the messages were stored without them.
     /// RFC 9051 §6.3.12 does not demand that all flags are set, and losing a keyword is better
     /// than losing the message.
     pub left_out: Vec<Keyword>,

@@ -1,8 +1,8 @@
-//! Mailboxes of which messages came or went, or that were deleted: for work that is done in the
-//! background.
+//! Mailboxes to which messages were added, or from which they were expunged, and deleted
+//! mailboxes: for background work.
 //!
-//! Invariants: a mailbox is here once, however often it changes, with the first UID that may
-//! be new; while nobody takes them, a change costs one atomic load.
+//! Invariants: a mailbox is listed once, however often it changes, with the first UID that may be
+//! new; while nobody reads the list, a change costs one atomic load.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ impl ChangedMailboxes {
         self.is_wanted.store(true, Ordering::Release);
     }
 
-    /// Notes a mailbox, if anyone wants to know. Messages from this UID on may be new.
+    /// Notes a mailbox, if anyone reads the list. Messages from this UID on may be new.
     pub fn note(&self, mailbox: MailboxId, from: Uid) {
         if !self.is_wanted() {
             return;
@@ -60,7 +60,7 @@ impl ChangedMailboxes {
         }
     }
 
-    /// Takes all that are noted, in no order, each with the first UID that may be new.
+    /// Takes all noted mailboxes, in no order, each with the first UID that may be new.
     pub fn take(&self) -> Vec<(MailboxId, Uid)> {
         self.waiting.lock().drain().collect()
     }

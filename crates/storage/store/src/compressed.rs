@@ -1,6 +1,6 @@
 //! Bodies that are compressed with zstd, in frames that are read one by one.
 //!
-//! Behind the [`FormHeader`] of [`Form::Compressed`]:
+//! After the [`FormHeader`] of [`Form::Compressed`]:
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -8,8 +8,8 @@
 //! | … | the frames, without gaps |
 //!
 //! A frame has [`FRAME_LEN`] octets of the message, and the last one the rest. It is a frame of
-//! zstd (RFC 8878) with the checksum of its content. So a range of a large message costs the frames
-//! in which it lies. A frame that gives more octets than it must is refused before they are
+//! zstd (RFC 8878) with the checksum of its content. So a range of a large message costs only the
+//! frames that contain it. A frame that gives more octets than it must is refused before they are
 //! written.
 
 use std::ops::Range;
@@ -28,14 +28,15 @@ pub const FRAME_LEN: usize = 128 << 10;
 const FRAME_BITS: u8 = FRAME_LEN.ilog2() as u8;
 /// Level 3 saves 1 to 2 % more for up to 60 % more CPU: `docs/at-rest.md`.
 const LEVEL: i32 = 1;
-/// Messages below this are not worth a try: a record's own bytes weigh more than what is saved.
+/// Octets of a message below which it is not compressed: the table and the frame's head would
+/// cost more than is saved.
 const LEN_MIN: usize = 512;
 /// A body is compressed if an eighth is saved. Less is not worth the work of each reader.
 const SAVED_PART: usize = 8;
 /// Bytes of an entry of the table.
 const ENTRY: usize = 4;
 /// Contexts of zstd that are kept for the next message, 300 KiB each. More than this many threads
-/// work at the same time only on large machines, and then some are made again.
+/// work at the same time only on large machines, and then some are created again.
 const IDLE_MAX: usize = 16;
 
 /// How new bodies are stored that clients see as they were sent.
@@ -48,7 +49,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// The body of a message that clients see like this; `None` if compression saves too little.
+/// The compressed body of a message; `None` if compression saves too little.
 pub fn compress(served: &[u8]) -> Option<Bytes> {
     if served.len() < LEN_MIN {
         return None;

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use posthaste_mail_model::BodyId;
 use tokio::sync::watch;
 
-use crate::aside::LargePermits;
 use crate::changed::ChangedMailboxes;
 use crate::engine::{BodyRange, Engine, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::follow::Followers;
+use crate::offload::LargePermits;
 use crate::served::{NoForms, Serve, Served};
 
 /// Bytes of a body that are read without a pause: 2 ms at most. Memory that is used for the first
@@ -25,8 +25,8 @@ const EXPECTED_MAX: usize = 128 << 20;
 /// The settings of a store. `StoreOptions::default()` suits a server.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Memory for views and mailbox lists, in bytes. What sessions hold counts, and stays even
-    /// above the limit.
+    /// Memory for views and mailbox lists, in bytes. Views that sessions hold count, and stay
+    /// even above the limit.
     pub cache_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
@@ -34,7 +34,7 @@ pub struct StoreOptions {
     pub folder_messages_max: Option<u32>,
     /// Makes the message that clients see of a body in another form ([`crate::form`]).
     pub serve: Arc<dyn Serve>,
-    /// Memory for what it made, in bytes. The one made last is kept in any case.
+    /// Memory for converted messages, in bytes. The last one is kept in any case.
     pub served_bytes: usize,
     /// Milliseconds since 1970.
     pub clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -82,9 +82,9 @@ fn system_randomness() -> u128 {
 pub(crate) struct Context {
     pub engine: Arc<dyn Engine>,
     pub served: Served,
-    /// Accounts whose changes sessions want to know.
+    /// Accounts that sessions follow.
     pub followers: Arc<Followers>,
-    /// Mailboxes whose messages changed, for work in the background.
+    /// Mailboxes whose messages changed, for background work.
     pub changed: Arc<ChangedMailboxes>,
     /// For changes of many messages.
     pub large_permits: LargePermits,
@@ -128,7 +128,8 @@ impl Context {
 
     async fn read_long(&self, body: BodyId, range: BodyRange, first: Bytes) -> Result<Bytes> {
         if self.served.is_converted_whole(&*self.engine, body).await? {
-            // It is converted as a whole, and kept for a while: each piece might convert it again.
+            // It is converted as a whole and kept meanwhile. Otherwise each piece might convert
+            // it again.
             return self.served.read(&*self.engine, body, range).await;
         }
         let expected = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
@@ -148,7 +149,7 @@ impl Context {
     }
 
     /// The error of a reader who cannot read a message's body. A superseded message has a new UID
-    /// by then, so that this one was expunged.
+    /// by then, and its old UID was expunged.
     pub async fn unread(&self, message: SummaryOf, error: StoreError) -> StoreError {
         if !matches!(error, StoreError::Superseded(_)) {
             return error.of_body(message.uid, message.body);

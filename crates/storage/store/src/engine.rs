@@ -1,13 +1,15 @@
-//! The contract of a storage engine: nineteen calls, each for a set or a range.
+//! The contract of a storage engine.
 //!
-//! An engine keeps four kinds of things. **Bodies** are bytes, found by id, never changed.
-//! **Mailboxes** have rows, summaries and a head, and are changed by conditional commits. There is
-//! one **mailbox list** per account. The **directory** has small named records: accounts, aliases.
-//! It knows no grammar, no MIME and no session.
+//! An engine keeps four kinds of things. **Bodies** are bytes, found by id. What clients see of a
+//! body never changes. [`Engine::recode`] may change its stored form. **Mailboxes** have rows,
+//! summaries and a head, and are changed by conditional commits. There is one **mailbox list** per
+//! account. The **directory** has small named records: accounts, aliases. An engine knows no
+//! grammar, no MIME and no session.
 //!
-//! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no
-//! trace when it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may
-//! use one store at a time: the expected mod-sequence prevents that.
+//! Every `commit*` call answers `Done` only when the change survives power loss. It changes nothing
+//! if it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may use one
+//! store at a time. Each commit names the state that it was made against, so none overwrites
+//! another's change.
 
 use std::ops::{ControlFlow, Range};
 
@@ -46,26 +48,26 @@ pub struct Changes {
 /// A summary as stored, borrowed for the length of one visit.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a> {
-    /// Which message.
+    /// The message's UID.
     pub uid: Uid,
-    /// Its body.
+    /// The message's body.
     pub body: BodyId,
     /// SAVEDATE, unix seconds.
     pub saved: i64,
     /// The summary from delivery, or from [`Engine::add_summary`]. Empty if it was not made yet.
     pub summary: &'a [u8],
-    /// Whether it is that of another message, of which this one is a copy.
+    /// Whether the summary is another message's, of which this one is a copy.
     pub is_shared: bool,
 }
 
 /// The message whose summary is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummaryOf {
-    /// Its mailbox.
+    /// The message's mailbox.
     pub mailbox: MailboxId,
-    /// Its UID.
+    /// The message's UID.
     pub uid: Uid,
-    /// Its body.
+    /// The message's body.
     pub body: BodyId,
 }
 
@@ -84,10 +86,10 @@ pub enum Holders {
 ///
 /// The caller must report them to its own caller: a message that is left out silently looks like
 /// one that does not exist.
-#[must_use = "a message left out in silence looks like one that never was"]
+#[must_use = "a message that is left out silently looks like one that does not exist"]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable(
-    /// Their UIDs.
+    /// The messages' UIDs.
     pub NumSet,
 );
 
@@ -104,11 +106,11 @@ pub type Visit<'v> = dyn FnMut(Stored<'_>) -> ControlFlow<()> + Send + 'v;
 /// One named record of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// Its name, for example `account/ana@example.org`: at most 400 bytes.
+    /// The record's name, for example `account/ana@example.org`: at most 400 bytes.
     pub name: String,
-    /// Counts its changes from 1.
+    /// Counts the record's changes from 1.
     pub version: u64,
-    /// Its content; opaque here.
+    /// The content, which engines do not read.
     pub value: Bytes,
 }
 
@@ -117,7 +119,7 @@ pub struct DirectoryEntry {
 pub struct DirectoryChange {
     /// The record's name.
     pub name: String,
-    /// The version it was made against; 0 for a record that must not exist.
+    /// The version that the change was made against; 0 for a record that must not exist.
     pub expected: u64,
     /// The new content; `None` removes the record.
     pub value: Option<Bytes>,

@@ -24,7 +24,7 @@ pub enum StoreError {
     /// The operation is not allowed on this mailbox (INBOX deleted, children in the way).
     #[error("{0}")]
     Refused(&'static str),
-    /// An invalid keyword, or one more than the mailbox has room for.
+    /// An invalid keyword, or one more than the mailbox may have.
     #[error(transparent)]
     Keyword(#[from] KeywordError),
     /// The account's storage or message limit would be exceeded.
@@ -38,8 +38,8 @@ pub enum StoreError {
         /// The limit in the unit that `what` names.
         limit: u64,
     },
-    /// The account has as many mailboxes as it may (RFC 9208 §5.3), or would have more. None was
-    /// made.
+    /// The account has as many mailboxes as it may (RFC 9208 §5.3), or would have more. No
+    /// mailbox was created.
     #[error(
         "the account may have {limit} mailboxes at most: delete some, or let an administrator raise its limit"
     )]
@@ -54,7 +54,7 @@ pub enum StoreError {
         limit: u32,
     },
     /// All 2^32 - 1 UIDs of a mailbox are used up.
-    #[error("the mailbox has used up its UIDs")]
+    #[error("the mailbox has used up its UIDs: copy its mail to a new mailbox")]
     UidsExhausted,
     /// The last UIDVALIDITY of an account was 2^32 - 1, so no mailbox can be created in it.
     #[error("the account has used up its UIDVALIDITYs: copy its mail to a new account, and check the clock")]
@@ -64,7 +64,7 @@ pub enum StoreError {
     Busy,
     /// The disk is full. Nothing was done. Reading continues, and mail can be deleted. Holds the
     /// system's message.
-    #[error("the disk is full ({0}): make room on it, or delete mail")]
+    #[error("the disk is full ({0}): free space on it, or delete mail")]
     Full(String),
     /// The disk fails or is read-only, or the database is unreachable. Nothing was done; reading
     /// may go on.
@@ -83,9 +83,9 @@ pub enum StoreError {
     /// The message's body is missing or unreadable.
     #[error("the body {body} of message {uid} cannot be read: {why}")]
     Body {
-        /// Its UID.
+        /// The message's UID.
         uid: Uid,
-        /// Its body.
+        /// The message's body.
         body: BodyId,
         /// The reason.
         why: String,

@@ -1,10 +1,10 @@
 //! Accounts that are followed: which of their mailboxes changed, for sessions that want reports
 //! (RFC 5465).
 //!
-//! All sessions of an account share one record. It holds the newest list, and for each mailbox its
-//! last head and the number of its last change. Each session remembers one number: up to where it
-//! has looked. So a change costs one entry, however many mailboxes and sessions the account has. A
-//! session that does not look holds nothing for the changes that it has missed.
+//! All sessions of an account share one record. It holds the newest list, and for each mailbox
+//! its last head and the number of its last change. Each session has the number of the last
+//! change that it has seen. So a change costs one entry, however many mailboxes and sessions the
+//! account has. A session that waits long holds no memory for the changes that it has missed.
 //!
 //! Invariants: while nobody follows an account, its changes cost one atomic load. No lock is
 //! held across I/O. A mailbox has one entry, however often it changes.
@@ -62,13 +62,13 @@ struct State {
 /// The last change of a mailbox.
 #[derive(Clone, Copy, Default)]
 struct Last {
-    /// The head after it; `None` until it is read.
+    /// The head after the change; `None` until it is read.
     head: Option<Brief>,
-    /// Its number; 0 if there was none yet.
+    /// The change's number; 0 before the first change.
     at: u64,
-    /// The number of the one before it.
+    /// The number of the change before it.
     before: u64,
-    /// The number of the last change that added or expunged messages.
+    /// The number of the last change of the mailbox that added or expunged messages.
     messages_at: u64,
     step: Step,
 }
@@ -99,13 +99,13 @@ struct Step {
 /// A mailbox that changed since a session looked.
 #[derive(Debug, Clone)]
 pub struct MailboxNews {
-    /// Its entry in the newest list.
+    /// The mailbox's entry in the newest list.
     pub entry: MailboxEntry,
-    /// Its newest counts.
+    /// The newest counts.
     pub counts: Counts,
-    /// Its newest UIDNEXT.
+    /// The newest UIDNEXT.
     pub uid_next: Uid,
-    /// Its newest mod-sequence.
+    /// The newest mod-sequence.
     pub modseq: ModSeq,
     /// Whether messages were added or expunged. Otherwise only flags changed.
     pub messages: bool,
@@ -125,11 +125,11 @@ pub struct AccountNews {
 /// Messages that a session has added by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnArrivals {
-    /// Where to.
+    /// The mailbox that got them.
     pub mailbox: MailboxId,
-    /// The mailbox's mod-sequence after it.
+    /// The mailbox's mod-sequence after the append.
     pub modseq: ModSeq,
-    /// How many.
+    /// The number of messages.
     pub count: u32,
 }
 
@@ -148,7 +148,7 @@ impl AccountWatch {
     pub async fn changed(&mut self) {
         // Cannot fail: the sender lives in the account, which this holds.
         let _ = self.news.changed().await;
-        // It stays so until it is taken.
+        // The mark stays until the changes are taken.
         self.news.mark_changed();
     }
 
@@ -185,7 +185,7 @@ impl AccountWatch {
         news
     }
 
-    /// One mailbox as it is now; `None` if it is not there, or was not read yet.
+    /// One mailbox as it is now; `None` if it is not in the list, or was not read yet.
     pub fn mailbox(&self, id: MailboxId) -> Option<MailboxNews> {
         let state = self.followed.state.lock();
         let (last, entry) = state.mailboxes.get(&id).zip(state.entry(id))?;
@@ -207,7 +207,7 @@ impl Drop for AccountWatch {
 }
 
 impl Last {
-    /// Whether all that happened since `seen` is that the session added messages.
+    /// Whether the session's own messages are the only change since `seen`.
     fn is_own(&self, id: MailboxId, seen: u64, head: &Brief, own: &[OwnArrivals]) -> bool {
         self.before <= seen
             && own.iter().any(|own| {
@@ -240,7 +240,7 @@ impl State {
         }
     }
 
-    /// Notes a head. Returns whether it is news.
+    /// Notes a head. Returns whether it is new.
     fn note(&mut self, id: MailboxId, head: &MailboxHead) -> bool {
         let Some(last) = self.mailboxes.get_mut(&id) else { return false };
         let now = Brief::of(head);
@@ -367,7 +367,7 @@ impl Followers {
         }
         owners.extend(list.entries.iter().map(|entry| (entry.id, list.account)));
         state.index();
-        // A mailbox that is new here begins empty: its first message is news.
+        // A new mailbox begins empty: its first message is a change to report.
         let empty = Brief::of(&MailboxHead::default());
         for last in state.mailboxes.values_mut() {
             last.head.get_or_insert(empty);

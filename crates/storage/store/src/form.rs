@@ -17,11 +17,11 @@
 //! ([`crate::compressed`]).
 //!
 //! Invariants: a row's size and a summary are those of the message that clients see. Where
-//! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and the
-//! summary is empty until it is made. A message that begins with [`MAGIC`] by itself is stored with
-//! a header ([`Form::Plain`]), so that no stranger can write one. So is a converted message whose
-//! attachments look like rich mail, so that it is not converted again. Engines store and return
-//! the bytes with the header.
+//! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and
+//! the summary is empty until it is made. A message that begins with [`MAGIC`] by itself is
+//! stored with a header ([`Form::Plain`]), so that no sender can forge one. So is a converted
+//! message whose attachments look like rich mail, so that it is not converted again. Engines
+//! store and return the bytes with the header.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -32,16 +32,17 @@ use crate::row::Row;
 pub const MAGIC: [u8; 16] =
     [0x00, 0xf0, 0x9b, 0xd1, 0x4e, 0xa7, 0xc2, 0x38, 0x8f, 0x05, 0xe9, 0x71, 0xb6, 0x1c, 0xda, 0x93];
 
-/// What follows the header.
+/// The content after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The message as clients see it.
     Plain,
     /// The message as it was sent, with rich parts (TNEF) that are converted for clients.
     Rich,
-    /// TNEF that was made of a message that came as MIME, and gives it back byte for byte.
+    /// TNEF that was made from a MIME message, and from which the message is restored byte for
+    /// byte.
     Enriched,
-    /// The message as clients see it, and behind it the rich message as it was sent.
+    /// The message as clients see it, and after it the rich message as it was sent.
     WithOriginal,
     /// A message as it was sent, that may be rich and was not converted at delivery.
     Unconverted,
@@ -80,7 +81,7 @@ impl Form {
 /// The header of a body in another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FormHeader {
-    /// What follows.
+    /// The form of the content after the header.
     pub form: Form,
     /// Octets that clients see; of [`Form::Unconverted`], those that were sent.
     pub served_len: u32,
@@ -90,7 +91,7 @@ pub struct FormHeader {
 }
 
 impl FormHeader {
-    /// Its bytes.
+    /// The header's bytes.
     pub const LEN: usize = 32;
 
     /// The header at the beginning of a stored body; `None` if the body is stored as clients see
@@ -108,7 +109,7 @@ impl FormHeader {
         })
     }
 
-    /// A stored body: this header, and the content behind it.
+    /// A stored body: this header, and the content after it.
     pub fn before(&self, content: &[u8]) -> Bytes {
         let mut out = BytesMut::with_capacity(Self::LEN + content.len());
         out.put_slice(&MAGIC);

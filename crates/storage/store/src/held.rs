@@ -1,4 +1,4 @@
-//! What is converted of the message that a reader reads in pieces: it stays until the reader ends.
+//! The conversion of a message that a reader reads in pieces. It is kept until the reader ends.
 
 use std::sync::Arc;
 

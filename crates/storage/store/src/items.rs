@@ -1,9 +1,9 @@
-//! Items of rich messages that delivery did not convert. They are made for the first reader who
-//! needs them and kept, or made for each.
+//! Items of rich messages that delivery did not convert. They are computed for the first reader
+//! who needs them and stored, or computed for each reader.
 //!
 //! Such a message has an empty summary, and its row says that it lacks its items
-//! ([`Row::lacks_items`]). The row stays as it is when they are made. So nothing changes that
-//! clients know of the mailbox, and no mod-sequence rises. From then on the summary has its
+//! ([`Row::lacks_items`]). The row stays the same when they are computed. So clients see no
+//! change of the mailbox, and no mod-sequence rises. From then on the summary has its
 //! RFC822.SIZE.
 
 use std::ops::ControlFlow;
@@ -23,17 +23,18 @@ use crate::view::View;
 
 /// Messages whose sizes are looked up at a time.
 const AT_ONCE: usize = 128;
-/// Times that all sizes of a mailbox are looked up because messages came or went meanwhile.
+/// Times that all sizes of a mailbox are looked up because messages were added or expunged
+/// meanwhile.
 const TRIES_MAX: usize = 3;
 
-/// Whether a summary that was made is stored.
+/// Whether a computed summary is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It is, or the call fails.
+    /// It is stored, or the call fails.
     Always,
-    /// As the store has it for readers. A reader gets it also if it cannot be stored.
+    /// By the store's setting for readers. A reader gets it even if it cannot be stored.
     AsSet,
-    /// It is not.
+    /// It is not stored.
     Never,
 }
 
@@ -88,7 +89,7 @@ impl Context {
                         return Ok(Unreadable(unreadable));
                     }
                 }
-                // It was expunged, and a new message has come.
+                // The message was expunged, and a new one was added.
                 Err(StoreError::Superseded(_)) => {}
                 Err(error) if error.is_damage() => {
                     tracing::error!(%mailbox, %uid, %error, "the items of a message cannot be made");

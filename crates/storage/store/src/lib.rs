@@ -9,7 +9,6 @@
 //! Invariants: a change is on disk before it is reported to anyone. No lock is held while an
 //! engine works. This crate does not interpret summaries and bodies.
 
-mod aside;
 mod cache;
 mod change;
 mod changed;
@@ -26,6 +25,7 @@ mod items;
 mod list;
 mod mailbox;
 pub mod octets;
+mod offload;
 mod oracle;
 mod pages;
 mod row;

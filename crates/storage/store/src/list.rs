@@ -33,13 +33,13 @@ impl SpecialUse {
 /// One mailbox in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxEntry {
-    /// Its lasting id.
+    /// The mailbox's id, which never changes.
     pub id: MailboxId,
-    /// Its name.
+    /// The mailbox's name.
     pub name: MailboxName,
-    /// UIDVALIDITY, assigned at creation; never the same twice within one account.
+    /// UIDVALIDITY, assigned at creation; each is used once in an account.
     pub uid_validity: UidValidity,
-    /// Its purpose.
+    /// The mailbox's purpose.
     pub special_use: Option<SpecialUse>,
 }
 
@@ -59,7 +59,7 @@ pub struct MailboxList {
 }
 
 impl MailboxList {
-    /// The list of an account that has nothing yet.
+    /// The empty list of a new account.
     pub const fn empty(account: AccountId) -> Self {
         Self {
             account,
@@ -75,8 +75,8 @@ impl MailboxList {
         self.entries.binary_search_by(|e| e.name.cmp(name)).ok().and_then(|i| self.entries.get(i))
     }
 
-    /// Whether a mailbox lies below this name. Logarithmic: names below `a` sort between `a/` and
-    /// `a0`.
+    /// Whether there is a mailbox below this name. Logarithmic: names below `a` sort between `a/`
+    /// and `a0`.
     pub fn has_children(&self, name: &MailboxName) -> bool {
         let prefix = format!("{name}/");
         let at = self.entries.partition_point(|e| e.name.as_str() < prefix.as_str());
@@ -108,9 +108,9 @@ impl MailboxList {
 pub struct ListCommit {
     /// The account of the list.
     pub account: AccountId,
-    /// The version it was made against.
+    /// The list's version that the commit was made against.
     pub expected: ModSeq,
-    /// The version after it.
+    /// The list's version after the commit.
     pub version: ModSeq,
     /// Entries new or changed (a rename keeps the id).
     pub upsert: Vec<MailboxEntry>,

@@ -93,7 +93,7 @@ impl<'a> Octets<'a> {
         Some(set)
     }
 
-    /// Whether all is read.
+    /// Whether all bytes are read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

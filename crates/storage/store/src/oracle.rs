@@ -73,8 +73,8 @@ impl MemoryEngine {
         Self { state: Arc::default(), own: Mutex::new(0) }
     }
 
-    /// The same store as another process sees it: its epoch changes with the commits made through
-    /// other handles.
+    /// A handle of the same store, as another process has it: its epoch changes with the commits
+    /// made through other handles.
     pub fn another_process(&self) -> Self {
         let own = self.state.lock().commits;
         Self { state: Arc::clone(&self.state), own: Mutex::new(own) }
@@ -167,10 +167,10 @@ impl State {
             let summary = match &new.content {
                 Content::New { summary, .. } => summary.clone(),
                 Content::CopyOf { mailbox, uid } => {
-                    let original = self.mailboxes.get(mailbox).and_then(|held| held.messages.get(uid));
-                    match original {
-                        Some(original) if original.body == new.body => original.summary.clone(),
-                        Some(_) => return Err(wrong("a copy has another body than its original")),
+                    let origin = self.mailboxes.get(mailbox).and_then(|held| held.messages.get(uid));
+                    match origin {
+                        Some(origin) if origin.body == new.body => origin.summary.clone(),
+                        Some(_) => return Err(wrong("a copy has another body than its origin")),
                         None => return Ok(None),
                     }
                 }

@@ -11,7 +11,7 @@ pub struct DirectoryPages<'e> {
     len: usize,
     /// The last record of the page before.
     after: Option<String>,
-    /// A page with fewer records than were wanted was the last one.
+    /// Whether the last page was read: it had fewer records than requested.
     is_done: bool,
 }
 

@@ -12,17 +12,21 @@ use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 /// | 12–19 | flags, two words, low first |
 /// | 20–27 | mod-sequence, two words, low first |
 ///
-/// 28 rather than 32: eight-byte fields are kept as pairs of words so that the row needs no
-/// padding.
+/// 28 rather than 32: eight-byte fields are aligned to four, so that the row needs no padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Row {
     uid: Uid,
     size: u32,
     date: u32,
-    flags: [u32; 2],
-    modseq: [u32; 2],
+    flags: Packed<FlagSet>,
+    modseq: Packed<ModSeq>,
 }
+
+/// A field of eight bytes that is aligned to four.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, packed(4))]
+struct Packed<T>(T);
 
 impl Row {
     /// Bytes of a row.
@@ -34,18 +38,19 @@ impl Row {
 
     /// A row. `date` is in unix seconds, `size` as [`Row::stored_size`] gives it.
     pub const fn new(uid: Uid, size: u32, date: u32, flags: FlagSet, modseq: ModSeq) -> Self {
-        Self { uid, size, date, flags: words(flags.bits()), modseq: words(modseq.value()) }
+        Self { uid, size, date, flags: Packed(flags), modseq: Packed(modseq) }
     }
 
-    /// UID.
+    /// The message's UID.
     pub const fn uid(&self) -> Uid {
         self.uid
     }
-    /// Octets of the whole message; if it [lacks its items](Row::lacks_items), of what was sent.
+    /// Octets of the whole message; if it [lacks its items](Row::lacks_items), of the message as
+    /// sent.
     pub const fn size(&self) -> u32 {
         if self.lacks_items() { self.size - Self::WITHOUT_ITEMS } else { self.size }
     }
-    /// The size as rows keep it.
+    /// The size as the row stores it.
     pub const fn stored_size(&self) -> u32 {
         self.size
     }
@@ -54,67 +59,57 @@ impl Row {
     pub const fn lacks_items(&self) -> bool {
         self.size >= Self::WITHOUT_ITEMS
     }
-    /// Its share of [`crate::Counts::bytes`].
+    /// The message's share of [`crate::Counts::bytes`].
     pub(crate) const fn weight(&self) -> u64 {
         self.size as u64 + if self.lacks_items() { WITHOUT_ITEMS_WEIGHT } else { 0 }
     }
-    /// The row of a message whose items were made, with its RFC822.SIZE.
+    /// The row of a message whose items were computed, with its RFC822.SIZE.
     #[must_use]
     pub const fn with_size(mut self, size: u32) -> Self {
         self.size = size;
         self
     }
-    /// Internal date in unix seconds.
+    /// The internal date in unix seconds.
     pub const fn date(&self) -> u32 {
         self.date
     }
-    /// Flags, by the mailbox's keyword table.
+    /// The flags, by the mailbox's keyword table.
     pub const fn flags(&self) -> FlagSet {
-        FlagSet::from_bits(whole(self.flags))
+        self.flags.0
     }
     /// Mod-sequence of the last change.
-    pub fn modseq(&self) -> ModSeq {
-        let modseq = ModSeq::new(whole(self.modseq));
-        debug_assert!(modseq.is_some(), "no row is made with more than {:?}", ModSeq::MAX);
-        modseq.unwrap_or(ModSeq::MAX)
+    pub const fn modseq(&self) -> ModSeq {
+        self.modseq.0
     }
     /// The row after a change of flags.
     #[must_use]
     pub const fn with_flags(mut self, flags: FlagSet, modseq: ModSeq) -> Self {
-        self.flags = words(flags.bits());
-        self.modseq = words(modseq.value());
+        self.flags = Packed(flags);
+        self.modseq = Packed(modseq);
         self
     }
 
     /// The bytes of the table above.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
-        let words = [
-            self.uid.value(),
-            self.size,
-            self.date,
-            self.flags[0],
-            self.flags[1],
-            self.modseq[0],
-            self.modseq[1],
-        ];
-        for (slot, word) in out.chunks_exact_mut(4).zip(words) {
-            slot.copy_from_slice(&word.to_le_bytes());
-        }
+        out[..4].copy_from_slice(&self.uid.value().to_le_bytes());
+        out[4..8].copy_from_slice(&self.size.to_le_bytes());
+        out[8..12].copy_from_slice(&self.date.to_le_bytes());
+        out[12..20].copy_from_slice(&self.flags().bits().to_le_bytes());
+        out[20..].copy_from_slice(&self.modseq().value().to_le_bytes());
         out
     }
 
     /// The inverse of [`Row::to_bytes`]; `None` for UID 0, and for a mod-sequence above 63 bits.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
-        let word = |n: usize| {
-            u32::from_le_bytes([bytes[4 * n], bytes[4 * n + 1], bytes[4 * n + 2], bytes[4 * n + 3]])
-        };
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Some(Self {
             uid: Uid::new(word(0))?,
-            size: word(1),
-            date: word(2),
-            flags: [word(3), word(4)],
-            modseq: words(ModSeq::new(whole([word(5), word(6)]))?.value()),
+            size: word(4),
+            date: word(8),
+            flags: Packed(FlagSet::from_bits(long(12))),
+            modseq: Packed(ModSeq::new(long(20))?),
         })
     }
 }
@@ -123,16 +118,8 @@ impl Row {
 /// messages without items.
 pub(crate) const OCTETS_BITS: u32 = 42;
 
-/// What turns the size of a row without items into its weight.
+/// Added to the size of a row without items, this gives its weight.
 const WITHOUT_ITEMS_WEIGHT: u64 = (1 << OCTETS_BITS) - Row::WITHOUT_ITEMS as u64;
-
-const fn words(value: u64) -> [u32; 2] {
-    [value as u32, (value >> 32) as u32]
-}
-
-const fn whole(words: [u32; 2]) -> u64 {
-    words[0] as u64 | (words[1] as u64) << 32
-}
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,8 @@ use crate::engine::{BodyRange, Engine, Epoch, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::form::{Form, FormHeader};
 
-/// Pieces of a larger message are copied out of it, so that a slow client does not hold all of it.
+/// Octets of a message above which its pieces are copied, so that a slow client does not hold all
+/// of it.
 const SHARED_LEN_MAX: usize = 128 << 10;
 /// Bytes for the notes how bodies are stored: 4,096 of them. A note saves a read of the body's
 /// beginning for each piece of a large message. So many messages are not read at a time.
@@ -92,14 +93,14 @@ impl Serve for NoForms {
     }
 }
 
-/// What is kept of a body.
+/// A cached value of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Piece {
-    /// All of it, converted.
+    /// The whole body, converted.
     Whole(BodyId),
     /// A frame, decompressed.
     Frame(BodyId, usize),
-    /// Its summary, which is not stored.
+    /// The summary, which is not stored.
     Summary(BodyId),
 }
 
@@ -107,7 +108,7 @@ pub(crate) enum Piece {
 #[derive(Default)]
 pub(crate) struct Kept {
     made: OnceCell<Bytes>,
-    /// Readers who pay for it.
+    /// Readers that hold it.
     holders: AtomicUsize,
 }
 
@@ -238,8 +239,8 @@ impl Served {
                 return Ok(bytes);
             }
         }
-        // It is converted, or other processes commit all the time: a body that is read whole is of
-        // one form.
+        // The body is converted, or other processes commit all the time. A body that is read
+        // whole has one form.
         self.converted(engine, body, range).await
     }
 
@@ -288,7 +289,7 @@ impl Served {
             let len = layout.frame_len(n);
             let from = range.start.saturating_sub(at) as usize;
             let to = (range.end.min(layout.served_len()) - at).min(len as u64) as usize;
-            // Of a small message the next request wants the same frame.
+            // The next request for a small message needs the same frame.
             let is_kept = layout.frames() == 1 || from > 0 || to < len;
             if is_kept {
                 let frame = self.kept_frame(engine, Piece::Frame(body, n), (layout, begin)).await?;
@@ -344,7 +345,8 @@ impl Served {
         compressed::append_frame(&frame, layout.frame_len(n), served).map_err(damaged_frame)
     }
 
-    /// What is kept of a body, or is made now: once for all who want it.
+    /// The cached value of a body. If there is none, it is computed, once for all who wait for
+    /// it.
     async fn keep<F: Future<Output = Result<Bytes>>>(
         &self,
         piece: Piece,

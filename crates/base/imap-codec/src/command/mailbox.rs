@@ -33,7 +33,7 @@ pub struct Qresync {
     pub uid_validity: UidValidity,
     /// The mod-sequence up to which it knows all.
     pub modseq: ModSeq,
-    /// The UIDs it holds; none means all. Never `$` and no `*`.
+    /// The UIDs it holds; `None` means all. Never `$` and no `*`.
     pub known_uids: Option<UidSet>,
     /// Sequence numbers and the UIDs it knows them by.
     pub seq_match: Option<SeqMatch>,
@@ -45,7 +45,7 @@ pub struct Qresync {
 pub struct SeqMatch {
     /// Sequence numbers.
     pub seqs: SeqSet,
-    /// Their UIDs.
+    /// The UIDs of these messages.
     pub uids: UidSet,
 }
 
@@ -113,7 +113,7 @@ pub struct ListArgs {
     pub selection: ListSelection,
     /// The reference name of the patterns.
     pub reference: MailboxArg,
-    /// Never none; one in the basic syntax.
+    /// Never empty; one in the basic syntax.
     pub patterns: Vec<ListPattern>,
     /// The return options.
     pub returns: ListReturn,
@@ -152,9 +152,9 @@ pub struct ListReturn {
     pub special_use: bool,
     /// `MYRIGHTS`: RFC 8440.
     pub my_rights: bool,
-    /// `STATUS (…)`; empty if there is none.
+    /// `STATUS (…)`; empty if it was not requested.
     pub status: Vec<StatusItem>,
-    /// `METADATA (…)`: RFC 9590; empty if there is none.
+    /// `METADATA (…)`: RFC 9590; empty if it was not requested.
     pub metadata: Vec<EntryName>,
 }
 
@@ -201,7 +201,7 @@ impl StatusItem {
         Self::MailboxId,
     ];
 
-    /// Its name on the wire.
+    /// The item's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Messages => "MESSAGES",

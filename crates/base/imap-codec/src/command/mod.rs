@@ -101,9 +101,9 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.3.4, `USE` of RFC 6154 §3.
     Create {
-        /// Its name: see [`MailboxArg::create_name`].
+        /// The mailbox's name: see [`MailboxArg::create_name`].
         mailbox: MailboxArg,
-        /// Its special uses; most often none.
+        /// The mailbox's special uses; usually empty.
         special_use: Vec<SpecialUse>,
     },
     /// RFC 9051 §6.3.5.
@@ -157,7 +157,7 @@ pub enum CommandBody {
     Status {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// In the requested order, never none.
+        /// In the requested order, never empty.
         items: Vec<StatusItem>,
     },
     /// RFC 9208 §4.1.1: the quota root of this name.
@@ -168,7 +168,7 @@ pub enum CommandBody {
     SetQuota {
         /// The quota root.
         root: String,
-        /// Each resource in capitals, and its limit; may be none.
+        /// Each resource in capitals, and its limit; may be empty.
         limits: Vec<(String, u64)>,
     },
     /// RFC 5464 §4.2. The empty name of a mailbox is the server.
@@ -179,20 +179,20 @@ pub enum CommandBody {
         max_size: Option<u64>,
         /// `DEPTH n`
         depth: Depth,
-        /// Which; never none.
+        /// Which; never empty.
         entries: Vec<EntryName>,
     },
     /// RFC 5464 §4.3. The empty name of a mailbox is the server.
     SetMetadata {
         /// The mailbox of the annotations.
         mailbox: MailboxArg,
-        /// The new values; never none.
+        /// The new values; never empty.
         entries: Vec<Annotation>,
     },
     /// Access control lists: RFC 4314 §3.
     Acl(AclCommand),
     /// `GENURLAUTH`: RFC 4467 §8. URLs that end in their access, each with its mechanism in
-    /// capitals; never none.
+    /// capitals; never empty.
     GenUrlAuth(Vec<(String, String)>),
     /// `RESETKEY`: RFC 4467 §8.
     ResetKey {
@@ -201,18 +201,18 @@ pub enum CommandBody {
         /// The mechanisms whose keys are reset, in capitals; only with a mailbox.
         mechanisms: Vec<String>,
     },
-    /// `URLFETCH`: RFC 4467 §8. Never none.
+    /// `URLFETCH`: RFC 4467 §8. Never empty.
     UrlFetch(Vec<UrlFetchItem>),
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {
         /// Where to.
         mailbox: MailboxArg,
-        /// Never none.
+        /// Never empty.
         messages: Vec<AppendMessage>,
     },
     /// RFC 8508 §3.3, §3.4.
     Replace {
-        /// The message that goes: one number, or `*` where it is a sequence number.
+        /// The message that is replaced: one number, or `*` where it is a sequence number.
         set: MessageSet,
         /// Where the new message comes.
         mailbox: MailboxArg,
@@ -249,7 +249,7 @@ pub enum CommandBody {
         /// all.
         batches: Option<(u32, u32)>,
     },
-    /// No more updates of the results of these searches: RFC 5267 §4.3.5. Never none.
+    /// No more updates of the results of these searches: RFC 5267 §4.3.5. Never empty.
     CancelUpdate(Vec<Tag>),
     /// RFC 9051 §6.4.4.
     Search(SearchArgs),
@@ -261,7 +261,8 @@ pub enum CommandBody {
     Fetch {
         /// Which messages.
         set: MessageSet,
-        /// Macros are spelt out; never none. `UID FETCH` does not add [`FetchItem::Uid`] by itself.
+        /// Macros are spelt out; never empty. `UID FETCH` does not add [`FetchItem::Uid`] by
+        /// itself.
         items: Vec<FetchItem>,
         /// RFC 7162.
         modifiers: FetchModifiers,
@@ -272,7 +273,7 @@ pub enum CommandBody {
         set: MessageSet,
         /// RFC 7162 §3.1.3.
         unchanged_since: Option<ModSeq>,
-        /// Never none.
+        /// Never empty.
         changes: Vec<ValueChange>,
     },
     /// RFC 9051 §6.4.6.
@@ -285,7 +286,7 @@ pub enum CommandBody {
         action: StoreAction,
         /// Whether the new flags are returned.
         answer: StoreAnswer,
-        /// Which flags; may be none.
+        /// The flags; may be empty.
         flags: Vec<Flag>,
     },
     /// STORE of labels: Gmail's X-GM-EXT-1.
@@ -298,7 +299,7 @@ pub enum CommandBody {
         action: StoreAction,
         /// Whether the new labels are returned.
         answer: StoreAnswer,
-        /// Which labels; may be none.
+        /// The labels; may be empty.
         labels: Vec<String>,
     },
     /// RFC 9051 §6.4.7.
@@ -317,7 +318,7 @@ pub enum CommandBody {
     },
 }
 
-/// A URL of URLFETCH, and what of it.
+/// A URL of URLFETCH, and the requested items.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UrlFetchItem {
     /// The URL, authorised.
@@ -338,7 +339,7 @@ pub enum UrlFetchParam {
 }
 
 impl UrlFetchParam {
-    /// Its name on the wire.
+    /// The parameter's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Body => "BODY",
@@ -373,7 +374,7 @@ pub enum StoreAnswer {
 pub struct AppendMessage {
     /// Flags it gets.
     pub flags: Vec<Flag>,
-    /// INTERNALDATE it gets; none is now.
+    /// Its INTERNALDATE; `None` is now.
     pub date: Option<DateTime>,
     /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
     pub annotations: Vec<ValueChange>,
@@ -386,7 +387,7 @@ pub struct AppendMessage {
 pub enum AppendContent {
     /// They were sent.
     Sent(AppendText),
-    /// `CATENATE (…)`: RFC 4469 §3. Never none.
+    /// `CATENATE (…)`: RFC 4469 §3. Never empty.
     Catenate(Vec<CatenatePart>),
 }
 

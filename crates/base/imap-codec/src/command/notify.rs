@@ -6,13 +6,13 @@ use crate::MailboxArg;
 /// `NOTIFY NONE` and `NOTIFY SET …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notify {
-    /// No notifications but those of every session.
+    /// Only the notifications of every session.
     None,
     /// The events that are wanted from now on, instead of all those before.
     Set {
-        /// `STATUS`: what holds now of the mailboxes is reported first.
+        /// `STATUS`: the present state of the mailboxes is reported first.
         status: bool,
-        /// Never none. The first that names a mailbox decides for it.
+        /// Never empty. The first that names a mailbox decides for it.
         groups: Vec<EventGroup>,
     },
 }
@@ -39,16 +39,16 @@ pub enum MailboxFilter {
     Personal,
     /// `SUBSCRIBED`
     Subscribed,
-    /// `SUBTREE`: these and all below them; never none.
+    /// `SUBTREE`: these and all below them; never empty.
     Subtree(Vec<MailboxArg>),
-    /// `SUBTREE-ONE`: these and those directly below them; never none. Only in ESEARCH.
+    /// `SUBTREE-ONE`: these and those directly below them; never empty. Only in ESEARCH.
     SubtreeOne(Vec<MailboxArg>),
-    /// `MAILBOXES`: these; never none.
+    /// `MAILBOXES`: these; never empty.
     Mailboxes(Vec<MailboxArg>),
 }
 
 impl MailboxFilter {
-    /// Its name, as it is written.
+    /// The filter's name, as it is written.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Selected => "SELECTED",
@@ -74,7 +74,7 @@ impl MailboxFilter {
 /// The events that may be reported: RFC 5465 §5.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// `MessageNew`, with what is fetched of each new message; may be nothing.
+    /// `MessageNew`, with the items to fetch of each new message; may be empty.
     MessageNew(Vec<FetchItem>),
     /// `MessageExpunge`
     MessageExpunge,
@@ -95,7 +95,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Those without arguments.
+    /// The events without arguments.
     pub(crate) const BARE: [Self; 7] = [
         Self::MessageExpunge,
         Self::FlagChange,
@@ -106,7 +106,7 @@ impl Event {
         Self::ServerMetadataChange,
     ];
 
-    /// Its name, as it is written.
+    /// The event's name, as it is written.
     pub fn name(&self) -> &str {
         match self {
             Self::MessageNew(_) => "MessageNew",

@@ -62,7 +62,7 @@ fn unknown<T>(at: &Cursor<'_>) -> Parsed<T> {
     })
 }
 
-/// The commands that `UID` may stand before: RFC 9051 §6.4.9.
+/// The commands that `UID` may precede: RFC 9051 §6.4.9.
 fn by_number(
     c: &mut Cursor<'_>,
     start: &Cursor<'_>,
@@ -70,7 +70,7 @@ fn by_number(
     names: NameEncoding,
     numbering: Numbering,
 ) -> Parsed<CommandBody> {
-    // The caller has read the word. This moves the cursor behind it.
+    // The caller has read the word. This moves the cursor past it.
     c.word();
     let set_and_mailbox = |c: &mut Cursor<'_>| {
         c.sp()?;

@@ -15,8 +15,8 @@ struct Options {
 }
 
 /// `"GETMETADATA" [SP getmetadata-options] SP mailbox SP entries`. The examples of RFC 5464 §4.2
-/// have the options behind the mailbox, and those of §4.4.1 have several names without parentheses.
-/// All of it is accepted.
+/// have the options after the mailbox, and those of §4.4.1 have several names without
+/// parentheses. All of it is accepted.
 pub(super) fn get(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
     c.sp()?;
     let mut given = Options::default();

@@ -211,7 +211,7 @@ impl Keys<'_> {
     }
 }
 
-/// Keys that stand alone.
+/// Keys without an argument.
 fn bare_key(word: &[u8]) -> Option<SearchKey> {
     Some(match word {
         b"ALL" => SearchKey::All,

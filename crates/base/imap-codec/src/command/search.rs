@@ -44,7 +44,7 @@ pub struct SearchReturn {
     pub save: bool,
     /// `PARTIAL`: one page of the result; never with `all` (RFC 9394 §3.1).
     pub partial: Option<PageRange>,
-    /// `UPDATE`: report what changes in the result (RFC 5267 §4.3).
+    /// `UPDATE`: report changes of the result (RFC 5267 §4.3).
     pub update: bool,
     /// `CONTEXT`: the same criteria will be used again (RFC 5267 §4.2).
     pub context: bool,
@@ -71,7 +71,7 @@ pub enum SearchKey {
     Or(Box<SearchKey>, Box<SearchKey>),
     /// `NOT a`
     Not(Box<SearchKey>),
-    /// `FUZZY a`: what nearly holds is enough (RFC 6203 §3).
+    /// `FUZZY a`: an approximate match is enough (RFC 6203 §3).
     Fuzzy(Box<SearchKey>),
     /// `ANSWERED`, `SEEN`, …, `KEYWORD x`: the flag is set.
     Has(Flag),

@@ -62,7 +62,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// All keys, but those of annotations.
+    /// All keys except the keys of annotations.
     pub const ALL: [Self; 12] = [
         Self::Arrival,
         Self::Cc,
@@ -78,7 +78,7 @@ impl SortKey {
         Self::Relevancy,
     ];
 
-    /// Its name on the wire.
+    /// The key's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Arrival => "ARRIVAL",
@@ -126,7 +126,7 @@ impl ThreadAlgorithm {
     /// All algorithms.
     pub const ALL: [Self; 3] = [Self::OrderedSubject, Self::References, Self::Refs];
 
-    /// Its name on the wire.
+    /// The algorithm's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OrderedSubject => "ORDEREDSUBJECT",

@@ -29,7 +29,7 @@ impl Default for FramerLimits {
 pub struct CommandFramer {
     limits: FramerLimits,
     state: State,
-    /// Where the command's present line starts in the buffer: behind its earlier lines and
+    /// Where the command's present line starts in the buffer: after its earlier lines and
     /// literals.
     line_start: usize,
     /// The end of the part of the buffer that has no line end.
@@ -134,8 +134,8 @@ impl CommandFramer {
     }
 
     /// Drops a literal that was accepted, and with it the command, which the caller answers NO
-    /// with the tag this returns. What has come is forgotten, and what is still to come of the
-    /// command is dropped without being kept.
+    /// with the tag this returns. The bytes read are dropped, and the rest of the command is
+    /// dropped without being kept.
     pub fn drop_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
         let tag = head(buffer).tag;
         let missing = self.missing(buffer) as u64;
@@ -145,8 +145,8 @@ impl CommandFramer {
         tag
     }
 
-    /// Bytes of an accepted literal that have yet to come: what a reader may ask the socket for at
-    /// once.
+    /// Bytes of an accepted literal that are not read yet: a reader may request them from the
+    /// socket at once.
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         self.line_start.saturating_sub(buffer.len())
     }
@@ -203,7 +203,7 @@ impl CommandFramer {
         Some(CommandFrame::Command(command))
     }
 
-    /// What is known of the message that the end of these bytes announces.
+    /// The message that the literal at the end of these bytes announces.
     fn message(&mut self, command: &[u8]) -> Option<IncomingMessage> {
         self.other_literals |= incoming::names_other_literal(&command[self.line_start..]);
         let before = (command.len() - self.line_bytes) as u64;
@@ -212,14 +212,14 @@ impl CommandFramer {
 
     fn too_long(&mut self, buffer: &mut BytesMut) -> CommandFrame {
         let tag = head(buffer).tag;
-        // Earlier literals of the command are behind us; the line itself goes on being dropped.
+        // Earlier literals of the command were read; the rest of the line is still dropped.
         buffer.advance(self.line_start.min(buffer.len()));
         self.start_over();
         self.state = State::Dropping { literal: 0, tail: Tail::default() };
         CommandFrame::LineTooLong { tag }
     }
 
-    /// Drops what has come of a refused command; returns whether its end has come.
+    /// Drops the bytes of a refused command; returns whether its end was reached.
     fn drop_some(&mut self, buffer: &mut BytesMut) -> bool {
         let State::Dropping { literal, tail } = &mut self.state else { return true };
         loop {
@@ -261,8 +261,8 @@ struct Head {
     store: bool,
 }
 
-/// The beginning of a command whose first line is available, or some of it. What stands behind that
-/// line says nothing: how much of it has come depends on the network.
+/// The beginning of a command whose first line is available, at least in part. Bytes after that
+/// line are not used: how many there are depends on the network.
 fn head(buffer: &[u8]) -> Head {
     let begins = &buffer[..buffer.len().min(TAG_BYTES_MAX + 16)];
     let line = memchr::memchr(b'\n', begins).map_or(begins, |end| &begins[..end]);

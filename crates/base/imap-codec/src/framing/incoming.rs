@@ -1,7 +1,7 @@
-//! What the lines of an APPEND or a REPLACE say of the message that it brings.
+//! Size and mailbox that APPEND or REPLACE announces.
 //!
-//! With it a server can refuse a message that has no room before the client sends it. What cannot
-//! be read here is left to the parser of the whole command.
+//! So a server can refuse a message that is over the quota before the client sends it. The parser
+//! of the whole command reports faults in the grammar.
 
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ impl IncomingMessage {
     }
 }
 
-/// A word, and what stands behind the space after it.
+/// A word, and the rest after the space that follows it.
 fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b' ', line)?;
     Some((&line[..end], &line[end + 1..]))

@@ -27,7 +27,7 @@ impl Default for ResponseLimits {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResponseFrame {
     /// A response with its literals and line end, for [`crate::parse_response`]. Where literals
-    /// were streamed, each stands in it as `{0}`.
+    /// were streamed, each is `{0}` in it.
     Response(Bytes),
     /// A literal is about to be streamed: the response as far as it has come, up to the literal's
     /// header.
@@ -41,7 +41,7 @@ pub enum ResponseFrame {
     LiteralChunk(Bytes),
 }
 
-/// The server sends more than the client is ready to take.
+/// The server sends more than the client accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ResponseFrameError {
     /// Over [`ResponseLimits::line_bytes_max`].
@@ -60,7 +60,7 @@ pub struct ResponseFramer {
     line_start: usize,
     scanned: usize,
     line_bytes: usize,
-    /// A literal that is being streamed: bytes still to come, and what stood before it.
+    /// A literal that is being streamed: its unread bytes, and the bytes before it.
     streaming: Option<(u64, BytesMut)>,
 }
 
@@ -105,7 +105,8 @@ impl ResponseFramer {
         }
     }
 
-    /// Bytes of a literal that have yet to come: what a reader may ask the socket for at once.
+    /// Bytes of a literal that are not read yet: a reader may request them from the socket at
+    /// once.
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         match &self.streaming {
             Some((left, _)) => usize::try_from(*left).unwrap_or(usize::MAX),
@@ -123,7 +124,7 @@ impl ResponseFramer {
         ResponseFrame::LiteralStart { head, size }
     }
 
-    /// A piece of the literal being streamed. When it is whole, what stood before it goes back in
+    /// A piece of the literal being streamed. When it is whole, the bytes before it go back in
     /// front of the buffer: at most one read's worth of bytes is moved.
     fn chunk(&mut self, buffer: &mut BytesMut) -> Option<ResponseFrame> {
         let (left, kept) = self.streaming.as_mut()?;

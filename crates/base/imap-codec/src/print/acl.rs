@@ -27,7 +27,7 @@ impl AclData {
                 word(out, identifier);
                 word(out, &required.with_old());
                 optional.iter().for_each(|set| word(out, &set.to_string()));
-                // RFC 4314 §2.1.1, §3.7: for those who know only RFC 2086. No right is in two
+                // RFC 4314 §2.1.1, §3.7: for clients that know only RFC 2086. No right is in two
                 // sets.
                 let any = optional.iter().fold(Rights::NONE, |any, set| any.union(*set));
                 for (old, letter) in [(Rights::OLD_CREATE, "c"), (Rights::OLD_DELETE, "d")] {

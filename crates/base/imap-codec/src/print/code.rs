@@ -88,7 +88,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
         Code::CopyUid(validity, ..) => pair(out, "COPYUID", u64::from(validity.value())),
         Code::BadCharset(charsets) => {
             put(out, "BADCHARSET ");
-            // RFC 9051 §9: charset = atom / quoted. No literal can stand in a status response.
+            // RFC 9051 §9: charset = atom / quoted. A status response cannot have a literal.
             let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
             list(out, charsets, |out, c| astring(out, &c.bytes().map(ascii).collect::<Vec<_>>()));
         }

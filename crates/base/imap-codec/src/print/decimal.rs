@@ -14,7 +14,7 @@ pub fn number(out: &mut Vec<u8>, n: u64) {
     if n >= EIGHT_DIGITS {
         return long(out, n);
     }
-    // Written in one piece without the zeros at the front, and cut behind the last digit.
+    // Written in one piece without the zeros at the front, and cut after the last digit.
     let digits = eight_digits(n);
     let zeros = digits.trailing_zeros() / 8;
     let end = out.len() + 8 - zeros as usize;

@@ -73,7 +73,7 @@ pub fn response_flag(out: &mut Vec<u8>, value: &ResponseFlag) {
     }
 }
 
-/// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too
+/// Whether a text may be quoted: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too
 /// long.
 pub fn fits_quotes(text: &[u8]) -> bool {
     text.len() <= QUOTED_BYTES_MAX && text.iter().all(|&b| b.is_ascii() && !matches!(b, 0 | b'\r' | b'\n'))
@@ -157,7 +157,7 @@ pub fn mailbox(out: &mut Vec<u8>, name: &MailboxArg, encoding: NameEncoding) {
     astring_utf8(out, &name.encode(encoding), encoding);
 }
 
-/// Whether quotes may hold the text as it is where names are UTF-8 (RFC 9051 §4.3).
+/// Whether the text may be quoted if names are UTF-8 (RFC 9051 §4.3).
 fn fits_utf8_quotes(text: &[u8], encoding: NameEncoding) -> bool {
     encoding == NameEncoding::Utf8
         && text.len() <= QUOTED_BYTES_MAX

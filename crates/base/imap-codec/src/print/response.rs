@@ -43,8 +43,8 @@ pub fn status(out: &mut Vec<u8>, status: &Status) {
     status_text(out, status);
 }
 
-/// Appends a status response up to the sets of its code, for those who print long sets in slices.
-/// Those of [`code_sets`](super::code_sets) are next, a space before each.
+/// Appends a status response up to the sets of its code, for callers that print long sets in
+/// slices. Those of [`code_sets`](super::code_sets) are next, a space before each.
 pub fn status_begin(out: &mut Vec<u8>, status: &Status) {
     status_kind(out, status);
     if let Some(value) = &status.code {
@@ -52,7 +52,7 @@ pub fn status_begin(out: &mut Vec<u8>, status: &Status) {
     }
 }
 
-/// Appends what a status response has behind the sets of its code.
+/// Appends the rest of a status response after the sets of its code.
 pub fn status_end(out: &mut Vec<u8>, status: &Status) {
     if status.code.is_some() {
         put(out, "] ");

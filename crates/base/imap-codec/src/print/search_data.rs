@@ -83,7 +83,7 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
     esearch_end(out, value);
 }
 
-/// Appends ESEARCH up to its sets, for those who print long sets in slices. `ALL` is next.
+/// Appends ESEARCH up to its sets, for callers that print long sets in slices. `ALL` is next.
 pub fn esearch_begin(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
     put(out, "ESEARCH");
     // RFC 7377 §3: each correlator once.
@@ -122,7 +122,7 @@ pub fn partial_begin(out: &mut Vec<u8>, range: PageRange) {
     out.push(b' ');
 }
 
-/// Appends what ESEARCH has behind its sets.
+/// Appends the data that ESEARCH has after its sets.
 pub fn esearch_end(out: &mut Vec<u8>, value: &Esearch) {
     if let Some(scores) = &value.relevancy {
         put(out, " RELEVANCY ");

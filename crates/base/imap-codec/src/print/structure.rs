@@ -47,7 +47,7 @@ pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) -> Range<usize> {
     repeated
 }
 
-/// Appends `((…)(…))`, or `NIL` for none.
+/// Appends `((…)(…))`, or `NIL` for an empty list.
 pub fn address_list(out: &mut Vec<u8>, addresses: &[Address<'_>]) {
     if addresses.is_empty() {
         return out.extend_from_slice(b"NIL");
@@ -161,7 +161,7 @@ fn basic(out: &mut Vec<u8>, basic: &BasicPart<'_>) {
     number(out, basic.size);
 }
 
-/// Appends `("name" "value" …)`, or `NIL` for none.
+/// Appends `("name" "value" …)`, or `NIL` for an empty list.
 pub fn params(out: &mut Vec<u8>, params: &[Param<'_>]) {
     if params.is_empty() {
         return out.extend_from_slice(b"NIL");

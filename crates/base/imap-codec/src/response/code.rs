@@ -26,9 +26,9 @@ pub enum Code {
     BadCharset(Vec<String>),
     /// `BADCOMPARATOR`: RFC 5255 §4.7.
     BadComparator,
-    /// `BADEVENT (…)`: the events that are known (RFC 5465 §5); never none.
+    /// `BADEVENT (…)`: the events that are known (RFC 5465 §5); never empty.
     BadEvent(Vec<String>),
-    /// `BADURL url`: RFC 4469 §4, with its erratum: the URL stands without quotes.
+    /// `BADURL url`: RFC 4469 §4, with its erratum: the URL has no quotes.
     BadUrl(String),
     /// `CANNOT`
     Cannot,
@@ -56,7 +56,7 @@ pub enum Code {
     HighestModSeq(ModSeq),
     /// `INPROGRESS (tag done goal)`: RFC 9585 §4.
     InProgress {
-        /// The command that takes long.
+        /// The slow command.
         tag: Option<Tag>,
         /// How much of it is done.
         done: Option<u64>,
@@ -97,7 +97,7 @@ pub enum Code {
     /// `PRIVACYREQUIRED`
     PrivacyRequired,
     /// `REFERRAL url …`: the server that has the account (RFC 2221 §3), or those that have the
-    /// mailboxes (RFC 2193 §3). Never none.
+    /// mailboxes (RFC 2193 §3). Never empty.
     Referral(Vec<String>),
     /// `READ-ONLY`
     ReadOnly,
@@ -131,6 +131,6 @@ pub enum Code {
     Unseen(SeqNum),
     /// `USEATTR`: RFC 6154 §3.
     UseAttr,
-    /// One we do not know, with what follows its name.
+    /// An unknown code, with the text after its name.
     Other(String, Option<String>),
 }

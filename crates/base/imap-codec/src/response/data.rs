@@ -18,7 +18,7 @@ pub enum Untagged {
     List(ListData),
     /// RFC 3501 §7.2.3.
     Lsub(ListData),
-    /// `XLIST`: what LIST was before RFC 6154 to clients of Gmail.
+    /// `XLIST`: the form of LIST that clients of Gmail used before RFC 6154.
     Xlist(ListData),
     /// RFC 9051 §7.3.2.
     Namespace(Namespaces),
@@ -28,7 +28,7 @@ pub enum Untagged {
     Status {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// Its values.
+        /// The mailbox's values.
         items: Vec<StatusValue>,
     },
     /// RFC 9208 §4.2.1.
@@ -42,30 +42,30 @@ pub enum Untagged {
     QuotaRoot {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// The quota roots it counts for; may be none.
+        /// The quota roots to which it belongs; may be empty.
         roots: Vec<String>,
     },
     /// RFC 5464 §4.4.1.
     Metadata {
         /// The mailbox of the annotations; the empty name is the server.
         mailbox: MailboxArg,
-        /// Never none.
+        /// Never empty.
         entries: Vec<Annotation>,
     },
     /// RFC 5464 §4.4.2: these changed.
     MetadataChanged {
         /// The mailbox of the annotations; the empty name is the server.
         mailbox: MailboxArg,
-        /// Never none.
+        /// Never empty.
         entries: Vec<EntryName>,
     },
-    /// RFC 5255 §3.3: the language in use, or all there are.
+    /// RFC 5255 §3.3: the language in use, or all available ones.
     Language(Vec<String>),
     /// RFC 5255 §4.8.
     Comparator {
         /// The one in use.
         active: String,
-        /// Those that the client requested and could have, too.
+        /// Further comparators that match the client's request.
         others: Vec<String>,
     },
     /// Access control lists: RFC 4314 §3.6 – §3.8.
@@ -107,14 +107,14 @@ pub enum Untagged {
     Fetch {
         /// Which message.
         seq: SeqNum,
-        /// Its values.
+        /// The message's values.
         items: Vec<FetchValue>,
     },
     /// RFC 9586 §3.3: FETCH for a session that enabled UIDONLY.
     UidFetch {
         /// Which message.
         uid: Uid,
-        /// Its values.
+        /// The message's values.
         items: Vec<FetchValue>,
     },
     /// The UIDs of a mailbox in batches: RFC 10022.
@@ -124,9 +124,9 @@ pub enum Untagged {
         /// The batches from the newest on, each by its highest and lowest UID.
         batches: Vec<(Uid, Uid)>,
     },
-    /// RFC 4467 §8: the URLs with their authorisation; never none.
+    /// RFC 4467 §8: the URLs with their authorisation; never empty.
     GenUrlAuth(Vec<String>),
-    /// RFC 4467 §8, RFC 5524 §3; never none.
+    /// RFC 4467 §8, RFC 5524 §3; never empty.
     UrlFetch(Vec<UrlFetched>),
     /// RFC 2971 §3.2.
     Id(Option<Vec<(String, Option<String>)>>),
@@ -206,7 +206,7 @@ impl ListAttribute {
         }
     }
 
-    /// Its name without the backslash.
+    /// The attribute's name without the backslash.
     pub fn name(&self) -> &str {
         match self {
             Self::Use(special_use) => special_use.name(),
@@ -254,7 +254,7 @@ pub enum StatusValue {
     DeletedStorage(u64),
     /// `SIZE`: bytes.
     Size(u64),
-    /// `HIGHESTMODSEQ`; 0 where the mailbox has none.
+    /// `HIGHESTMODSEQ`; 0 if the mailbox has no mod-sequences.
     HighestModSeq(ModSeq),
     /// `APPENDLIMIT`; `None` is `NIL`.
     AppendLimit(Option<u64>),
@@ -277,7 +277,7 @@ pub struct Esearch {
     pub max: Option<u32>,
     /// `COUNT`
     pub count: Option<u32>,
-    /// `ALL`: ranges in the order of the response, the lower end first; never none. A SEARCH has
+    /// `ALL`: ranges in the order of the response, the lower end first; never empty. A SEARCH has
     /// ascending numbers, a SORT has its own order (RFC 5267 §3.2).
     pub all: Option<Vec<(u32, u32)>>,
     /// `PARTIAL`: the range that was requested, and what is on it, as in `all`; nothing is `NIL`
@@ -297,7 +297,8 @@ pub struct Update {
     /// Whether the messages come or go.
     pub kind: UpdateKind,
     /// Places in the result, from 1, each with the messages there in their order, as in
-    /// [`Esearch::all`]; never none. Place 0 leaves the order to the client, which a SEARCH may do.
+    /// [`Esearch::all`]; never empty. Place 0 leaves the order to the client, which a SEARCH may
+    /// do.
     pub places: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
@@ -320,7 +321,7 @@ impl UpdateKind {
     }
 }
 
-/// A node of THREAD's forest. All nodes stand in one list, each before its children, so that a
+/// A node of THREAD's forest. All nodes are in one list, each before its children, so that a
 /// thread of any depth needs no recursion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadNode {

@@ -78,6 +78,6 @@ pub enum FetchValue {
     GmLabels(Vec<String>),
     /// `ANNOTATION (…)`: RFC 5257 §4.4.
     Annotation(Vec<AnnotationData>),
-    /// An item we do not know: its name, and its value as it stands.
+    /// An unknown item: its name, and its raw value.
     Other(String, Bytes),
 }

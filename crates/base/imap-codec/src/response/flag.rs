@@ -11,6 +11,6 @@ pub enum ResponseFlag {
     Recent,
     /// `\*` of PERMANENTFLAGS: new keywords can be made.
     Any,
-    /// A `\Name` we do not know, or a keyword our model does not hold, as it stands.
+    /// An unknown `\Name`, or a keyword that our model does not allow, unchanged.
     Other(String),
 }

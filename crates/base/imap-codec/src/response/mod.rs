@@ -69,7 +69,7 @@ pub enum StatusKind {
 }
 
 impl StatusKind {
-    /// Its name on the wire.
+    /// The response's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "OK",

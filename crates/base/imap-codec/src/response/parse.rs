@@ -1,6 +1,6 @@
 //! The parser of responses: status responses, codes and the table of data.
 //!
-//! Looser than the parser of commands: spaces may be doubled, and unknown data is kept as it is.
+//! Looser than the parser of commands: spaces may be doubled, and unknown data is kept unchanged.
 //! Known data that does not parse is an error, since a client that measures must see it.
 
 use bytes::Bytes;
@@ -90,7 +90,7 @@ fn status(c: &mut Cursor<'_>, tag: Option<Tag>, kind: StatusKind) -> Response {
     Response::Status(Status { tag, kind, code, text: text_line(c) })
 }
 
-/// A code and its closing bracket. One that does not parse by its own rule is kept as it stands;
+/// A code and its closing bracket. A code that does not parse by its own rule is kept unchanged;
 /// without a bracket on the line it is text.
 fn code(c: &mut Cursor<'_>) -> Option<Code> {
     let name = c.take_while(|b| crate::chars::is_atom_char(b) && b != b'[');

@@ -14,7 +14,7 @@ pub type Param<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 /// `envelope`. A field that is missing is `None` or empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Envelope<'a> {
-    /// Date, as it stands in the header.
+    /// Date, as the header has it.
     pub date: NString<'a>,
     /// Subject.
     pub subject: NString<'a>,
@@ -104,7 +104,7 @@ pub enum PartKind<'a> {
     Message {
         /// Envelope of the message inside.
         envelope: Box<Envelope<'a>>,
-        /// Its structure.
+        /// The message's structure.
         body: BodyStructure<'a>,
         /// Lines, encoded.
         lines: u64,

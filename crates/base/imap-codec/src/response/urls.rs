@@ -26,7 +26,7 @@ pub struct UrlFetched {
 pub enum UrlData {
     /// The bytes as they are; `None` where the URL is void, however it was requested.
     Plain(Option<Bytes>),
-    /// The items requested by name, in the order of the response; never none (RFC 5524 §3).
+    /// The items requested by name, in the order of the response; never empty (RFC 5524 §3).
     Items(Vec<UrlDataItem>),
 }
 

@@ -59,7 +59,7 @@ pub struct UrlServer {
 /// `enc-mailbox [uidvalidity]`
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UrlMailbox {
-    /// Its name; never empty.
+    /// The mailbox's name; never empty.
     pub name: String,
     /// `;UIDVALIDITY=`
     pub uid_validity: Option<UidValidity>,

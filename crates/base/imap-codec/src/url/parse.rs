@@ -169,7 +169,7 @@ pub(crate) fn server_and_path(text: &str) -> Result<(Option<UrlServer>, &str), U
             return Err(UrlError::Server);
         }
     }
-    // The colons of an IPv6 address stand in brackets.
+    // The colons of an IPv6 address are in brackets.
     let colon = host.rfind(':').filter(|&at| !host.get(at..).is_some_and(|rest| rest.contains(']')));
     let (host, port) = match colon {
         Some(at) => (&host[..at], Some(host[at + 1..].parse().map_err(|_| UrlError::Server)?)),

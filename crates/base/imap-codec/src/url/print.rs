@@ -21,7 +21,7 @@ pub(crate) fn encode(f: &mut fmt::Formatter<'_>, text: &str, also: &[u8]) -> fmt
 }
 
 /// A section without its brackets. Names of header fields are in quotes where they have to be: no
-/// literal can stand in a URL.
+/// literal can be in a URL.
 fn section_text(section: &Section) -> String {
     let mut text = Vec::new();
     if let Some(names) = crate::print::section_head(&mut text, section) {

@@ -268,7 +268,7 @@ fn status_value() -> BoxedStrategy<StatusValue> {
     .boxed()
 }
 
-/// Forests: each node with its children behind it.
+/// Forests: each node with its children after it.
 fn threads() -> BoxedStrategy<Vec<ThreadNode>> {
     let node = |number, children: Vec<Vec<ThreadNode>>| {
         let mut nodes = vec![ThreadNode { number, children: children.len() as u32 }];

@@ -156,7 +156,7 @@ fn other_spellings_mean_the_same() {
         ("a LIST \"\" \"*\"\r\n", "a LIST \"\" *\r\n"),
         ("a LIST () \"\" %\r\n", "a LIST () \"\" %\r\n"),
         ("a LIST \"\" % RETURN ()\r\n", "a LIST () \"\" %\r\n"),
-        // RFC 5464 §4.2: the options behind the mailbox. §4.4.1: names without parentheses.
+        // RFC 5464 §4.2: the options after the mailbox. §4.4.1: names without parentheses.
         (
             "a GETMETADATA \"INBOX\" (maxsize 10 depth Infinity) (/a /b)\r\n",
             "a GETMETADATA (MAXSIZE 10 DEPTH infinity) INBOX (/a /b)\r\n",

@@ -1,7 +1,7 @@
 //! ISO-2022-JP-1 and -2 (RFC 2237, RFC 1554): ISO-2022-JP with JIS X 0212, and -2 also with
 //! GB 2312, KS C 5601 and the upper halves of ISO 8859-1 and -7.
 //!
-//! An escape sequence says to which set the bytes behind it belong. The tables are those of
+//! An escape sequence says to which set the bytes after it belong. The tables are those of
 //! `encoding_rs`, which has the sets of two bytes in their eight-bit forms.
 
 use encoding_rs::{EUC_JP, EUC_KR, Encoding, GBK, ISO_8859_7};
@@ -58,7 +58,7 @@ const DESIGNATIONS: [(&[u8], Escape); 11] = [
 ];
 
 impl Escape {
-    /// The escape sequence at the beginning of these bytes, and what is behind it.
+    /// The escape sequence at the beginning of these bytes, and the bytes after it.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         if let [ESCAPE, b'N', byte @ 0x20..=0x7f, rest @ ..] = bytes {
             return Some((Self::Single(*byte), rest));
@@ -143,7 +143,7 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     text
 }
 
-/// The escape sequence of the set at the end of these bytes. None if it is ASCII.
+/// The escape sequence of the set at the end of these bytes. `None` if it is ASCII.
 pub(super) fn set_at_end(bytes: &[u8]) -> Option<&'static [u8]> {
     let escapes = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == ESCAPE);
     escapes

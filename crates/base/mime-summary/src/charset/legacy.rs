@@ -5,7 +5,7 @@ use encoding_rs::{EUC_KR, GBK};
 
 use super::single_byte::single_bytes;
 
-/// The code page with this number as text; none if it is not one of these.
+/// The code page with this number as text; `None` if it is not one of these.
 pub(super) fn code_page(number: &[u8]) -> Option<fn(&[u8]) -> String> {
     Some(match number {
         b"437" => |bytes| single_bytes(&CP437, bytes),
@@ -96,8 +96,8 @@ pub(super) fn hz(bytes: &[u8]) -> String {
     GBK.decode_without_bom_handling(&eight_bit).0.into_owned()
 }
 
-/// ISO-2022-KR (RFC 1557): SO begins KS X 1001 in seven bits, SI ends it; the designation
-/// `ESC $ ) C` says nothing else.
+/// ISO-2022-KR (RFC 1557): SO begins KS X 1001 in seven bits, SI ends it; the designation `ESC $
+/// ) C` has no other effect.
 pub(super) fn iso_2022_kr(bytes: &[u8]) -> String {
     const DESIGNATION: &[u8] = b"\x1b$)C";
     let (mut eight_bit, mut is_korean) = (Vec::with_capacity(bytes.len()), false);
@@ -133,7 +133,7 @@ pub(super) fn johab(bytes: &[u8]) -> String {
             break;
         };
         let made = if first < 0xd8 { syllable(first, second) } else { row_of_johab(first, second) };
-        // A byte of ASCII behind one that begins nothing is a character of its own.
+        // A byte of ASCII after one that begins nothing is a character of its own.
         if made.is_some() || !second.is_ascii() {
             rest = after;
         }
@@ -153,7 +153,7 @@ fn syllable(first: u8, second: u8) -> Option<char> {
     ];
     let bits = u32::from(first) << 8 | u32::from(second);
     let (begin, vowel, end) = (bits >> 10 & 31, bits >> 5 & 31, bits & 31);
-    // Each is none, or the number of a letter.
+    // Each is `None`, or the number of a letter.
     let begin = if begin == 1 { None } else { Some(begin.checked_sub(2).filter(|n| *n < 19)?) };
     let vowel = match vowel {
         2 => None,

@@ -167,7 +167,7 @@ fn single_byte_named(label: &[u8]) -> Option<Decode> {
     single_byte::named(&letters(label))
 }
 
-/// A name without what people put between its words.
+/// A name without separators between its words.
 fn letters(label: &[u8]) -> String {
     let is_of_name = |c: &char| !matches!(c, '-' | '_' | ' ');
     label.iter().copied().map(char::from).filter(is_of_name).collect()
@@ -263,7 +263,7 @@ enum State {
     Streaming(Box<Decoder>),
     /// UTF-8 so far, and the bytes of a character that is cut.
     Guessed(Vec<u8>),
-    /// The bytes behind the last place at which the text could be cut.
+    /// The bytes after the last offset at which the text could be cut.
     Pieces(Decode, Cut, Vec<u8>),
 }
 
@@ -276,7 +276,7 @@ impl CharsetReader {
                 State::Pieces(with_mark(decode, label, sample), Cut::Words, Vec::new())
             }
             Named::Other(decode, cut) => State::Pieces(decode, cut, Vec::new()),
-            // The mark itself is a space without width, which nobody looks for.
+            // The mark itself is a space without width, for which no search looks.
             Named::Known(charset) => streaming(with_byte_order(charset, label, sample).0),
             Named::Unsaid => match std::str::from_utf8(sample) {
                 // A character cut by the end of the sample is no error.
@@ -340,8 +340,8 @@ fn streaming(charset: &'static Charset) -> State {
     State::Streaming(Box::new(charset.new_decoder_without_bom_handling()))
 }
 
-/// The text at the beginning that is UTF-8, the bytes behind it, and whether these can still become
-/// UTF-8.
+/// The text at the beginning that is UTF-8, the bytes after it, and whether these can still
+/// become UTF-8.
 fn utf8_part(bytes: &[u8]) -> (&str, &[u8], bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text, b"", true),

@@ -14,7 +14,7 @@ use crate::message::is_field_name;
 use crate::syntax::Argument;
 use crate::text::{Text, Variable};
 
-/// Checks an action; none if it is at fault, or no action at all.
+/// Checks an action; `None` if it is wrong, or not an action.
 pub(crate) fn action(
     checker: &mut Checker<'_>,
     name: &str,

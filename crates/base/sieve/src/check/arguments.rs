@@ -14,7 +14,7 @@ pub(crate) struct Arguments<'a> {
     pub(crate) what: &'a str,
     all: &'a [Argument],
     taken: Vec<bool>,
-    /// Where the first argument without a tag stands.
+    /// The position of the first argument without a tag.
     last_tagged: usize,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Arguments<'a> {
         text_of(checker, value, name)
     }
 
-    /// A string in which no variable may stand.
+    /// A string that may have no variable.
     pub(crate) fn constant_value(
         &mut self,
         checker: &mut Checker<'_>,
@@ -179,7 +179,7 @@ pub(crate) fn texts_of(checker: &mut Checker<'_>, argument: &Argument, what: &st
     Some(sources.into_iter().map(|(place, source)| checker.text(place, source)).collect())
 }
 
-/// The strings as they stand.
+/// The strings, unchanged.
 pub(crate) fn strings_of<'a>(
     checker: &mut Checker<'_>,
     argument: &'a Argument,

@@ -106,7 +106,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// A string in which variables may stand.
+    /// A string that may have variables.
     pub(crate) fn text(&mut self, place: Position, source: &str) -> Text {
         let source = self.constant(place, source);
         if !self.has(Extension::Variables) || !source.contains("${") {

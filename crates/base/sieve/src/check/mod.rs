@@ -36,7 +36,7 @@ pub(crate) fn check(
     limits: &Limits,
 ) -> Result<Checked, Vec<CompileError>> {
     let mut checker = Checker::new(limits, allowed);
-    // RFC 5228 §3.2: `require` stands before all else.
+    // RFC 5228 §3.2: `require` precedes all other commands.
     let requires = commands.iter().take_while(|command| command.name == "require").count();
     let (requires, rest) = commands.split_at_checked(requires).unwrap_or((&[], commands));
     requires.iter().for_each(|command| require(&mut checker, command));

@@ -11,8 +11,8 @@ use crate::meter::{Meter, Spent};
 /// How long a text may become for `i;unicode-casemap`. A syllable of Hangul becomes three times as
 /// long, a fraction two and a half times; only a few ligatures of Arabic become more than four.
 const FOLD_FACTOR_MAX: usize = 4;
-/// The same for short texts.
-const FOLD_BESIDE_MAX: usize = 64 * 1024;
+/// Bytes that a folded text may have besides.
+const FOLD_EXTRA_MAX: usize = 64 * 1024;
 /// Parts of a step that it takes to decompose a byte.
 const FOLD_WORK: u64 = 2;
 
@@ -67,13 +67,13 @@ impl Comparator {
         }
     }
 
-    /// The same for a text of any length, within the bounds of a run.
+    /// [`Self::fold`] for a text of any length, within the bounds of a run.
     pub(crate) fn fold_counted<'t>(self, text: &'t str, meter: &Meter<'_>) -> Result<Cow<'t, str>, Spent> {
         meter.work(text.len() as u64)?;
         if self == Comparator::UnicodeCasemap && !text.is_ascii() {
             meter.work(FOLD_WORK * text.len() as u64)?;
             let len: usize = titlecased(text).map(|(_, len)| len).sum();
-            if len > text.len() * FOLD_FACTOR_MAX + FOLD_BESIDE_MAX {
+            if len > text.len() * FOLD_FACTOR_MAX + FOLD_EXTRA_MAX {
                 return Err(Spent::Memory);
             }
         }

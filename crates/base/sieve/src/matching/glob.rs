@@ -1,7 +1,7 @@
 //! Patterns of `:matches`: `*` is any characters, `?` is one character, `\` quotes. RFC 5228
 //! §2.7.1.
 //!
-//! A pattern is cut at its stars into segments. The first segment stands at the beginning, the last
+//! A pattern is cut at its stars into segments. The first segment is at the beginning, the last
 //! one at the end. Each other one is searched from the end of the one before it, and the earliest
 //! place is taken. So each star takes as little as it can, from the first star on, which is what
 //! RFC 5229 §3.2 requires of match variables. Nothing is tried twice. A segment without `?` is
@@ -13,7 +13,7 @@ use std::ops::Range;
 use crate::meter::{Meter, Spent};
 
 /// Characters of a segment with `?`. Its bits take a megabyte then, a quarter of what a run has
-/// beside its message.
+/// besides its message.
 pub(crate) const SEGMENT_MAX: usize = 64 * 1024;
 /// Wildcards whose text is kept. RFC 5229 §3.2 requires nine.
 const CAPTURES_MAX: usize = 255;
@@ -182,7 +182,7 @@ impl Segment {
         Segment { units, literal }
     }
 
-    /// Where the segment ends if it stands at this place.
+    /// Where the segment ends if it is at this position.
     fn at_start(&self, text: &str, at: usize, captures: &mut Vec<Range<usize>>) -> Option<usize> {
         if let Some(literal) = &self.literal {
             return text.get(at..)?.starts_with(literal.as_str()).then(|| at + literal.len());
@@ -202,7 +202,7 @@ impl Segment {
         Some(end)
     }
 
-    /// The earliest place from `at` on where the segment stands.
+    /// The earliest position of the segment from `at` on.
     fn find(&self, text: &str, at: usize, meter: &Meter<'_>) -> Result<Option<usize>, Spent> {
         let Some(rest) = text.get(at..) else { return Ok(None) };
         let Some(literal) = &self.literal else {

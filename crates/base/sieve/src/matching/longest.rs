@@ -17,7 +17,7 @@ use regex_syntax::hir::{Capture, Hir, HirKind, Repetition};
 const STEPS_MAX: usize = 1 << 18;
 /// Groups of an expression. Each has eight bytes on each way.
 const GROUPS_MAX: u32 = 256;
-/// Bytes that all ways may take: half of what a run has beside its message.
+/// Bytes that all ways may take: half of the memory that a run has besides its message.
 const WAYS_BYTES_MAX: usize = 2 << 20;
 /// A position that a way has not come to.
 const UNSET: u32 = u32::MAX;
@@ -54,7 +54,7 @@ impl Front {
 }
 
 impl Longest {
-    /// The expression in the syntax of the crate; none if it is too large.
+    /// The expression in the syntax of the crate; `None` if it is too large.
     pub(crate) fn new(pattern: &str, ignores_case: IgnoresCase, bytes_max: usize) -> Option<Self> {
         let mut parser = regex_syntax::ParserBuilder::new();
         parser.case_insensitive(ignores_case.0).dot_matches_new_line(true).nest_limit(NEST_MAX);
@@ -120,7 +120,7 @@ impl Longest {
         found
     }
 
-    /// Adds a way to a front, with all that it leads to without a byte. None if that takes too
+    /// Adds a way to a front, with all that it leads to without a byte. `None` if that takes too
     /// long.
     fn enter(
         &self,
@@ -197,7 +197,7 @@ fn after(state: &State, byte: u8) -> Option<StateID> {
 }
 
 /// Whether a way is better than another one to the same state: the first group that differs
-/// decides. One that is there is better than none, then an earlier begin, then a later end.
+/// decides. A match is better than no match, then an earlier begin, then a later end.
 fn is_better(bounds: &GroupBounds, than: &GroupBounds) -> bool {
     for (ours, theirs) in bounds.chunks_exact(2).zip(than.chunks_exact(2)).skip(1) {
         if let ([start, end], [their_start, their_end]) = (ours, theirs) {

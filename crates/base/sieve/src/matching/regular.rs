@@ -18,8 +18,9 @@ use crate::matching::longest::{IgnoresCase, Longest, NEST_MAX};
 use crate::matching::posix::translated;
 use crate::meter::{Meter, Spent};
 
-/// Bytes of an expression. While it is read, each may take some hundred bytes, so this is less than
-/// half of what a run has beside its message. Literals alone fill the states earlier.
+/// Bytes of an expression. While it is read, each may take some hundred bytes. So this is less
+/// than half of the memory that a run has besides its message. Literals alone fill the states
+/// earlier.
 const SOURCE_BYTES_MAX: usize = 8 * 1024;
 /// Bytes that the groups of all states may take while a match is looked for: half of what a run
 /// has beside its message.
@@ -93,7 +94,7 @@ impl Regular {
         }
     }
 
-    /// The same by the automaton; none if it cannot decide.
+    /// Matches by the automaton; `None` if it cannot decide.
     fn walk(&self, text: &str, meter: &Meter<'_>) -> Result<Option<bool>, Spent> {
         let mut cache = self.dfa.create_cache();
         let input = Input::new(text);

@@ -30,7 +30,7 @@ pub(crate) struct Machine<'r> {
     pub(crate) has_variables: bool,
     /// The internal variable of imap4flags (RFC 5232 §2).
     pub(crate) flags: Vec<String>,
-    /// The part that the innermost loop stands at.
+    /// The part at which the innermost loop is.
     pub(crate) part: Option<PartIndex>,
     pub(crate) results: Results,
     pub(crate) meter: Meter<'r>,

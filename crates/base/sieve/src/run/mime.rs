@@ -47,7 +47,7 @@ pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Ve
     }
 }
 
-/// The content of a part as text: decoded, and in UTF-8. None if its encoding is unknown.
+/// The content of a part as text: decoded, and in UTF-8. `None` if its encoding is unknown.
 pub(crate) fn text_of(message: &Message<'_>, part: &Part) -> Option<String> {
     let bytes = decode_transfer(part.encoding, part.body.of(message.bytes)).ok()?;
     let media = part.media(message.bytes);

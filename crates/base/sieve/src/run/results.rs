@@ -9,7 +9,7 @@ use crate::run::fault::Fault;
 pub(crate) struct Results {
     effects: Vec<Effect>,
     remembered: Vec<Effect>,
-    /// Whether the implicit keep still stands (RFC 5228 §2.10.2).
+    /// Whether the implicit keep is still in effect (RFC 5228 §2.10.2).
     pub(crate) keeps_implicitly: bool,
     pub(crate) notes: Vec<String>,
     pub(crate) headers: Vec<Vec<u8>>,

@@ -15,7 +15,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// None if it is not installed.
+    /// `None` if it is not installed.
     pub fn found() -> Option<Self> {
         let program = ["/usr/bin/sieve-test", "/usr/local/bin/sieve-test"].map(PathBuf::from);
         let program = program.into_iter().find(|program| program.exists())?;

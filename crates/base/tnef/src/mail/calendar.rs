@@ -27,8 +27,8 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// The method of a message; none if it is no meeting. An answer that proposes another time is a
-    /// counter-proposal: RFC 5546 §3.2.7.
+    /// The method of a message; `None` if it is no meeting. An answer that proposes another time
+    /// is a counter-proposal: RFC 5546 §3.2.7.
     pub fn of(message: &Message) -> Option<Self> {
         let is_counter = message.named(named::COUNTER_PROPOSAL).and_then(Value::number) == Some(1);
         match Self::of_class(&message.class())? {
@@ -89,7 +89,7 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
-/// A meeting as iCalendar. None if it has no start: such an event would be refused.
+/// A meeting as iCalendar. `None` if it has no start: such an event would be refused.
 pub(super) fn calendar(
     message: &Message,
     method: Method,
@@ -182,7 +182,7 @@ fn is_exception(message: &Message) -> bool {
     id.get(16..20).is_some_and(|date| date.iter().any(|byte| *byte != 0))
 }
 
-/// MS-OXCICAL §2.1.3.1.1.20.26: an id that came from another calendar stands in the data, behind a
+/// MS-OXCICAL §2.1.3.1.1.20.26: an id that came from another calendar is in the data, after a
 /// mark. Any other is the whole of its bytes in hexadecimal, without an exception's date.
 fn uid(message: &Message, start: OffsetDateTime) -> String {
     const FOREIGN: &[u8] = b"vCal-Uid\x01\0\0\0";

@@ -3,7 +3,7 @@
 //! | place of the TNEF part | result |
 //! | --- | --- |
 //! | it is the message | the header stays, without Content-*; the content is new |
-//! | in a multipart/mixed, the same text before it | that text gets HTML and a meeting beside it |
+//! | in a multipart/mixed, the same text before it | that text gets HTML and a meeting as further parts |
 //! | in a multipart/mixed, another text before it | both texts stay |
 //! | in a multipart/mixed, without a text | the text stands in the part's place |
 //! | in another multipart | one multipart/mixed stands in the part's place |
@@ -22,10 +22,10 @@ use posthaste_mime_summary::{
 };
 use sha2::{Digest, Sha256};
 
-use super::beside::{Essence, Outer, Texts, is_attachment};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
+use super::outer_text::{Essence, Outer, Texts, is_attachment};
 use super::people::People;
 use super::whole::Whole;
 use crate::decode::{decode_and_name, has_signature};
@@ -71,8 +71,8 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     convert_and_name(message, &mut |_| {})
 }
 
-/// The same. `left` gets the damage of each part that stays as it is beside converted ones. It also
-/// gets why a message inside a part stays an attachment.
+/// [`convert`], with a list: `left` gets the damage of each part that is not changed while others
+/// are converted. It also gets why a message inside a part stays an attachment.
 pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);
@@ -222,7 +222,7 @@ struct Conversion<'m> {
     left: Vec<Damage>,
     /// Texts that were compared.
     texts: Texts,
-    /// Texts that have a rich form beside them by now, and headers that were completed.
+    /// Texts that have a rich form by now, and headers that were completed.
     used: Vec<usize>,
 }
 
@@ -244,7 +244,7 @@ impl<'m> Conversion<'m> {
         }
     }
 
-    /// Makes the edits for one rich part; none if it is damaged.
+    /// Makes the edits for one rich part; `None` if it is damaged.
     fn part(&mut self, index: PartIndex, part: &Part) -> Result<Step, Damage> {
         let body = part.body.of(self.message);
         if part.encoding == Encoding::Unknown {
@@ -377,7 +377,7 @@ impl<'m> Conversion<'m> {
         self.edits.push((range, std::mem::take(&mut self.printer.out)));
     }
 
-    /// Whether other parts stand beside a part.
+    /// Whether a part has siblings.
     fn has_others(&self, part: &Part) -> bool {
         let parent = part
             .parent()
@@ -386,7 +386,8 @@ impl<'m> Conversion<'m> {
     }
 
     /// A text before the TNEF part may be the same text in another form: then it gets the other
-    /// forms beside it. One that is blank gives way. Any other is a text of its own, and both stay.
+    /// forms beside it. A blank text is dropped. Any other is a text of its own, and both are
+    /// kept.
     fn beside_text(&mut self, part: &Part, whole: &mut Whole<'_>) {
         let Some(parent) = part.parent() else { return };
         let structure = self.structure;
@@ -484,8 +485,8 @@ fn is_note(class: &str) -> bool {
     class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
 }
 
-/// Whether a class is that of a report or of a message about a meeting. A text beside it says
-/// what it has to say. A task, a journal entry and the like have more than that.
+/// Whether a class is a report's or a meeting's. A text before it says what it has to say. A
+/// task, a journal entry and the like have more than that.
 fn is_notice(class: &str) -> bool {
     let begins = |prefix: &str| class.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
     begins("REPORT.") || begins("IPM.Schedule.")

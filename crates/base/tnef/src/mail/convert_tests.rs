@@ -275,7 +275,7 @@ fn damage_is_said_and_nothing_is_changed() {
         convert(&samples::mail(&note))
     };
     assert!(matches!(with_rtf(vec![1; 40]), Err(Damage::Truncated { .. })));
-    // Lengths that lie: text that ends early, and data that takes the text behind it.
+    // Lengths that lie: text that ends early, and data that takes the text after it.
     let mut short = crate::rtf::compress(b"{\\rtf1 the text}");
     short[4] += 1;
     assert_eq!(with_rtf(short), Err(Damage::Length { len: 16, said: 17 }));
@@ -415,7 +415,7 @@ mod kept;
 #[path = "lost_tests.rs"]
 mod lost;
 
-/// One damaged `winmail.dat` beside a good one: the good one is converted, and the other one stays.
+/// A damaged `winmail.dat` and a good one: the good one is converted, and the other one stays.
 #[test]
 fn a_damaged_part_does_not_keep_a_good_one() {
     let good = encode(&samples::note()).expect("valid");

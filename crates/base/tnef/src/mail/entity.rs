@@ -1,8 +1,8 @@
 //! MIME entities, and how they are printed.
 //!
-//! Invariants: no printed line begins with two hyphens unless it is an intended delimiter.
-//! So a part can be put into a multipart whose boundary a stranger chose. Boundaries are made from
-//! a hash of the message and a count, so the same message gives the same bytes.
+//! Invariants: no printed line begins with two hyphens unless it is an intended delimiter. So a
+//! part can be put into a multipart whose boundary the sender chose. Boundaries are made from a
+//! hash of the message and a count, so the same message gives the same bytes.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(super) enum Entity<'m> {
 }
 
 impl<'m> Entity<'m> {
-    /// One entity, or several in a multipart of this subtype. None if there are none.
+    /// One entity, or several in a multipart of this subtype. `None` if there are none.
     pub fn group(subtype: &'static str, mut parts: Vec<Entity<'m>>) -> Option<Entity<'m>> {
         match parts.len() {
             0 | 1 => parts.pop(),

@@ -50,7 +50,7 @@ pub(super) struct Item<'m> {
 }
 
 impl<'m> Item<'m> {
-    /// An attachment of a message with these code pages. None if it has neither data nor
+    /// An attachment of a message with these code pages. `None` if it has neither data nor
     /// a path nor a name.
     pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
         let code_page = code_pages.text;

@@ -31,7 +31,7 @@ fn another_text_and_the_rich_one_both_stay() {
     ];
     assert_eq!(tree(&mime)[..8], [&["multipart/mixed", " text/plain"][..], &rich].concat());
     assert_eq!((text_of(&mime, 1).as_str(), text_of(&mime, 5).as_str()), ("Can you open this?", HTML));
-    // Text alone, as a banner and the message behind it.
+    // Text alone, as a banner and the message after it.
     let mut plain = Message::default();
     plain.properties.push(samples::text(property::BODY, "The text"));
     let mime = converted(&with_text(&plain, COMMENT));

@@ -46,7 +46,7 @@ fn an_empty_value_does_not_hide_a_full_one() {
     assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " application/octet-stream"]);
     assert_eq!((text_of(&mime, 1).as_str(), content(&mime, 2)), ("The text", FILE.to_vec()));
     assert_eq!(field(&mime, 0, "subject"), "The subject");
-    // The text of old clients, beside a property without words.
+    // The text of old clients, and a property without words.
     let mut old = of_properties(vec![samples::text(property::BODY, " ")]);
     old.attributes = [&b"\0"[..], b"The text\0"]
         .map(|data| Attribute { id: attribute::BODY, data: data.to_vec() })
@@ -127,7 +127,7 @@ fn a_task_without_text_stays_beside_a_text() {
     let task = of_class("IPM.Task", vec![]);
     let empty = Damage::Empty { class: task.class() };
     assert_eq!(convert(&with_text(&task, COMMENT)), Err(empty.clone()));
-    // Beside one that is converted, it is the attachment that it was.
+    // If another part is converted, it stays the attachment that it was.
     let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
     let alone = String::from_utf8(samples::mail(&task)).expect("ASCII");
     let at = alone.find("--b\r\nContent-Type: application/ms-tnef").expect("its part");

@@ -7,7 +7,6 @@
 //!
 //! [`convert`] changes the rich parts of a message and leaves every other byte as it was.
 
-mod beside;
 mod body;
 mod calendar;
 mod card;
@@ -18,6 +17,7 @@ mod frame;
 mod header;
 mod headers;
 mod item;
+mod outer_text;
 mod people;
 mod recurrence;
 mod sources;

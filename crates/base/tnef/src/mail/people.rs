@@ -54,7 +54,7 @@ pub(super) struct People {
 }
 
 impl People {
-    /// Those of a message's properties.
+    /// The people in a message's properties.
     pub fn of_message(message: &Message) -> Self {
         let code_page = message.text_code_page();
         let recipient = |row: &Vec<Property>| recipient(row, code_page);

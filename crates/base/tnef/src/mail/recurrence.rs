@@ -17,7 +17,7 @@ use crate::model::{Message, Value};
 use crate::reader::Reader;
 use crate::tags::named;
 
-/// The name by which the event refers to its zone, which stands beside it.
+/// The name by which the event refers to its zone.
 const ZONE: &str = "Organizer";
 /// Exceptions of one meeting at most: twenty years of a daily one.
 const EXCEPTIONS_MAX: usize = 7_300;
@@ -32,7 +32,7 @@ pub(super) struct Recurrence {
 }
 
 impl Recurrence {
-    /// The rule of a meeting; none if it does not recur, or not in a way that iCalendar can
+    /// The rule of a meeting; `None` if it does not recur, or not in a way that iCalendar can
     /// express.
     pub fn of(message: &Message) -> Option<Self> {
         let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
@@ -66,7 +66,7 @@ struct Pattern {
     rule: String,
     /// Occurrences; 0 if their number is not what ends the series.
     count: u32,
-    /// The day of the last occurrence; none if there is no last one.
+    /// The day of the last occurrence; `None` if there is no last one.
     last: Option<i64>,
     first: i64,
     starts_at: i64,

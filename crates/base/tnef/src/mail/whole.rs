@@ -18,9 +18,9 @@ use crate::model::Message;
 
 /// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
-    /// Its text, if it has any.
+    /// The message's text, if it has any.
     pub text: Option<String>,
-    /// Its HTML.
+    /// The message's HTML.
     pub html: Option<String>,
     /// The images that the HTML shows.
     pub shown: Vec<Entity<'m>>,
@@ -71,7 +71,7 @@ impl<'m> Whole<'m> {
         self.text.is_none() && self.html.is_none() && self.meeting.is_none() && self.attachments.is_empty()
     }
 
-    /// Its plain text.
+    /// Takes the message's plain text.
     pub fn take_text(&mut self) -> Option<Entity<'m>> {
         self.text.take().map(|text| text_entity("text/plain", text))
     }
@@ -151,7 +151,7 @@ fn shown_ids(html: &str) -> HashSet<Cow<'_, str>> {
     ids
 }
 
-/// An id without its escapes (`%40`); none if it has none.
+/// An id without its escapes (`%40`); `None` if it has none.
 fn unescaped(id: &str) -> Option<String> {
     let (first, rest) = id.split_once('%')?;
     let mut out = first.as_bytes().to_vec();

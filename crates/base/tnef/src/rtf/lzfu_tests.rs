@@ -79,7 +79,7 @@ fn the_uncompressed_form() {
     let mut lying = stored.clone();
     lying[4] = 0xFF;
     assert_eq!(decompress(&lying, 1000), Err(Damage::Length { len: 11, said: 0xFF }));
-    // The rest of a letter behind a length that is too small.
+    // The rest of a letter after a length that is too small.
     lying[4] = 5;
     assert_eq!(decompress(&lying, 1000), Err(Damage::Length { len: 11, said: 5 }));
     // NULs that are not counted.

@@ -41,7 +41,7 @@ pub struct Document {
     pub origin: Origin,
     /// As text, lines ended by CRLF.
     pub text: String,
-    /// As HTML; none if it was made from text.
+    /// As HTML; `None` if it was made from text.
     pub html: Option<String>,
 }
 

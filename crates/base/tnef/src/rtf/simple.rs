@@ -55,7 +55,7 @@ impl Simple {
         u32::try_from(self.links.len()).unwrap_or_default()
     }
 
-    /// The text of a link is complete. Its address stands behind it unless the text says it.
+    /// The text of a link is complete. Its address follows unless the text has it.
     pub fn end_link(&mut self, link: u32) {
         let Some((url, from)) = link_at(&self.links, link) else { return };
         let plain = url.strip_prefix("mailto:").unwrap_or(url);

@@ -24,9 +24,9 @@ pub use outcome::Outcome;
 
 /// One attack.
 pub struct Attack {
-    /// Its name on the command line and in the table.
+    /// The attack's name on the command line and in the table.
     pub name: &'static str,
-    /// Its description, in a line.
+    /// The attack's description, in a line.
     pub what: &'static str,
     /// MiB that the server may take over its rest while it goes on.
     pub memory_mib: fn(&Stage) -> u64,
@@ -34,14 +34,14 @@ pub struct Attack {
     pub run: fn(&Stage) -> Outcome,
 }
 
-/// Memory for attacks that send little and are owed nothing: buffers, and the memory of the
+/// Memory for attacks that send little and get no answer: buffers, and the memory of the
 /// neighbour and the store.
 fn little(_: &Stage) -> u64 {
     64
 }
 
 /// Incoming messages have a budget of 1 GiB, and summaries under way one of 512 MiB. One address
-/// without a login has a quarter of the first (ARCHITECTURE.md, Limits on strangers).
+/// without a login has a quarter of the first (docs/limits.md).
 fn incoming(stage: &Stage) -> u64 {
     stage.of(256, 768) as u64
 }

@@ -1,4 +1,4 @@
-//! What is not finished: octets behind a large literal, writes beside one, a login, refused data.
+//! What is not finished: octets after a large literal, writes during one, a login, refused data.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub fn behind(stage: &Stage) -> Outcome {
 }
 
 /// Each literal of one octet is answered with a line that nobody reads. At full scale these
-/// messages fill the account's share of memory, so the last one waits until they give way.
+/// messages fill the account's share of memory, so the last one waits until they are evicted.
 pub fn beside(stage: &Stage) -> Outcome {
     let size = stage.of(2 << 20, 60_000_000);
     let mut open = Vec::new();

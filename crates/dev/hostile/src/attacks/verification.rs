@@ -43,7 +43,7 @@ pub fn headers(stage: &Stage) -> Outcome {
     for (kind, header, expected) in &kinds {
         let mut open = Vec::new();
         for _ in 0..stage.of(2, 16) {
-            let mut socket = stage.stranger("smtp").map_err(text)?;
+            let mut socket = stage.untrusted_host("smtp").map_err(text)?;
             deliver(&mut socket, header)?;
             open.push(socket);
         }

@@ -46,7 +46,7 @@ const MEMORY_MAX: u64 = 256 << 20;
 pub struct Report {
     /// Whole commands, or transactions.
     pub commands: usize,
-    /// Those of IMAP that were answered OK.
+    /// IMAP commands that were answered OK.
     pub taken: usize,
     /// Bursts.
     pub bursts: usize,

@@ -1,4 +1,4 @@
-//! A well-behaved client beside the others: it knows the contents of its mailbox, and each answer
+//! A well-behaved client among the others: it knows the contents of its mailbox, and each answer
 //! must agree.
 
 use std::collections::BTreeMap;

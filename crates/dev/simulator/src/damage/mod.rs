@@ -55,7 +55,7 @@ pub struct Damage {
     pub file: String,
     /// Where it begins.
     pub at: usize,
-    /// Its length in bytes.
+    /// The damage's length in bytes.
     pub len: usize,
     /// How it is damaged.
     pub kind: Kind,

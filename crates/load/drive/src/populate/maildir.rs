@@ -9,21 +9,21 @@ use std::path::Path;
 
 use posthaste_load_workload::corpus::{Corpus, populated_serial};
 
-use super::options::Wish;
+use super::options::Contents;
 use super::work::{UNSEEN_ONE_IN, generate};
 use crate::accounts::Accounts;
 
 /// Writes the Maildirs of accounts. They have the messages that [`super::populate()`] puts in.
 pub struct Maildirs<'a> {
     accounts: &'a Accounts,
-    wish: &'a Wish,
+    contents: &'a Contents,
     corpus: Corpus,
 }
 
 impl<'a> Maildirs<'a> {
     /// Of these accounts.
-    pub fn new(accounts: &'a Accounts, wish: &'a Wish, seed: u64) -> Self {
-        Self { accounts, wish, corpus: Corpus::with_shares(seed, wish.shares, &wish.sizes) }
+    pub fn new(accounts: &'a Accounts, contents: &'a Contents, seed: u64) -> Self {
+        Self { accounts, contents, corpus: Corpus::with_shares(seed, contents.shares, &contents.sizes) }
     }
 
     /// Writes the mail of one account below a folder that does not exist yet. The first mailbox is
@@ -34,7 +34,7 @@ impl<'a> Maildirs<'a> {
     pub fn write(&self, account: u32, root: &Path) -> io::Result<()> {
         let to = self.accounts.address(account);
         let mut mail = Vec::new();
-        for (folder, (name, count)) in self.wish.mailboxes.iter().enumerate() {
+        for (folder, (name, count)) in self.contents.mailboxes.iter().enumerate() {
             let place = if folder == 0 { root.to_owned() } else { root.join(format!(".{name}")) };
             for part in ["cur", "new", "tmp"] {
                 fs::create_dir_all(place.join(part))?;
@@ -42,7 +42,7 @@ impl<'a> Maildirs<'a> {
             for number in 0..*count {
                 let serial = populated_serial(account, folder as u32, number);
                 mail.clear();
-                generate(&self.corpus, self.wish, (serial, number, &to), &mut mail);
+                generate(&self.corpus, self.contents, (serial, number, &to), &mut mail);
                 // Names sort as the numbers do, and so the messages get their UIDs.
                 let flags = if number.is_multiple_of(UNSEEN_ONE_IN) { "" } else { "S" };
                 fs::write(place.join("cur").join(format!("{number:010}.posthaste-load:2,{flags}")), &mail)?;
@@ -64,9 +64,9 @@ mod tests {
     fn an_account_is_written_as_it_would_be_appended() {
         let dir = tempfile::tempdir().unwrap();
         let accounts = Accounts::parse("user{0..1}@example.org").unwrap();
-        let wish = Wish::new(5, 1, 2, "fixed:2k".parse().unwrap()).with_shares(RICH);
+        let contents = Contents::new(5, 1, 2, "fixed:2k".parse().unwrap()).with_shares(RICH);
         let root = dir.path().join("mail");
-        Maildirs::new(&accounts, &wish, 1).write(1, &root).unwrap();
+        Maildirs::new(&accounts, &contents, 1).write(1, &root).unwrap();
         let names = |place: &Path| {
             let mut names: Vec<String> = fs::read_dir(place.join("cur"))
                 .unwrap()
@@ -85,9 +85,9 @@ mod tests {
         let text = String::from_utf8_lossy(&mail);
         assert!(text.contains("application/ms-tnef") && text.contains("To: <user1@example.org>"), "{text}");
         let mut again = Vec::new();
-        let corpus = Corpus::with_shares(1, RICH, &wish.sizes);
+        let corpus = Corpus::with_shares(1, RICH, &contents.sizes);
         let message = (populated_serial(1, 1, 1), 1, "user1@example.org");
-        generate(&corpus, &wish, message, &mut again);
+        generate(&corpus, &contents, message, &mut again);
         assert_eq!(mail, again);
     }
 }

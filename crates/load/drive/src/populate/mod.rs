@@ -22,7 +22,7 @@ use crate::run::{Failure, Mailer};
 use crate::target::Target;
 
 pub use maildir::Maildirs;
-pub use options::{PopulateOptions, Wish};
+pub use options::{Contents, PopulateOptions};
 
 use work::Work;
 
@@ -33,7 +33,7 @@ pub struct Populated {
     pub added: u64,
     /// Messages found there.
     pub found: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub bytes: u64,
     /// Accounts that could not be filled.
     pub failed: u64,
@@ -45,10 +45,10 @@ pub struct Populated {
 pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
     interrupt::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let total = options.wish.messages() * u64::from(options.accounts.count());
+    let total = options.contents.messages() * u64::from(options.accounts.count());
     let (parallel, live) = (options.parallel.max(1), options.live);
     let work = Arc::new(Work {
-        corpus: Corpus::with_shares(options.seed, options.wish.shares, &options.wish.sizes),
+        corpus: Corpus::with_shares(options.seed, options.contents.shares, &options.contents.sizes),
         options,
         added: AtomicU64::new(0),
         found: AtomicU64::new(0),
@@ -118,7 +118,7 @@ fn report_failure(work: &Work, done: Filled) -> u64 {
 /// One account.
 async fn fill(work: &Work, account: u32) -> Result<(), Failure> {
     let mut filler = append::Filler::open(work, account).await?;
-    for (folder, (name, wanted)) in work.options.wish.mailboxes.iter().enumerate() {
+    for (folder, (name, wanted)) in work.options.contents.mailboxes.iter().enumerate() {
         let there = filler.prepare(name).await?.min(*wanted);
         work.found.fetch_add(u64::from(there), Ordering::Relaxed);
         match &work.options.lmtp {

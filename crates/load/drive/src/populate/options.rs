@@ -7,9 +7,9 @@ use crate::accounts::Accounts;
 use crate::run::folder_name;
 use crate::target::Target;
 
-/// The messages that an account holds afterwards.
+/// The messages of an account after it was filled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct Contents {
     /// Mailbox and number of messages.
     pub mailboxes: Vec<(String, u32)>,
     /// Sizes of generated messages.
@@ -18,7 +18,7 @@ pub struct Wish {
     pub shares: Shares,
 }
 
-impl Wish {
+impl Contents {
     /// INBOX and this many folders.
     pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
         let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
@@ -40,14 +40,14 @@ impl Wish {
 
 /// The accounts to fill, and how.
 pub struct PopulateOptions {
-    /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
+    /// The IMAP server: it gets the mail, unless `lmtp` is given, and counts it.
     pub imap: Target,
     /// Deliver INBOX mail by LMTP or SMTP instead.
     pub lmtp: Option<Target>,
     /// The accounts.
     pub accounts: Accounts,
     /// The contents of each account afterwards.
-    pub wish: Wish,
+    pub contents: Contents,
     /// Seed of the corpus.
     pub seed: u64,
     /// The user's own mail instead of generated.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, populated_serial};
 
-use super::options::{PopulateOptions, Wish};
+use super::options::{Contents, PopulateOptions};
 
 /// Four of five messages are marked as seen, as in a mailbox that is read.
 pub(super) const UNSEEN_ONE_IN: u32 = 5;
@@ -12,12 +12,12 @@ pub(super) const UNSEEN_ONE_IN: u32 = 5;
 /// Appends the message of this serial and number, to this address.
 pub(super) fn generate(
     corpus: &Corpus,
-    wish: &Wish,
+    contents: &Contents,
     (serial, number, to): (Serial, u32, &str),
     out: &mut Vec<u8>,
 ) {
     let from = format!("writer{}@example.com", number % 97);
-    corpus.write(serial, &wish.sizes, Envelope { from: &from, to }, out);
+    corpus.write(serial, &contents.sizes, Envelope { from: &from, to }, out);
 }
 
 /// Shared by the tasks of one populate.
@@ -44,7 +44,7 @@ impl Work {
             Some(mail) => mail.write(number as usize, serial, out).map_err(std::io::Error::other)?,
             None => {
                 let to = self.options.accounts.address(account);
-                generate(&self.corpus, &self.options.wish, (serial, number, &to), out);
+                generate(&self.corpus, &self.options.contents, (serial, number, &to), out);
             }
         }
         Ok(serial)

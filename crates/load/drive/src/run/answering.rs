@@ -15,8 +15,8 @@ const GREETING_WITHIN: Duration = Duration::from_secs(10);
 /// The longest greeting that is looked at.
 const GREETING_BYTES_MAX: usize = 8 * 1024;
 
-/// Looks at each server. One that cannot be reached is none of this function's business: the run
-/// says so, or waits for it.
+/// Looks at each server. Unreachable servers are ignored here: the run reports them, or waits for
+/// them.
 ///
 /// # Errors
 /// A server answers in another protocol than its address names: which, and what to write instead.

@@ -72,7 +72,7 @@ impl User {
         Ok(())
     }
 
-    /// EXPUNGE: the messages known to be \Deleted must go, and none of those known not to be.
+    /// EXPUNGE: the messages known to be \Deleted must be removed, and no others.
     pub async fn expunge(&mut self) -> Result<(), Failure> {
         let Some(mailbox) = self.model.here() else { return Ok(()) };
         let may_go = |m: &&Message| m.flags.is_none_or(|f| f & DELETED != 0);
@@ -199,7 +199,7 @@ impl User {
         let mut uids = copied.iter().flat_map(|(_, _, to)| to.iter());
         let Some(mailbox) = self.model.mailboxes.get_mut(target) else { return Ok(()) };
         for message in messages {
-            // Flags go along (RFC 9051 §6.4.7).
+            // Copies keep the flags (RFC 9051 §6.4.7).
             mailbox.added(uids.next(), message.serial, message.flags);
         }
         Ok(())

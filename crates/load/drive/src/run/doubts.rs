@@ -70,8 +70,8 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     caveats
 }
 
-/// Fewer users online than the run has: those who still wait to connect fail nothing and measure
-/// nothing.
+/// Fewer users online than the run has: users that still wait to connect cause no failures and no
+/// measurements.
 fn absent(options: &RunOptions, series: &Series, window: &Window) -> Option<String> {
     let online = series.online.iter().skip(window.start_s as usize).max().copied()?;
     (options.workload.session == SessionKind::Online && online < u64::from(options.clients)).then(|| {

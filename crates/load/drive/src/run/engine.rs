@@ -25,7 +25,7 @@ use crate::interrupt;
 const GRACE: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ended {
-    /// Its result; the audit is still to be entered.
+    /// The run's result; the audit is still to be entered.
     pub result: RunResult,
     /// The messages that an audit will expect.
     pub ledger: Option<Ledger>,

@@ -121,7 +121,7 @@ impl<'a> Follow<'a> {
         self
     }
 
-    /// Says what is wrong; only the first counts.
+    /// Notes a fault; only the first counts.
     pub fn wrong(&mut self, what: impl FnOnce() -> String) {
         if self.wrong.is_none() {
             self.wrong = Some(what());
@@ -178,7 +178,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Whether a line of a listing is as expected. It changes nothing then but what was wanted.
+    /// Whether a line of a listing is as expected. Then it changes only the requested values.
     fn is_as_known(&mut self, sequence: u32, uid: u32, flags: u8) -> bool {
         let (Wanted::From(first), Some(mailbox)) = (&self.wanted, self.mailbox.as_deref()) else {
             return false;

@@ -153,7 +153,7 @@ impl User {
         self.pause(0.05).await;
     }
 
-    /// Keeps INBOX below its threshold: what arrived beyond is deleted, oldest first, in one go.
+    /// Keeps INBOX below its threshold: the oldest messages above it are deleted at once.
     /// Recorded on its own, so that the mix of transactions stays as requested.
     async fn trim(&mut self) {
         let limits = self.shared.options.workload.messages;

@@ -74,7 +74,7 @@ impl Live {
         }
     }
 
-    /// The last thing shown goes away.
+    /// The last line shown is cleared.
     pub fn end(&self) {
         if let Self::Terminal(bar) = self {
             bar.finish_and_clear();

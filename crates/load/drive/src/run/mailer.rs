@@ -25,7 +25,7 @@ pub enum MailerError {
     Refused {
         /// What.
         command: &'static str,
-        /// Its reply.
+        /// The server's reply.
         reply: String,
     },
     /// Not a reply.
@@ -58,7 +58,7 @@ impl MailerError {
 pub struct Mailer {
     wire: Wire,
     input: Vec<u8>,
-    patience: Duration,
+    timeout: Duration,
     pipelining: bool,
 }
 
@@ -71,7 +71,7 @@ impl Mailer {
         who: u32,
     ) -> Result<Self, MailerError> {
         let wire = dialer.dial(&target.endpoint, who).await?;
-        let mut mailer = Self { wire, input: Vec::new(), patience: dialer.patience, pipelining: false };
+        let mut mailer = Self { wire, input: Vec::new(), timeout: dialer.timeout, pipelining: false };
         mailer.expect("the greeting", 2).await?;
         let hello = if target.scheme == Scheme::Lmtp { "LHLO" } else { "EHLO" };
         let mut offers = mailer.hello(hello).await?;
@@ -142,10 +142,10 @@ impl Mailer {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), MailerError> {
-        match tokio::time::timeout(self.patience, self.wire.write(bytes)).await {
+        match tokio::time::timeout(self.timeout, self.wire.write(bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(MailerError::Closed),
-            Err(_) => Err(ClientError::Timeout { seconds: self.patience.as_secs() }.into()),
+            Err(_) => Err(ClientError::Timeout { seconds: self.timeout.as_secs() }.into()),
         }
     }
 
@@ -175,8 +175,8 @@ impl Mailer {
             if self.input.len() > REPLY_BYTES_MAX {
                 return Err(MailerError::Garbage("a reply too long".into()));
             }
-            let late = || ClientError::Timeout { seconds: self.patience.as_secs() };
-            match tokio::time::timeout(self.patience, self.wire.read(&mut self.input)).await {
+            let late = || ClientError::Timeout { seconds: self.timeout.as_secs() };
+            match tokio::time::timeout(self.timeout, self.wire.read(&mut self.input)).await {
                 Ok(Ok(0) | Err(_)) => return Err(MailerError::Closed),
                 Ok(Ok(_)) => {}
                 Err(_) => return Err(late().into()),

@@ -1,4 +1,4 @@
-//! A virtual user's knowledge of its account: what every answer is compared with.
+//! A virtual user's model of its account, with which every answer is compared.
 
 use posthaste_load_workload::Random;
 use posthaste_load_workload::corpus::Serial;
@@ -24,11 +24,11 @@ pub fn folder_name(n: u32) -> String {
 /// One message known to be in a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its UID.
+    /// The message's UID.
     pub uid: u32,
     /// Which one it is; 0 if not known.
     pub serial: Serial,
-    /// Its system flags as bits; `None` if not known.
+    /// The message's system flags as bits; `None` if not known.
     pub flags: Option<u8>,
 }
 
@@ -40,9 +40,9 @@ pub const DELETED: u8 = 2;
 /// One mailbox.
 #[derive(Clone, Debug, Default)]
 pub struct MailboxModel {
-    /// Its name.
+    /// The mailbox's name.
     pub name: String,
-    /// Its UIDVALIDITY; 0 if not known.
+    /// The mailbox's UIDVALIDITY; 0 if not known.
     pub validity: u32,
     /// How many messages it has; `None` if not known.
     pub exists: Option<u32>,
@@ -73,7 +73,7 @@ impl MailboxModel {
         self.exists == Some(self.messages.len() as u32)
     }
 
-    /// Its number of messages as far as known.
+    /// The mailbox's number of messages as far as known.
     pub fn count(&self) -> u32 {
         self.exists.unwrap_or(self.messages.len() as u32)
     }
@@ -115,7 +115,7 @@ impl MailboxModel {
 /// An account.
 #[derive(Clone, Debug, Default)]
 pub struct AccountModel {
-    /// Its mailboxes, INBOX first; empty until listed.
+    /// The account's mailboxes, INBOX first; empty until listed.
     pub mailboxes: Vec<MailboxModel>,
     /// The selected one.
     pub current: Option<usize>,
@@ -147,7 +147,7 @@ impl AccountModel {
         self.mailboxes.get(self.current?)
     }
 
-    /// Takes these for its mailboxes, INBOX beside them.
+    /// Sets its mailboxes: INBOX and these.
     pub fn listed<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         self.mailboxes = names.map(MailboxModel::named).collect();
         let names = || self.mailboxes.iter().map(|m| m.name.as_str());

@@ -38,7 +38,8 @@ impl Arrivals {
     }
 }
 
-/// Several servers that serve the same accounts, and what is forgiven while some of them fail.
+/// Several servers of the same accounts, and the errors that are accepted while some of them
+/// fail.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
     /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next
@@ -48,11 +49,11 @@ pub struct ClusterOptions {
     pub tolerate_outages: bool,
 }
 
-/// The recipients of mail, beside the users at work.
+/// The recipients of mail, besides the users at work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pools {
-    /// Mail goes to the first of the accounts, so many; to all without it. Accounts beyond those of
-    /// the users at work only receive.
+    /// The number of accounts that receive mail, from the first on; `None` for all. Accounts
+    /// beyond those of the users at work only receive.
     pub receiving: Option<u32>,
     /// The part of the mail that users send to another server.
     pub outside: Option<Outside>,
@@ -63,7 +64,7 @@ pub struct Pools {
 pub struct Outside {
     /// The domain of its recipients.
     pub domain: String,
-    /// The share of what users send to anybody, 0 to 1.
+    /// The share of mail to random recipients that is for the other server, 0 to 1.
     pub share: f64,
     /// Where mail that arrives for the other server is sent. With it the same share of the mail
     /// that arrives is for the other server. Without it all of that mail is for accounts.
@@ -79,7 +80,7 @@ pub struct RunOptions {
     pub server: Target,
     /// Other servers of the same accounts.
     pub cluster: ClusterOptions,
-    /// How mail is sent, if it can be.
+    /// The way in which mail is sent, if users send any.
     pub send: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
@@ -91,11 +92,11 @@ pub struct RunOptions {
     pub think: Option<Think>,
     /// Open loop.
     pub arrivals: Option<Arrivals>,
-    /// Users start spread over this.
+    /// The time over which the users start.
     pub ramp: Duration,
-    /// Then nothing is counted for this.
+    /// The time after the ramp in which nothing is counted.
     pub warmup: Duration,
-    /// Then everything is.
+    /// The time after the warm-up in which everything is counted.
     pub measure: Duration,
     /// The run ends when each user has done this many transactions: for counts of instructions,
     /// that must be of the same work. `measure` is the longest then.

@@ -42,7 +42,7 @@ impl Phase {
         self.start + self.ramp + self.warmup
     }
 
-    /// When it ends, if nobody stops it.
+    /// The time at which it ends unless it is stopped.
     pub fn measure_end(&self) -> Instant {
         self.measure_start() + self.measure
     }
@@ -68,7 +68,7 @@ impl Phase {
         self.stop.send_replace(true);
     }
 
-    /// Signals all users to finish because somebody pressed Ctrl-C.
+    /// Signals all users to finish after Ctrl-C.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
         self.stop();
@@ -90,7 +90,7 @@ impl Phase {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Sleeps, but ends early if all users must finish. True if the run goes on.
+    /// Sleeps, but ends early if all users must finish. `true` if the run continues.
     pub async fn sleep_until(&self, when: Instant) -> bool {
         if when <= Instant::now() {
             return !self.is_stopping();

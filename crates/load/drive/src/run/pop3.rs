@@ -17,14 +17,14 @@ pub struct Pop3 {
     wire: Wire,
     input: Vec<u8>,
     used: usize,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Pop3 {
     /// Connects, reads the greeting, starts TLS if requested.
     pub async fn connect(dialer: &Dialer, endpoint: &Endpoint, who: u32) -> Result<Self, Failure> {
         let wire = dialer.dial(endpoint, who).await?;
-        let mut pop3 = Self { wire, input: Vec::new(), used: 0, patience: dialer.patience };
+        let mut pop3 = Self { wire, input: Vec::new(), used: 0, timeout: dialer.timeout };
         pop3.status("connection").await?;
         if endpoint.security == Security::StartTls {
             pop3.command("STLS").await?;
@@ -93,9 +93,9 @@ impl Pop3 {
     }
 
     async fn say(&mut self, text: &str) -> Result<(), Failure> {
-        match tokio::time::timeout(self.patience, self.wire.write(text.as_bytes())).await {
+        match tokio::time::timeout(self.timeout, self.wire.write(text.as_bytes())).await {
             Ok(written) => Ok(written.map_err(Error::from)?),
-            Err(_) => Err(Error::Timeout { seconds: self.patience.as_secs() }.into()),
+            Err(_) => Err(Error::Timeout { seconds: self.timeout.as_secs() }.into()),
         }
     }
 
@@ -132,11 +132,11 @@ impl Pop3 {
                     Error::Garbage { what: "a line of acceptable length", line: String::new() }.into()
                 );
             }
-            match tokio::time::timeout(self.patience, self.wire.read(&mut self.input)).await {
+            match tokio::time::timeout(self.timeout, self.wire.read(&mut self.input)).await {
                 Ok(Ok(0)) => return Err(Error::Closed { bye: None }.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(Error::from(error).into()),
-                Err(_) => return Err(Error::Timeout { seconds: self.patience.as_secs() }.into()),
+                Err(_) => return Err(Error::Timeout { seconds: self.timeout.as_secs() }.into()),
             }
         }
     }

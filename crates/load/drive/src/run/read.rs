@@ -251,7 +251,7 @@ impl User {
     }
 
     /// IDLE until mail comes, or a short sleep and NOOP where there is no IDLE.
-    async fn until_something_new(&mut self, patience: Duration) -> Result<(), Failure> {
+    async fn until_something_new(&mut self, timeout: Duration) -> Result<(), Failure> {
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
         if !client.capabilities().has("IDLE") {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -261,7 +261,7 @@ impl User {
         if let Err(refused) = client.idle(&mut follow).await? {
             return Err(Failure::Refused { command: "IDLE".into(), text: refused.text });
         }
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         while follow.exists.is_none() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || !client.listen(&mut follow, left).await? {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_load_results::Latency;
 use posthaste_load_results::{ErrorCount, ErrorSample, Slow};
 
-/// Rows of the engine's own behind the workload's transactions: deleting beyond the threshold.
+/// Rows of the engine's own after the workload's transactions: deleting beyond the threshold.
 pub const TRIM: usize = 0;
 /// The same: mail that arrives from outside.
 pub const ARRIVAL: usize = 1;

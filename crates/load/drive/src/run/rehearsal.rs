@@ -21,7 +21,7 @@ impl Rehearsal {
     /// Reads the answer to `FETCH 1:* (items)`, which was sent. The number of its FETCH responses.
     ///
     /// # Errors
-    /// What is wrong with the answer: in itself, or compared with what was read before.
+    /// The fault of the answer: in itself, or compared with earlier answers.
     pub async fn read(&mut self, client: &mut Client, items: &str) -> Result<u64, String> {
         let before = self.0.exists;
         let mut follow = Follow::mailbox(Some(&mut self.0)).wanting(Wanted::From(1));

@@ -12,7 +12,7 @@ use super::follow::{Follow, Wanted};
 use super::model::{Message, is_ours};
 use super::user::User;
 
-/// The results of an answered command, beside those that went into the model.
+/// The results of an answered command, besides those that went into the model.
 pub struct Outcome {
     /// How it ended: OK.
     pub completion: Completion,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub sum: Option<(u64, u64)>,
 }
 
-/// How a command is sent, beside its words.
+/// How a command is sent, besides its words.
 #[derive(Default)]
 pub struct Asking {
     /// FETCH responses that must come.
@@ -174,7 +174,7 @@ impl User {
     }
 }
 
-/// OK and true, or whose fault it is.
+/// OK and correct, or the party at fault.
 pub fn conclude(line: &str, completion: Completion, follow: Follow<'_>) -> Result<Outcome, Failure> {
     let shown = || line.chars().take(120).collect::<String>();
     if let Some(wrong) = follow.wrong {

@@ -1,4 +1,4 @@
-//! The records about a virtual user: times, counts and errors go to its thread's recorder.
+//! The records about a virtual user: times, counts and errors for its thread's recorder.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl User {
         }
     }
 
-    /// Keeps a transaction's time, or what went wrong.
+    /// Records a transaction's time, or its failure.
     pub(super) fn record(&mut self, transaction: usize, due: Instant, done: Result<(), Failure>) {
         let now = Instant::now();
         let shared = self.shared.clone();

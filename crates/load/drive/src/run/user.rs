@@ -45,7 +45,7 @@ pub struct Who {
     pub address: String,
 }
 
-/// Its connection to a server.
+/// A user's connection to a server.
 #[derive(Default)]
 pub struct Link {
     /// The IMAP session, if there is one.
@@ -60,7 +60,7 @@ pub struct Link {
     pub bytes_before: (u64, u64),
 }
 
-/// Its usage since the last transaction was recorded.
+/// The usage of a connection since the last transaction was recorded.
 #[derive(Default)]
 pub struct Used {
     /// FETCH responses.

@@ -51,7 +51,7 @@ impl Watched {
     }
 }
 
-/// A look at the recorders that costs next to nothing.
+/// A cheap look at the recorders.
 pub struct Glance {
     /// The last whole second.
     pub last: Second,

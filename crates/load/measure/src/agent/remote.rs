@@ -5,8 +5,13 @@ use std::net::{TcpStream, ToSocketAddrs};
 
 use hmac::Mac;
 
-use super::wire::{Answer, Challenge, Hello, Lines, PATIENCE, bad, hex, proof};
+use super::wire::{Answer, Challenge, Hello, Lines, TIMEOUT, bad, hex, proof};
 use crate::sample::Sample;
+
+/// The fault of an agent that sends what this version does not expect.
+fn other_version(address: &str) -> io::Error {
+    bad(&format!("agent {address}: it has another version; start the agent of this version there"))
+}
 
 /// A connection to an agent that has accepted the token.
 pub struct Remote {
@@ -18,14 +23,15 @@ impl Remote {
     /// Connects and proves to know the token.
     pub fn connect(address: &str, token: &str, pid: Option<u32>) -> io::Result<Self> {
         let to = address.to_socket_addrs()?.next().ok_or_else(|| bad("the agent's name has no address"))?;
-        let mut lines = Lines::new(TcpStream::connect_timeout(&to, PATIENCE)?)?;
+        let mut lines = Lines::new(TcpStream::connect_timeout(&to, TIMEOUT)?)?;
         let challenge: Challenge = lines.receive()?;
-        let mac = proof(token, &challenge.nonce).ok_or_else(|| bad("the token cannot be used"))?;
+        let mac = proof(token, &challenge.nonce)
+            .ok_or_else(|| bad("the token is no key for HMAC: pass another --token-file"))?;
         lines.send(&Hello { proof: hex(&mac.finalize().into_bytes()), pid })?;
         match lines.receive()? {
             Answer::Ready => Ok(Self { lines, address: address.to_owned() }),
             Answer::Error(why) => Err(bad(&format!("agent {address}: {why}"))),
-            Answer::Sample(_) => Err(bad("agent: an answer out of order")),
+            Answer::Sample(_) => Err(other_version(address)),
         }
     }
 
@@ -38,7 +44,7 @@ impl Remote {
                 Ok(*sample)
             }
             Answer::Error(why) => Err(bad(&format!("agent {}: {why}", self.address))),
-            Answer::Ready => Err(bad("agent: an answer out of order")),
+            Answer::Ready => Err(other_version(&self.address)),
         }
     }
 }

@@ -30,7 +30,7 @@ const INSTRUMENTS_MAX: usize = 16;
 /// Connections that have not proved yet that they know the token. One more ends the oldest of them:
 /// an instrument needs a round trip for it, so peers that only wait keep nobody out. Each has a
 /// thread and at most a line of 256 KiB.
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 /// Pause after a connection could not be accepted. Long enough to cost nothing while the process
 /// has no descriptor left, short enough for an instrument that waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -38,32 +38,32 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// The peer that is connected.
 #[derive(Default)]
 struct Guests {
-    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+    unauthenticated: Mutex<VecDeque<(u64, TcpStream)>>,
     instruments: AtomicUsize,
 }
 
 impl Guests {
-    fn strangers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unauthenticated(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection comes in. The oldest strangers give up their places to it.
+    /// Adds a connection. The oldest unauthenticated connections are closed for it.
     fn enter(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
-        let mut strangers = self.strangers();
-        while strangers.len() >= STRANGERS_MAX {
-            if let Some((_, oldest)) = strangers.pop_front() {
+        let mut unauthenticated = self.unauthenticated();
+        while unauthenticated.len() >= UNAUTHENTICATED_MAX {
+            if let Some((_, oldest)) = unauthenticated.pop_front() {
                 // Its thread notices. A connection that is closed already cannot be shut down.
                 let _ = oldest.shutdown(Shutdown::Both);
             }
         }
-        strangers.push_back((number, stream));
+        unauthenticated.push_back((number, stream));
         Ok(())
     }
 
-    /// A stranger has become an instrument, or has left.
-    fn no_stranger(&self, number: u64) {
-        self.strangers().retain(|(other, _)| *other != number);
+    /// A connection has proved the token, or was closed.
+    fn forget_unauthenticated(&self, number: u64) {
+        self.unauthenticated().retain(|(other, _)| *other != number);
     }
 
     /// A place for an instrument, if there is one left.
@@ -110,7 +110,7 @@ pub fn serve(
             let (options, on_end, guests) = (options.clone(), on_end.clone(), guests.clone());
             std::thread::Builder::new().name("instrument".into()).spawn(move || {
                 let done = serve_one(stream, &options, (&guests, number));
-                guests.no_stranger(number);
+                guests.forget_unauthenticated(number);
                 match done {
                     Ok(()) => on_end(&format!("{peer} has disconnected")),
                     Err(error) => on_end(&format!("{peer}: {error}")),
@@ -118,7 +118,7 @@ pub fn serve(
             })
         });
         if let Err(error) = thread {
-            guests.no_stranger(number);
+            guests.forget_unauthenticated(number);
             on_end(&format!("{peer}: {error}"));
         }
     }
@@ -138,7 +138,7 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
         lines.send(&Answer::Error("wrong token".into()))?;
         return Err(bad("wrong token"));
     }
-    guests.no_stranger(number);
+    guests.forget_unauthenticated(number);
     let Some(_place) = guests.place() else {
         let why = format!("{INSTRUMENTS_MAX} instruments are connected already");
         lines.send(&Answer::Error(why.clone()))?;
@@ -196,12 +196,12 @@ mod tests {
     fn peers_that_say_nothing_keep_no_instrument_out() {
         let address = agent();
         let silent: Vec<TcpStream> =
-            (0..2 * STRANGERS_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
+            (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let mut remote = Remote::connect(&address, "open sesame", None).unwrap();
         assert!(remote.sample().is_ok());
         // Nor do those who come later end it.
         let more: Vec<TcpStream> =
-            (0..2 * STRANGERS_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
+            (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let _other = Remote::connect(&address, "open sesame", None).unwrap();
         assert!(remote.sample().is_ok());
         drop((silent, more));
@@ -216,9 +216,9 @@ mod tests {
         assert!(refused.to_string().contains("16 instruments are connected already"), "{refused}");
         drop(all.pop());
         // The place is free when the agent's thread has seen the end of the connection.
-        let patience = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while connect().is_err() {
-            assert!(std::time::Instant::now() < patience, "the place is not given back");
+            assert!(std::time::Instant::now() < deadline, "the place is not given back");
         }
     }
 

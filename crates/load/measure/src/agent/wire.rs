@@ -16,7 +16,7 @@ use crate::sample::Sample;
 /// The longest line taken: a sample with some hundred roles.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 /// Longest wait for the other side.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The agent's first line.
 #[derive(Serialize, Deserialize)]
@@ -72,8 +72,8 @@ impl Lines {
     /// Takes over a connection.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { reader: BufReader::new(stream) })
     }
 

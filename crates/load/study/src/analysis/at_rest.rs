@@ -49,7 +49,7 @@ pub(super) struct AtRest<'a> {
 }
 
 impl<'a> AtRest<'a> {
-    /// Those among the points.
+    /// The servers with their options, among the points of a workload.
     pub(super) fn of(points: Points<'a>, workload: &'a str) -> Self {
         let pair = |server: &'a str| Some((server, points.servers().find(|s| Some(*s) == plain(server))?));
         Self { points, workload, pairs: points.servers().filter_map(pair).collect() }

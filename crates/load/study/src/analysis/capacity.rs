@@ -10,7 +10,7 @@ use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table
 use super::points::{Points, cpu_ms_per_user, figure, plot};
 use super::versions;
 
-/// A figure of a run; none where it was not measured.
+/// A figure of a run; `None` where it was not measured.
 type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;
 
 /// Points of a fitted curve.

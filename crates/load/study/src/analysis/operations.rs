@@ -101,7 +101,8 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
 /// Share of a server's CPU from which work in the background is named.
 const BACKGROUND_MIN: f64 = 0.25;
 
-/// The work beside commands that took most of a server's CPU at these points, by its own counts.
+/// The work other than commands that took most of a server's CPU at these points, by its own
+/// counts.
 fn in_the_background(points: Points, server: &str, wanted: impl Fn(&StudyPoint) -> bool) -> Option<String> {
     let mut work = BTreeMap::<&str, f64>::new();
     let mut all = 0.0;

@@ -69,7 +69,7 @@ pub(super) enum Rounds {
 pub(super) struct PointRuns<'a> {
     /// The point, of the first round in which it was measured.
     pub(super) point: &'a StudyPoint,
-    /// Its runs.
+    /// The point's runs.
     pub(super) runs: Vec<&'a RunResult>,
     /// The rounds of the study.
     rounds: Rounds,
@@ -81,7 +81,7 @@ impl PointRuns<'_> {
         Spread::among(self.runs.iter().filter_map(|run| of(run)).collect(), self.rounds)
     }
 
-    /// The same as a cell of a table.
+    /// The value as a cell of a table.
     pub(super) fn cell(&self, of: impl Fn(&RunResult) -> Option<f64>) -> String {
         shown(self.value(of))
     }

@@ -67,7 +67,7 @@ pub fn tables(points: Points) -> Vec<Table> {
     places.into_iter().map(|place| table(points, place)).collect()
 }
 
-/// The swept quantities beside the users.
+/// The swept quantities besides the users.
 fn key(point: &StudyPoint) -> Vec<(&String, u64)> {
     point.at.iter().filter(|(k, _)| *k != "clients").map(|(k, v)| (k, v.to_bits())).collect()
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::populate::{Maildirs, PopulateOptions, Populated, Wish, populate};
+use posthaste_load_drive::populate::{Contents, Maildirs, PopulateOptions, Populated, populate};
 use posthaste_load_measure::machine;
 use posthaste_load_results::{StudyPoint, StudyResult};
 
@@ -41,7 +41,7 @@ use record::Record;
 use work::{OtherServer, Work};
 
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Conducts a study in one sitting.
 ///
@@ -63,7 +63,7 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     if let Some(cpus) = options.server_cpus {
         processors::keep_to_the_last(cpus, machine.cpus)?;
     }
-    let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
+    let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
     let other = OtherServer::for_study(&options.servers, &study.arms)?;
     let names = options.servers.iter().map(|which| which.name().to_owned()).collect();
@@ -252,17 +252,17 @@ impl Work<'_> {
             self.say(&format!(
                 "filling {} with {} messages each",
                 population.accounts,
-                population.wish.messages()
+                population.contents.messages()
             ));
-            let wish = match arms {
-                true => population.wish.clone().with_shares(which.mail(&self.study.arms).shares),
-                false => population.wish.clone(),
+            let contents = match arms {
+                true => population.contents.clone().with_shares(which.mail(&self.study.arms).shares),
+                false => population.contents.clone(),
             };
             // The format of an account applies to mail that is imported, and not to APPEND.
             let import = instance.import.as_ref().filter(|_| arms);
             let done = match import {
-                Some(import) => self.import(import, accounts, &wish)?,
-                None => self.append(instance, accounts, wish)?,
+                Some(import) => self.import(import, accounts, &contents)?,
+                None => self.append(instance, accounts, contents)?,
             };
             if done.interrupted {
                 self.interrupted = true;
@@ -278,12 +278,17 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn append(&self, instance: &Instance, accounts: &Accounts, wish: Wish) -> Result<Populated, String> {
+    fn append(
+        &self,
+        instance: &Instance,
+        accounts: &Accounts,
+        contents: Contents,
+    ) -> Result<Populated, String> {
         populate(PopulateOptions {
             imap: instance.imap.clone(),
             lmtp: None,
             accounts: accounts.clone(),
-            wish,
+            contents,
             seed: self.options.seed,
             mail: None,
             parallel: 4,
@@ -294,8 +299,8 @@ impl Work<'_> {
     }
 
     /// Fills accounts by the server's own import, one after the other.
-    fn import(&self, import: &Import, accounts: &Accounts, wish: &Wish) -> Result<Populated, String> {
-        let maildirs = Maildirs::new(accounts, wish, self.options.seed);
+    fn import(&self, import: &Import, accounts: &Accounts, contents: &Contents) -> Result<Populated, String> {
+        let maildirs = Maildirs::new(accounts, contents, self.options.seed);
         let folder = self.options.folder.join("import");
         let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
         let mut done = Populated::default();
@@ -308,7 +313,7 @@ impl Work<'_> {
             let imported = import.run(&accounts.name(account), &folder);
             std::fs::remove_dir_all(&folder).map_err(fail)?;
             imported?;
-            done.added += wish.messages();
+            done.added += contents.messages();
         }
         Ok(done)
     }

@@ -11,7 +11,7 @@ pub(super) struct Player<'a> {
     pub(super) folder: PathBuf,
     /// Whether its mailboxes are filled.
     pub(super) filled: bool,
-    /// Why nothing of it can be measured.
+    /// The reason why this server cannot be measured.
     pub(super) failed: Option<String>,
 }
 

@@ -166,7 +166,7 @@ impl Work<'_> {
         let times = &self.study.times;
         for (name, value) in [
             ("accounts", population.accounts.clone()),
-            ("messages in each", population.wish.messages().to_string()),
+            ("messages in each", population.contents.messages().to_string()),
             ("ramp", show_duration(times.ramp)),
             ("warmup", show_duration(times.warmup)),
             ("measure", show_duration(times.measure)),

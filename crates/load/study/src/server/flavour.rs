@@ -54,7 +54,7 @@ impl Flavour {
         ALL.iter().map(|(word, ..)| *word)
     }
 
-    /// Its name in plots.
+    /// The flavour's name in plots.
     pub fn name(self) -> &'static str {
         ALL.iter().find(|(.., flavour)| *flavour == self).map_or("Dovecot", |(_, name, _)| name)
     }

@@ -46,7 +46,7 @@ pub struct Instance {
     pub send: Option<Target>,
     /// SMTP, for mail that it sends on to [`ELSEWHERE`].
     pub routes: Option<Target>,
-    /// Its own import, with which it is filled.
+    /// The server's own import, with which it is filled.
     pub import: Option<Import>,
     /// Other nodes that serve the same accounts.
     pub nodes: Vec<Target>,
@@ -54,11 +54,11 @@ pub struct Instance {
     pub pid: Option<u32>,
     /// The agent on its machine.
     pub agent: Option<String>,
-    /// Its control group, if it was given one.
+    /// The server's control group, if it was given one.
     pub cgroup: Option<PathBuf>,
     /// Where it gives its own figures, if it does.
     pub figures: Option<Figures>,
-    /// Its facts for the report.
+    /// The server's facts for the report.
     pub facts: ServerFacts,
     /// Stops it when dropped.
     pub(super) _child: Option<Child>,

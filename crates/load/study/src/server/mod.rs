@@ -46,16 +46,16 @@ pub enum Which {
 /// A build of ours, started like [`Which::Posthaste`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// Its name in plots.
+    /// The build's name in plots.
     pub name: String,
-    /// Its binary.
+    /// The build's binary.
     pub program: PathBuf,
 }
 
 /// A server that already runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Its name in plots.
+    /// The server's name in plots.
     pub name: String,
     /// Where mail is read.
     pub imap: Target,
@@ -142,7 +142,7 @@ impl FromStr for Which {
 }
 
 impl Which {
-    /// Its name in plots.
+    /// The server's name in plots.
     pub fn name(&self) -> &str {
         match self {
             Self::Posthaste => "Posthaste",

@@ -76,7 +76,7 @@ impl Child {
         Ok(Self { child, group, memory_limited })
     }
 
-    /// Its control group, if it has one of its own.
+    /// The process's control group, if it has one of its own.
     pub fn cgroup(&self) -> Option<PathBuf> {
         self.group.as_ref().and_then(OwnGroup::accounting).map(Path::to_owned)
     }
@@ -86,12 +86,12 @@ impl Child {
         self.memory_limited
     }
 
-    /// Its process id.
+    /// The process's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its standard output.
+    /// The process's standard output.
     pub fn stdout(&mut self) -> Option<process::ChildStdout> {
         self.child.stdout.take()
     }

@@ -35,7 +35,7 @@ impl Sizes {
     const HTML_SIGMA: f64 = 0.8;
     /// Means of [`Sizes::Wide`] without and with attachment; the article says "a wide variety".
     const WIDE_MEAN_BYTES: [u64; 2] = [9_000, 250_000];
-    /// Its spread.
+    /// The distribution's spread.
     const WIDE_SIGMA: f64 = 1.2;
 
     /// One size. `attachment`: for the wide mix, whether this message has one.

@@ -13,12 +13,12 @@ use super::{Serial, serial_token};
 /// Why mail could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The system's answer.
+    /// The file cannot be read.
     #[error("{path}: {source}")]
     Io {
         /// The file that was read.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// There is nothing in it.

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_strangers_stay_text() {
+    fn untrusted_names_stay_text() {
         let commands = vec![seen("imap", "LOGIN", None, 1), seen("imap", "NOOP", None, 1)];
         let clients = vec![("evil\"\nname = \"x".to_owned(), 2)];
         let profile = Profile { source: "a\n[think]".into(), commands, clients, ..Profile::default() };

@@ -14,7 +14,7 @@ use crate::stored::seal::{location, seal, unseal};
 /// this much too much at either end.
 const BODY_CHUNK: usize = 256 << 10;
 
-/// For the checksum's place.
+/// The kind of the value, for its checksum.
 const KIND: u8 = 6;
 
 /// The number of a chunk as the column has it.
@@ -50,7 +50,7 @@ impl Chunked<'_> {
         Ok(())
     }
 
-    /// Octets of a body; `None` if it is not there.
+    /// Octets of a body; `None` if it does not exist.
     pub(super) async fn len(&self, body: BodyId) -> Result<Option<u64>> {
         let key = body.0.to_bytes();
         let lens =

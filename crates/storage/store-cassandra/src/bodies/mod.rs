@@ -1,16 +1,16 @@
 //! Bodies: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
-//! A keyspace gets one of the two when it is made, and records which. Both keep the same promises.
-//! A body is written before the commit that refers to it. A part of it is read without the rest,
-//! and checked against its checksum. The sweep removes nothing to which a commit may still refer
-//! later.
+//! A keyspace gets one of the two when it is created, and records which. Both give the same
+//! guarantees. A body is written before the commit that refers to it. A part of it is read
+//! without the rest, and checked against its checksum. The sweep removes nothing to which a
+//! commit may still refer later.
 //!
 //! | | chunks | objects |
 //! | --- | --- | --- |
 //! | `body`, n = 0 … | 256 KiB of the body each, sealed | n = 0 alone: the object's description ([`objects::Description`]) |
 //! | object | | the body as it is, `PREFIX/xx/BODY-COMMIT` |
 //!
-//! An object's name has the id of the commit that wrote it, beside the body's. So nothing is ever
+//! An object's name has the body's id and the id of the commit that wrote it. So nothing is ever
 //! written under a name that a sweep is about to delete. The reference is written before both.
 //! After a crash between the object and its description, it leads to the object.
 //!
@@ -38,7 +38,7 @@ use crate::stored::impossible;
 pub(crate) struct StoredBody {
     /// Octets.
     len: u64,
-    /// The object which holds it; `None` in Cassandra.
+    /// The object that has it; `None` in Cassandra.
     object: Option<Description>,
 }
 
@@ -92,9 +92,8 @@ impl Bodies {
         }
     }
 
-    /// Removes a body whose last reference was `dead`'s; answers with the octets given back.
-    /// `stored` was read before the references were, and `before_us` is a time before that: later
-    /// writes stay.
+    /// Removes a body whose last reference was `dead`'s; answers the octets freed. `stored` was
+    /// read before the references were, and `before_us` is a time before that: later writes stay.
     pub(crate) async fn remove(
         &self,
         body: BodyId,
@@ -103,7 +102,8 @@ impl Bodies {
         before_us: i64,
     ) -> Result<u64> {
         if let Backend::Objects(objects) = &self.backend {
-            // Objects first: if this is cut off, the description still names the rest to remove.
+            // Objects first: if this is interrupted, the description still names the objects to
+            // remove.
             objects.delete(body, dead).await?;
             let object = stored.as_ref().and_then(|stored| stored.object.as_ref());
             if let Some(object) = object.filter(|object| object.commit != dead) {
@@ -114,11 +114,11 @@ impl Bodies {
         Ok(stored.map_or(0, |stored| stored.len))
     }
 
-    /// Removes the object of a dead commit for a body that lives on, unless the body lives in that
-    /// one. `stored` and `before_us` as in [`Self::remove`].
+    /// Removes the object that a dead commit wrote for a live body, unless the body is stored in
+    /// that object. `stored` and `before_us` as in [`Self::remove`].
     ///
     /// The dead commit's server may have sent the object and been stopped before it wrote the
-    /// description. The living object's description gets a later time first, and stays.
+    /// description. The live object's description first gets a later time, and stays.
     pub(crate) async fn remove_leftover(
         &self,
         body: BodyId,
@@ -183,7 +183,7 @@ mod tests {
         bodies.remove_leftover(body, late, stored.as_ref(), now_us()).await.unwrap();
         bodies.put_description(body, &description, began_us).await.unwrap();
         assert_eq!(bodies.range(body, 0..u64::MAX).await.unwrap(), bytes);
-        // One that comes later is taken.
+        // A later write is accepted.
         let next = cluster.new_id();
         bodies.put(next, body, &bytes).await.unwrap();
         assert_eq!(bodies.description(body).await.unwrap().unwrap().commit, next);

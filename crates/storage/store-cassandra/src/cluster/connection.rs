@@ -1,8 +1,8 @@
-//! The connection to the cluster, and when to try again.
+//! The connection to the cluster, with retries.
 //!
-//! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a few
-//! times with growing, random pauses, then the call fails as `Unavailable`. The driver passes over
-//! a node that is away at once, and uses the next one.
+//! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a
+//! few times with growing, random pauses, then the call fails as `Unavailable`. The driver skips
+//! an unreachable node at once, and uses the next one.
 //!
 //! A conditional write is repeated only by a caller that can find out whether the first attempt was
 //! applied: here with [`Connection::conditionally`], and in `commits`. The driver repeats one
@@ -40,20 +40,20 @@ use crate::cluster::ids::Ids;
 use crate::cluster::work::Counters;
 use crate::options::Options;
 
-/// Attempts of a read or plain write. With the pauses below, about two seconds beside the timeouts
-/// themselves. That is enough for one node's leaving, and short enough that a client soon gets an
-/// error if the database is away.
+/// Attempts of a read or plain write. With the pauses below, about two seconds besides the
+/// timeouts themselves. That is enough for the failure of one node, and short enough that a
+/// client soon gets an error if the database is unreachable.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
 
 /// The first pause is at most this, each further one at most twice the one before.
 const PAUSE_MS: u64 = 60;
 
 /// A connection that is silent for this long is probed. It is closed if the probe is not answered
-/// within as long again. A node whose machine is lost is then passed over. Shorter would give up
+/// within as long again. A node whose machine is lost is then skipped. A shorter time would drop
 /// nodes that only collect garbage.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// How often a call starts again because something was changed under it.
+/// How often a call starts again because of a concurrent change.
 pub(crate) const RESTARTS_MAX: u32 = 8;
 
 /// Requests of one call that run at the same time.
@@ -120,7 +120,7 @@ impl Connection {
         })
     }
 
-    /// Runs a statement that defines something.
+    /// Runs a statement of CQL's data definition.
     pub(crate) async fn define(&self, statement: &str) -> Result<()> {
         self.session.query_unpaged(statement, ()).await.map(drop).map_err(unavailable)
     }
@@ -175,7 +175,7 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// An id for a commit: of now, and never given twice.
+    /// A new, unique id for a commit, with the present time.
     pub(crate) fn new_id(&self) -> Id {
         self.ids.new_id()
     }
@@ -206,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Tests count what is asked.
+    /// Tests count the requests.
     fn count_request(&self, statements: usize) {
         #[cfg(test)]
         self.counters.request(statements);
@@ -214,7 +214,7 @@ impl Connection {
         let _ = statements;
     }
 
-    /// Tests count what is answered.
+    /// Tests count the rows of the answers.
     fn count_answer(&self, rows: usize) {
         #[cfg(test)]
         self.counters.answer(rows);
@@ -238,7 +238,7 @@ impl Connection {
         self.repeatedly(values.len(), || self.session.batch(&batch, &values)).await.map(drop)
     }
 
-    /// All rows of a question whose answer is small.
+    /// All rows of a query whose answer is small.
     pub(crate) async fn read<R>(
         &self,
         statement: &PreparedStatement,
@@ -370,7 +370,7 @@ fn unavailable(error: ExecutionError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// Whether a repetition may help. It does not where the database refuses the statement itself.
+/// Whether a retry may help. It does not if the database refuses the statement itself.
 fn is_temporary(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => !matches!(

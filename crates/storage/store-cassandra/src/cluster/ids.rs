@@ -1,4 +1,4 @@
-//! Ids and time: what columns hold of them, and where new ids come from.
+//! Ids and times: their values in columns, and new ids.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ pub(crate) fn blob(id: Id) -> CqlValue {
 
 /// The id in a column.
 pub(crate) fn id_of(bytes: &[u8]) -> Result<Id> {
-    let bytes = bytes.try_into().map_err(|_| StoreError::Corrupt("a key that is no id".into()))?;
+    let bytes = bytes.try_into().map_err(|_| StoreError::Corrupt("a key that is not an id".into()))?;
     Ok(Id::from_bytes(bytes))
 }
 
@@ -68,7 +68,7 @@ impl Ids {
         x ^ (x >> 31)
     }
 
-    /// An id of now, never given twice.
+    /// A new, unique id with the present time.
     pub(crate) fn new_id(&self) -> Id {
         let random = u128::from(self.random()) << 64 | u128::from(self.random());
         Id::new(unix_ms(), random)

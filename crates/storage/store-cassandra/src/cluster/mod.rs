@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Prepares every statement on a keyspace whose tables are there.
+    /// Prepares every statement on a keyspace whose tables exist.
     pub(crate) async fn new(connection: Connection, keyspace: &str) -> Result<Self> {
         let statements = Statements::prepare(&connection, keyspace).await?;
         Ok(Self { connection, statements })

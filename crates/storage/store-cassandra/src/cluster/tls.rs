@@ -3,7 +3,7 @@
 //! Nodes are known by their IP addresses: the driver learns of most of them from the cluster
 //! itself, which names no hosts. So a node's certificate must name its address: an `IP` subject
 //! alternative name (RFC 5280 §4.2.1.6). An authority of the file that the options name must have
-//! signed it. Nothing else is trusted, the system's authorities neither.
+//! signed it. No other authority is trusted, not even the system's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The certificates of a PEM file: one at least.
+/// The certificates of a PEM file: at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(file).map_err(|e| unusable(file, &e))?;
     let found: Vec<_> = found.collect::<std::result::Result<_, _>>().map_err(|e| unusable(file, &e))?;

@@ -1,13 +1,13 @@
-//! Counts what an engine asks of the database. Tests compare the costs of operations by it.
+//! Counts an engine's requests to the database. Tests compare the costs of operations with it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The requests of the engine to the database so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Questions, writes and batches sent. Each page is one.
+    /// Queries, writes and batches sent. Each page is one.
     pub(crate) requests: u64,
-    /// Statements in them.
+    /// Statements in these requests.
     pub(crate) statements: u64,
     /// Rows of all answers.
     pub(crate) rows: u64,

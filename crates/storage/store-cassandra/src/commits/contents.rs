@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored};
 use scylla::value::CqlValue;
 
@@ -38,9 +38,9 @@ const RECENT_MAX: usize = 4096;
 /// Ids of bodies that this engine wrote a moment ago: a message for a hundred recipients is written
 /// once.
 ///
-/// A body is remembered by the commit that brought it, for a quarter of the sweep's patience after
-/// that commit got its id. The sweep looks at the reference of that commit, and takes no body while
-/// that reference is young.
+/// A body is remembered by the commit that brought it, for a quarter of `sweep_after` from the time
+/// of that commit's id. The sweep reads the reference of that commit, and removes no body while the
+/// reference is younger than `sweep_after`.
 struct RecentBodies {
     fresh: Duration,
     written: Mutex<HashMap<BodyId, CommitId>>,
@@ -51,8 +51,8 @@ impl RecentBodies {
         Self { fresh: fresh.min(Duration::from_secs(600)), written: Mutex::default() }
     }
 
-    /// Whether a commit got its id a moment ago. By both clocks: one stands still while the machine
-    /// is suspended, the other may be set back.
+    /// Whether a commit got its id a moment ago, by both clocks. One stops while the machine is
+    /// suspended, the other may be set back.
     fn is_fresh(&self, by: CommitId) -> bool {
         by.made.elapsed().max(Duration::from_millis(age_ms(by.id))) < self.fresh
     }
@@ -71,16 +71,23 @@ impl RecentBodies {
     }
 }
 
-/// The part of an original that a copy takes over.
-struct Original {
+/// The values that a copy has from its origin, the copied message.
+struct Origin {
     body: BodyId,
     summary: Vec<u8>,
 }
 
-/// The originals of a commit's copies, by mailbox and UID.
-type Originals = HashMap<(MailboxId, u32), Original>;
+/// Names the origin of a copy.
+#[derive(PartialEq, Eq, Hash)]
+struct OriginKey {
+    mailbox: MailboxId,
+    uid: Uid,
+}
 
-/// The bodies and summaries to which commits refer, being written.
+/// The origins of a commit's copies.
+type Origins = HashMap<OriginKey, Origin>;
+
+/// Writes the bodies and summaries to which commits refer.
 pub(crate) struct Contents {
     mailboxes: Arc<Mailboxes>,
     bodies: Arc<Bodies>,
@@ -95,7 +102,7 @@ pub(crate) struct CommitId {
 }
 
 impl Contents {
-    /// `fresh` is a quarter of the sweep's patience.
+    /// `fresh` is a quarter of [`crate::Options::sweep_after`].
     pub(crate) fn new(mailboxes: Arc<Mailboxes>, bodies: Arc<Bodies>, fresh: Duration) -> Self {
         Self { mailboxes, bodies, recent: RecentBodies::new(fresh) }
     }
@@ -103,16 +110,16 @@ impl Contents {
     /// Writes the records to which a commit will refer; `false` if a message to be copied is not
     /// there.
     pub(crate) async fn write(&self, id: CommitId, commit: &MailboxCommit) -> Result<bool> {
-        let Some(originals) = self.originals(commit).await? else { return Ok(false) };
+        let Some(origins) = self.origins(commit).await? else { return Ok(false) };
         let mut summaries: Vec<(u32, Vec<u8>)> = Vec::with_capacity(commit.appended.len());
         for message in &commit.appended {
             let uid = number(&message.row);
             let summary = match &message.content {
                 Content::New { summary, .. } => &summary[..],
-                Content::CopyOf { mailbox, uid: of } => match originals.get(&(*mailbox, of.value())) {
-                    Some(original) if original.body == message.body => &original.summary,
+                &Content::CopyOf { mailbox, uid } => match origins.get(&OriginKey { mailbox, uid }) {
+                    Some(origin) if origin.body == message.body => &origin.summary,
                     Some(_) => {
-                        return Err(StoreError::Corrupt("a copy has another body than its original".into()));
+                        return Err(StoreError::Corrupt("a copy has another body than its origin".into()));
                     }
                     None => return Ok(false),
                 },
@@ -121,11 +128,11 @@ impl Contents {
         }
         self.write_references(id, commit).await?;
         self.write_records(id, commit, summaries).await?;
-        self.originals_remain(commit).await
+        self.origins_remain(commit).await
     }
 
-    /// Writes bodies and summaries, whose references have been written, and those once more if this
-    /// took long.
+    /// Writes bodies and summaries, whose references have been written. If this took long, it
+    /// writes the references once more.
     pub(crate) async fn write_records(
         &self,
         id: CommitId,
@@ -148,7 +155,7 @@ impl Contents {
         if self.recent.is_fresh(id) { Ok(()) } else { self.write_references(id, commit).await }
     }
 
-    /// Notes for the sweep which bodies and summaries the commit brings.
+    /// Records for the sweep which bodies and summaries the commit brings.
     pub(crate) async fn write_references(&self, id: CommitId, commit: &MailboxCommit) -> Result<()> {
         let (mailbox, by) = (commit.mailbox.0.to_bytes(), id.id.to_bytes());
         let (mailbox, by) = (&mailbox[..], &by[..]);
@@ -161,12 +168,12 @@ impl Contents {
         writes.buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    /// Whether the originals in other mailboxes are still there, now that the copies' references
-    /// are written. A sweep reads references after it found the original dead. If the original is
-    /// there now, that sweep is still to come, and will see the reference. (In the same mailbox the
-    /// commit's own condition ensures it.)
-    async fn originals_remain(&self, commit: &MailboxCommit) -> Result<bool> {
-        for (mailbox, uids) in originals_of(commit).filter(|(mailbox, _)| *mailbox != commit.mailbox) {
+    /// Whether the origins in other mailboxes still exist, now that the copies' references are
+    /// written. A sweep reads references after it found the origin expunged. If the origin exists
+    /// now, a later sweep finds the references. (In the same mailbox, the commit's own condition
+    /// ensures it.)
+    async fn origins_remain(&self, commit: &MailboxCommit) -> Result<bool> {
+        for (mailbox, uids) in origins_of(commit).filter(|(mailbox, _)| *mailbox != commit.mailbox) {
             let (Some(first), Some(last)) = (uids.first(), uids.last()) else { continue };
             let (chunks, modseqs) = self.mailboxes.chunks_between(mailbox, (first, last)).await?;
             let there = chunks.values().flat_map(|chunk| &chunk.rows).map(number);
@@ -178,7 +185,7 @@ impl Contents {
         Ok(true)
     }
 
-    /// Cuts summaries into writes of one partition and bounded size.
+    /// Divides summaries into writes of one partition and bounded size.
     fn summary_batches(
         &self,
         id: Id,
@@ -210,7 +217,7 @@ impl Contents {
         batches
     }
 
-    /// Writes a message's body, if it brings one. The reference has been written before.
+    /// Writes the body of a new message. Its reference has been written before.
     async fn write_body(&self, id: CommitId, message: &NewMessage) -> Result<()> {
         let Content::New { bytes, .. } = &message.content else { return Ok(()) };
         if self.recent.has(message.body) {
@@ -221,14 +228,14 @@ impl Contents {
         Ok(())
     }
 
-    /// The originals of the commit's copies; `None` if a mailbox was removed. Expunged messages are
-    /// not among them.
-    async fn originals(&self, commit: &MailboxCommit) -> Result<Option<Originals>> {
-        let mut originals = Originals::new();
-        for (mailbox, uids) in originals_of(commit) {
+    /// The origins of the commit's copies, without expunged messages; `None` if a mailbox was
+    /// removed.
+    async fn origins(&self, commit: &MailboxCommit) -> Result<Option<Origins>> {
+        let mut origins = Origins::new();
+        for (mailbox, uids) in origins_of(commit) {
             let mut take = |stored: Stored<'_>| {
-                let original = Original { body: stored.body, summary: stored.summary.to_vec() };
-                originals.insert((mailbox, stored.uid.value()), original);
+                let origin = Origin { body: stored.body, summary: stored.summary.to_vec() };
+                origins.insert(OriginKey { mailbox, uid: stored.uid }, origin);
                 ControlFlow::Continue(())
             };
             match self.mailboxes.visit_summaries(mailbox, &uids, &mut take).await {
@@ -237,12 +244,12 @@ impl Contents {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Some(originals))
+        Ok(Some(origins))
     }
 }
 
 /// The messages that a commit copies, by their mailboxes.
-fn originals_of(commit: &MailboxCommit) -> impl Iterator<Item = (MailboxId, NumSet)> + use<> {
+fn origins_of(commit: &MailboxCommit) -> impl Iterator<Item = (MailboxId, NumSet)> + use<> {
     let mut wanted: BTreeMap<MailboxId, Vec<(u32, u32)>> = BTreeMap::new();
     for message in &commit.appended {
         if let Content::CopyOf { mailbox, uid } = &message.content {

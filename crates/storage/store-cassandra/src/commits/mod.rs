@@ -4,10 +4,10 @@
 //! The fence was read before the contents were written ([`crate::mailboxes::partition`]). The batch
 //! rewrites the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
-//! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
-//! refused. Then the log entry at the new mod-sequence names the commit. If no answer comes for
-//! long, or the log was cut there since, the call fails. The answer is `Done` only for a stored
-//! commit, and no commit is applied twice.
+//! A batch whose answer is lost is sent again unchanged. If the first one was applied, the second
+//! is refused. Then the log entry at the new mod-sequence names the commit. If no answer comes
+//! for long, or the log was cut there since, the call fails. The answer is `Done` only for a
+//! stored commit, and no commit is applied twice.
 
 pub(crate) mod contents;
 
@@ -30,8 +30,8 @@ use crate::stored::chunk::{Chunk, Chunks, ROWS_MAX, number};
 use crate::stored::impossible;
 use crate::stored::values::{LogEntry, StoredHead};
 
-/// Commits that the log holds at least; it holds at most twice as many. A client or a node that was
-/// away for longer reads all rows instead.
+/// Commits that the log holds at least; it holds at most twice as many. A client or a node that
+/// missed more commits reads all rows instead.
 const LOG_KEPT: u64 = 4096;
 
 /// Ranges of UIDs that are looked up one by one; beyond, everything from the first to the last is
@@ -85,7 +85,8 @@ impl Commits {
             match self.apply(&commit, &ready).await? {
                 BatchOutcome::Applied => return Ok(CommitOutcome::Done),
                 BatchOutcome::Overtaken => return Ok(CommitOutcome::Conflict),
-                // After a `Conflict` the caller would make the change again, perhaps a second time.
+                // After a `Conflict` the caller would repeat the change, which may have been
+                // applied.
                 BatchOutcome::Forgotten => return Err(forgotten(commit.mailbox)),
                 // The contents may have been swept. They are written once more, under a new id.
                 BatchOutcome::Fenced => {
@@ -97,8 +98,8 @@ impl Commits {
         Err(StoreError::Busy)
     }
 
-    /// Writes the records to which the commit will refer, and makes its batch. `None`: the mailbox
-    /// is at another mod-sequence, or a message to be copied is not there.
+    /// Writes the records to which the commit will refer, and makes its batch. `None`: the
+    /// mailbox is at another mod-sequence, or a message to be copied does not exist.
     pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
         // The fence comes first. A sweep removes records that are written from here on only after
         // it replaced this fence.
@@ -201,7 +202,7 @@ impl Commits {
         }
         match self.outcome(commit, ready.id).await {
             Ok(BatchOutcome::Applied) => Ok(BatchOutcome::Applied),
-            // It may still be under way: neither `Done` nor `Conflict` would be certain.
+            // The batch may still be in progress: neither `Done` nor `Conflict` would be certain.
             _ => Err(failure),
         }
     }
@@ -271,8 +272,8 @@ fn touched(commit: &MailboxCommit) -> NumSet {
     NumSet::from_ranges(changed.chain(expunged))
 }
 
-/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]. It
-/// is one range tombstone for 4,096 entries, below everything that is read later.
+/// The mod-sequence at which a commit cuts the log, when it passes a multiple of [`LOG_KEPT`].
+/// One range tombstone covers 4,096 entries, below everything that is read later.
 fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
     let crossed = expected.value() / LOG_KEPT != next.value() / LOG_KEPT;
     crossed.then(|| next.value().checked_sub(LOG_KEPT).and_then(ModSeq::new)).flatten()

@@ -1,4 +1,4 @@
-//! Mailboxes: their rows, their summaries, and how their partitions begin and end.
+//! Mailboxes: their rows, their summaries, and their partitions.
 //!
 //! Changes of a mailbox's messages are in [`crate::commit`]. This module has the reads that it and
 //! all others share.
@@ -14,9 +14,9 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::cluster::Cluster;
 
-/// Lanes of commits: commits of one node on one mailbox go one after the other, since Paxos would
-/// only make them fight. With 4,096, a hundred commits at once rarely share a lane with another
-/// mailbox's.
+/// Lanes of commits: commits of one node on one mailbox are sent one after the other, because
+/// with Paxos they would conflict. With 4,096, a hundred commits at once rarely share a lane with
+/// another mailbox's.
 const LANES: usize = 4096;
 
 /// The mailboxes of a keyspace.
@@ -30,8 +30,8 @@ impl Mailboxes {
         Self { cluster, lanes: std::iter::repeat_with(Mutex::default).take(LANES).collect() }
     }
 
-    /// Waits until this node's earlier commits on the mailbox are through. The lane is held while
-    /// the database works: callers are meant to wait in line here.
+    /// Waits until this node's earlier commits on the mailbox have ended. The lane is held while
+    /// the database works, so that callers queue here.
     pub(crate) async fn lane(&self, mailbox: MailboxId) -> MutexGuard<'_, ()> {
         let [.., a, b] = mailbox.0.to_bytes();
         let at = usize::from(u16::from_le_bytes([a, b])) % LANES;

@@ -1,12 +1,12 @@
-//! A mailbox's partition is made, fenced, closed and erased here: each by one conditional write.
+//! Creates, fences, closes and erases a mailbox's partition, each by one conditional write.
 //!
 //! A **fence** is an id in the mailbox's partition. A commit reads it before it writes anything,
 //! and its batch applies only while the fence is still the same. The sweep replaces the fence, and
 //! reads the rows after that: a commit that began before can no longer apply, however late its
 //! batch comes. An account's list has a fence of the same kind.
 //!
-//! No clock takes part. A fence is never used twice, so that a partition made again under an old id
-//! refuses commits that were made for the one before.
+//! No clock is used. A fence is never used twice, so that a new partition under an old id refuses
+//! commits that were made for the old partition.
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};
@@ -24,9 +24,9 @@ use crate::stored::values::{LogEntry, StoredHead};
 /// A mailbox's partition, by a read that first completes, or rules out, every conditional write in
 /// flight.
 pub(crate) enum Partition {
-    /// There is none.
+    /// There is no partition.
     Missing,
-    /// The mailbox was removed. Its rows and summaries may still be there.
+    /// The mailbox was removed. Its rows and summaries may still exist.
     Closed,
     /// The mailbox is in use.
     Open(Fence),
@@ -63,8 +63,8 @@ impl Mailboxes {
             {
                 return Ok(true);
             }
-            // An answer may have been lost, or another fence may have come first. It came after the
-            // read above, and serves.
+            // An answer may have been lost, or another fence may have come first. It came after
+            // the read above, and has the same effect.
             match self.partition(mailbox).await? {
                 Partition::Open(now) if now == old => {}
                 Partition::Open(_) => return Ok(true),
@@ -75,9 +75,9 @@ impl Mailboxes {
         Err(StoreError::Busy)
     }
 
-    /// Makes a mailbox's partition: a head, an empty last chunk, an empty log. One that is there
-    /// gets a new fence, so that a sweep that was about to close it does not. One that was closed
-    /// is erased first, and begins empty.
+    /// Makes a mailbox's partition: a head, an empty last chunk, an empty log. An existing one
+    /// gets a new fence, so that a sweep that was about to close it does not. A closed one is
+    /// erased first, and begins empty.
     pub(crate) async fn create_mailbox(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         for attempt in 0..RESTARTS_MAX {
             match self.partition(mailbox).await? {
@@ -129,9 +129,9 @@ impl Mailboxes {
     }
 
     /// Removes a closed mailbox's summaries, then its rows. Any node may do so, at any time, and
-    /// several at once. Summaries are removed by the ids of their commits, which never come back,
-    /// and only if the mailbox is still closed after these were read: it may have been made again.
-    /// Rows are removed on condition that the mailbox is closed.
+    /// several at once. Summaries are removed by the ids of their commits, which are never used
+    /// again. They are removed only if the mailbox is still closed after the ids were read: it
+    /// may have been created again. Rows are removed on condition that the mailbox is closed.
     pub(crate) async fn erase_mailbox(&self, mailbox: MailboxId) -> Result<()> {
         let last = self.floor(mailbox, u32::MAX).await?.map_or(0, |floor| floor.head.head.uid_next.value());
         for n in 0..=bucket(last) {

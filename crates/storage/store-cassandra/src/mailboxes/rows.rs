@@ -25,7 +25,7 @@ pub(crate) type Fence = Option<Vec<u8>>;
 
 /// A row of `mailbox`: mod-sequence and head of the partition, key and value of the row.
 type HeadedRow = (Option<i64>, Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
-/// The same without the head.
+/// A row of a chunk, without the head.
 pub(crate) type ChunkRow = (Option<i64>, Option<i64>, Option<Vec<u8>>);
 
 /// Chunks of a mailbox, its head, and the mod-sequences at which they were read.
@@ -76,7 +76,7 @@ struct Logged {
 }
 
 impl Mailboxes {
-    /// A mailbox's head; `None` if it was removed or never was.
+    /// A mailbox's head; `None` if it was removed or never existed.
     pub(crate) async fn head(&self, mailbox: MailboxId) -> Result<Option<StoredHead>> {
         type Columns = (Option<i64>, Option<Vec<u8>>);
         let values = (&mailbox.0.to_bytes()[..],);
@@ -97,7 +97,7 @@ impl Mailboxes {
         heads.buffered(AT_ONCE).try_collect().await
     }
 
-    /// The chunk in which a UID lies if it exists.
+    /// The chunk that has a UID if the UID exists.
     pub(crate) async fn floor(&self, mailbox: MailboxId, uid: u32) -> Result<Option<Floor>> {
         let values = (&mailbox.0.to_bytes()[..], i64::from(uid));
         type Columns = (Option<i64>, Option<Vec<u8>>, Fence, Option<i64>, Option<Vec<u8>>);

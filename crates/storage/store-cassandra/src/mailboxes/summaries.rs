@@ -137,8 +137,8 @@ impl Mailboxes {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Those of the messages whose row is still there. The others were expunged, and swept, since
-    /// their rows were read.
+    /// The messages whose rows still exist. The others were expunged, and swept, since their rows
+    /// were read.
     async fn without_summary(&self, mailbox: MailboxId, missing: &[SummaryOrigin]) -> Result<Vec<u32>> {
         let mut without = Vec::new();
         for (uid, origin) in missing {
@@ -150,7 +150,7 @@ impl Mailboxes {
         Ok(without)
     }
 
-    /// Gives a message the summary that it lacks. Two nodes may write the same one.
+    /// Adds the summary that a message lacks. Two nodes may write the same one.
     pub(crate) async fn add_summary(&self, message: &SummaryOf, summary: &[u8]) -> Result<CommitOutcome> {
         let SummaryOf { mailbox, uid, body } = *message;
         let uid = uid.value();
@@ -174,7 +174,8 @@ impl Mailboxes {
             Some(blob(commit)),
         ];
         self.cluster.write(&self.cluster.statements.summary.put, values).await?;
-        // A sweep that removes the message from here on finds this record. One before may not have.
+        // A sweep that removes the message from here on finds this record. An earlier sweep may
+        // have missed it.
         if self.has_message(mailbox, uid, commit).await? {
             return Ok(CommitOutcome::Done);
         }

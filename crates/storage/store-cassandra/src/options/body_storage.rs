@@ -10,7 +10,7 @@ pub enum BodyStorage {
     Cassandra,
     /// In an S3-compatible store.
     S3 {
-        /// The bucket, which must be there.
+        /// The bucket, which must exist.
         bucket: String,
         /// The prefix of all names; may be empty. No two keyspaces may share bucket and prefix.
         prefix: String,

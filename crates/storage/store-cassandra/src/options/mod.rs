@@ -14,7 +14,8 @@ use self::s3::S3;
 /// Encryption of the connections to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM file of the authorities that signed the nodes' certificates; none others are trusted.
+    /// PEM file of the authorities that signed the nodes' certificates; no other authority is
+    /// trusted.
     pub ca: PathBuf,
     /// PEM files of our certificate and its key, for a cluster that requires client certificates.
     pub client: Option<(PathBuf, PathBuf)>,
@@ -31,31 +32,32 @@ pub struct Options {
     pub login: Option<(String, String)>,
     /// Encryption, if the cluster's connections are encrypted.
     pub tls: Option<Tls>,
-    /// The data centre whose nodes are used, if the cluster has several. `None`: those of any.
+    /// The data centre whose nodes are used, if the cluster has several. `None`: nodes of any
+    /// data centre.
     pub datacenter: Option<String>,
-    /// Where bodies are kept. `None`: where the keyspace was made to keep them, in Cassandra if it
-    /// is made now. A keyspace that keeps them elsewhere is refused.
+    /// Where bodies are stored. `None`: where the keyspace stores them; in Cassandra if the
+    /// keyspace is created now. A keyspace that stores them elsewhere is refused.
     pub bodies: Option<BodyStorage>,
-    /// Access to the object store, if they are kept in one.
+    /// Access to the object store, if bodies are stored in one.
     pub s3: S3,
-    /// After this the database counts as silent. It is longer than Cassandra's own time-outs (5 s
-    /// for reads, 1.8 s for Paxos under contention). So the database gives up first and reports
-    /// what it knows.
+    /// The timeout of a request. It is longer than Cassandra's own timeouts (5 s for reads, 1.8 s
+    /// for Paxos under contention). So the database times out first and reports the reason.
     pub request_timeout: Duration,
     /// Bytes of rows that one commit changes at most; a larger one is refused before anything is
-    /// written. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos
-    /// keeps the proposal beside it. The default of 8 MiB is the rows of 160,000 to 290,000
+    /// written. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and
+    /// Paxos also stores the proposal. The default of 8 MiB is the rows of 160,000 to 290,000
     /// messages.
     pub commit_bytes_max: usize,
-    /// Records to which no commit refers are left alone for this long, so that commits under way
-    /// are not disturbed. It is far longer than any commit takes. A commit that takes longer is
-    /// written again, if a sweep came between. The deletion of a body alone relies on clocks: they
-    /// must differ by less than half of this.
+    /// Records to which no commit refers are kept for this long, so that commits in progress are
+    /// not disturbed. It is far longer than any commit takes. A commit that takes longer is
+    /// written again, if a sweep came between. The deletion of a body alone relies on clocks:
+    /// they must differ by less than half of this.
     pub sweep_after: Duration,
     /// The least time between two sweeps of all nodes together. A sweep reads all keys.
     pub sweep_every: Duration,
-    /// The node that sweeps has the right to for this long, and renews it; whole seconds, at least
-    /// one. After it has died another takes over. Far above what one piece of a sweep takes.
+    /// The length of the lease of the node that sweeps, which renews it; whole seconds, at least
+    /// one. If the node fails, another one takes over after this. It is far longer than one piece
+    /// of a sweep.
     pub sweep_lease: Duration,
 }
 
@@ -80,7 +82,7 @@ impl Options {
 }
 
 impl std::fmt::Debug for Options {
-    /// Without user and password.
+    /// Does not print user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cassandra://{}/{}", self.hosts.join(","), self.keyspace)
     }

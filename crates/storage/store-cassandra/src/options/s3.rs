@@ -13,16 +13,17 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 use posthaste_store::{Result, StoreError};
 
-/// A store that does not take a connection within this is away.
+/// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attempts after the first. With the pauses below about two seconds beside the time-outs
+/// Attempts after the first. With the pauses below about two seconds besides the timeouts
 /// themselves, like the database's.
 const RETRIES_MAX: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Access to an S3-compatible store. What is `None` or `false` is taken from the environment.
+/// Access to an S3-compatible store. Values that are `None` or `false` are taken from the
+/// environment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct S3 {
     /// Address of the service, such as `https://objects.example.org`; AWS's own by default.
@@ -31,11 +32,11 @@ pub struct S3 {
     pub region: Option<String>,
     /// Id and secret of an access key.
     pub access_key: Option<(String, String)>,
-    /// Whether the endpoint may be spoken to without encryption.
+    /// Whether connections to the endpoint may be unencrypted.
     pub allow_http: bool,
     /// Whether the bucket is a part of the host's name and not of the path.
     pub virtual_host: bool,
-    /// PEM file of an authority that signed the endpoint's certificate, beside those the system
+    /// PEM file of an authority that signed the endpoint's certificate, besides those the system
     /// trusts.
     pub ca: Option<PathBuf>,
     /// How long one request may take, transfer of the body included.
@@ -57,7 +58,7 @@ impl Default for S3 {
 }
 
 impl std::fmt::Debug for S3 {
-    /// Without the key's secret.
+    /// Does not print the key's secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "s3 at {}", self.endpoint.as_deref().unwrap_or("the environment's endpoint"))
     }
@@ -70,8 +71,8 @@ impl S3 {
         let seconds = |time: Duration| format!("{} ms", time.as_millis());
         let mut builder = AmazonS3Builder::from_env();
         if let Some(ca) = &self.ca {
-            // The environment's options for the connection are replaced here. Among them is leave
-            // to connect without encryption, which contradicts `ca`.
+            // The environment's options for the connection are replaced here. One of them allows
+            // connections without encryption, which contradicts `ca`.
             let options = ClientOptions::new().with_root_certificate(certificate(ca)?);
             builder = builder.with_client_options(options);
         }
@@ -94,8 +95,7 @@ impl S3 {
             max_retries: RETRIES_MAX,
             retry_timeout: self.timeout,
         };
-        // Objects are deleted one by one; the call for many at once is one that not every store
-        // has.
+        // Objects are deleted one by one: not every store has the call for many at once.
         let builder = builder.with_bucket_name(bucket).with_retry(retry).with_disable_bulk_delete(true);
         let store = builder.build();
         Ok(Arc::new(store.map_err(|e| StoreError::Unavailable(format!("s3://{bucket}: {e}")))?))

@@ -1,8 +1,8 @@
 //! The cluster as an address:
 //! `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]`.
 //!
-//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`, and
-//! in whole seconds `sweep-after`, `sweep-every` and `sweep-lease`. What stands before `@` and the
+//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`,
+//! and in whole seconds `sweep-after`, `sweep-every` and `sweep-lease`. User, password and the
 //! values of options are percent-encoded (RFC 3986 §2.1). An error is one sentence that never
 //! repeats the password.
 
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// The address without what stands before `@`: fit for messages and logs.
+/// The address without user and password, for messages and logs.
 fn without_login(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let shown = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
@@ -159,7 +159,7 @@ fn tls(
 ) -> Result<Option<Tls>, String> {
     if !wanted.unwrap_or(false) {
         return match ca.or(cert).or(key) {
-            // Encryption that was believed to be there and is not would be worse than none.
+            // An administrator who sets these expects encryption.
             Some(_) => Err("ca, cert and key are for encrypted connections; add tls=yes".into()),
             None => Ok(None),
         };

@@ -11,12 +11,12 @@ use posthaste_store::Result;
 use crate::cluster::connection::Connection;
 use crate::options::Options;
 
-/// Copies of each row: with three, a quorum of two outlives any one node. With two it takes both;
-/// with one it is that one.
+/// Copies of each row: with three, a quorum of two survives the loss of one node. With two, both
+/// are needed.
 const COPIES_MIN: u32 = 3;
 
-/// Where the settings of the cluster that the options name make acknowledged mail less safe than it
-/// can be: one sentence for each. Empty is good.
+/// One sentence for each setting of the cluster that makes acknowledged mail less safe than
+/// possible.
 #[boxed]
 pub async fn advice(options: &Options) -> Result<Vec<String>> {
     let connection = Connection::open(options).await?;

@@ -1,4 +1,4 @@
-//! The tables, and the making of them.
+//! The tables, and their creation.
 //!
 //! | table | partition | rows | written |
 //! | --- | --- | --- | --- |
@@ -25,9 +25,10 @@ use posthaste_store::{Result, StoreError};
 use crate::cluster::connection::Connection;
 use crate::options::Options;
 
-/// One step of an upgrade: statements that make tables of one version into those of the next. `{k}`
-/// is the keyspace. Each may be run twice (`IF NOT EXISTS`), since a step that was cut off is run
-/// again. Servers of the version before must work on with it, since they run meanwhile.
+/// One step of an upgrade: statements that make tables of one version into those of the next.
+/// `{k}` is the keyspace. Each may be run twice (`IF NOT EXISTS`), since a step that was
+/// interrupted is run again. Servers of the version before must work with its tables, since they
+/// run meanwhile.
 type Step = &'static [&'static str];
 
 /// The first leads from version 1 to 2, and so on. A step that is added here changes [`TABLES`]
@@ -52,8 +53,8 @@ const STEPS: &[Step] = &[
     // Tables stay. Bodies may have another form, and there are segments of a search index. Some
     // programs of version 4 know neither, and send such bodies to clients as they are stored.
     &[],
-    // Removed contents do not come back with a node that was away for days. Servers
-    // of version 5 do not notice.
+    // Removed contents do not come back with a node that was unreachable for days. Servers of
+    // version 5 need no change.
     &[
         "ALTER TABLE {k}.summary WITH gc_grace_seconds = 864000",
         "ALTER TABLE {k}.body WITH gc_grace_seconds = 864000",
@@ -73,10 +74,10 @@ const STEPS: &[Step] = &[
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + STEPS.len() as i32;
 
-/// How long tombstones are kept, in seconds: ten days, as Cassandra has it, and within which every
-/// node is repaired. A node that was away for longer and was not repaired brings back removed rows.
-/// A directory record or a mailbox would be used again. A body without a reference, or a summary of
-/// an erased mailbox, would stay for ever: no sweep looks for those.
+/// How long tombstones are kept, in seconds: ten days, as Cassandra has it, and within which
+/// every node is repaired. A node that was unreachable for longer and was not repaired brings
+/// back removed rows. A directory record or a mailbox would be used again. A body without a
+/// reference, or a summary of an erased mailbox, would stay for ever: no sweep looks for those.
 const GRACE_S: u32 = 10 * 86_400;
 
 const TABLES: [&str; 9] = [
@@ -92,8 +93,8 @@ const TABLES: [&str; 9] = [
     "bodyref (body blob, mailbox blob, uid bigint, commit blob, PRIMARY KEY (body, mailbox, uid, commit))",
 ];
 
-/// Makes keyspace and tables where they are missing, and decides where bodies are kept. `replicas`
-/// counts for a keyspace that is new.
+/// Creates keyspace and tables if they are missing, and decides where bodies are stored.
+/// `replicas` applies to a new keyspace only.
 pub(crate) async fn init(
     connection: &Connection,
     keyspace: &str,
@@ -116,7 +117,7 @@ pub(crate) async fn init(
     let found = version(connection, keyspace).await?;
     found.map_or(Ok(()), expect_version)?;
     setting::decide_bodies(connection, keyspace, options).await?;
-    // Last: a keyspace with a version is whole.
+    // Last: a keyspace with a version is complete.
     match found {
         Some(_) => Ok(()),
         None => {
@@ -127,7 +128,8 @@ pub(crate) async fn init(
     }
 }
 
-/// Takes a keyspace to the newest version, step by step; the versions it had and has.
+/// Upgrades a keyspace to the newest version, step by step. Answers the versions before and
+/// after.
 pub(crate) async fn upgrade(connection: &Connection, keyspace: &str) -> Result<(i32, i32)> {
     let found = existing_version(connection, keyspace).await?;
     for (step, to) in pending(STEPS, found)?.iter().zip(found + 1..) {
@@ -146,7 +148,7 @@ fn pending(steps: &'static [Step], found: i32) -> Result<&'static [Step]> {
     done.and_then(|done| steps.get(done..)).ok_or_else(|| later(found))
 }
 
-/// Refuses a keyspace that is not one of ours, or of another version.
+/// Refuses a keyspace of another program, or of another version.
 pub(crate) async fn verify(connection: &Connection, keyspace: &str) -> Result<()> {
     expect_version(existing_version(connection, keyspace).await?)
 }

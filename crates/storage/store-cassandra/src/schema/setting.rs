@@ -21,7 +21,7 @@ async fn read(connection: &Connection, keyspace: &str, name: &str) -> Result<Opt
     connection.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
 }
 
-/// Names and values are our own words, ids and places. None of them can hold a quote.
+/// Names and values are our own words, ids and storages. They cannot contain a quote.
 async fn write(connection: &Connection, keyspace: &str, name: &str, value: &str) -> Result<()> {
     connection
         .define(&format!("INSERT INTO {keyspace}.setting (name, value) VALUES ('{name}', '{value}')"))
@@ -58,8 +58,8 @@ async fn owner(connection: &Connection, keyspace: &str) -> Result<Option<Id>> {
     Ok(read(connection, keyspace, "bodies-owner").await?.and_then(|text| Id::parse(&text)))
 }
 
-/// Decides it, once. A run that was cut off is completed by the next. A storage that belongs to
-/// another keyspace is refused.
+/// Writes the setting once. A run that was interrupted is completed by the next one. A storage
+/// that belongs to another keyspace is refused.
 pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, options: &Options) -> Result<()> {
     if decided(connection, keyspace, options).await?.is_some() {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, optio
     write(connection, keyspace, "bodies", &storage.to_string()).await
 }
 
-/// Opens the storage. One that does not answer just now is opened all the same, since it may do so
+/// Opens the storage. A storage that does not answer is opened nevertheless, since it may answer
 /// later.
 pub(crate) async fn open_bodies(
     connection: &Connection,

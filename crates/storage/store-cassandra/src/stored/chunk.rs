@@ -1,4 +1,4 @@
-//! A column chunk: up to 128 rows of one mailbox in one cell, and which commit brought each.
+//! A column chunk: up to 128 rows of one mailbox in one cell, and the commit of each.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -30,7 +30,7 @@ use crate::stored::seal::{location, seal, unseal};
 /// cold open reads.
 pub(crate) const ROWS_MAX: usize = 128;
 
-/// For the checksum's place.
+/// The kind of the value, for its checksum.
 const KIND: u8 = 1;
 
 /// A UID, and the commit that brought it and the UIDs after it. Summaries are stored by commit.
@@ -59,7 +59,7 @@ pub(crate) fn refers(chunks: &Chunks, uid: u32, commit: Id) -> bool {
 }
 
 impl Chunk {
-    /// The commit that brought a UID, if it is there.
+    /// The commit that brought a UID, if the UID exists.
     pub(crate) fn origin(&self, uid: u32) -> Option<Id> {
         self.rows.binary_search_by_key(&uid, number).ok()?;
         let at = self.origins.partition_point(|(first, _)| *first <= uid);

@@ -3,7 +3,7 @@
 
 use posthaste_mail_model::Id;
 
-/// Where a value belongs: what kind of thing, whose, which one.
+/// The location of a value: its kind, its owner and its key.
 pub(crate) fn location(kind: u8, id: Id, number: u64) -> u32 {
     let crc = crc32c::crc32c_append(u32::from(kind), &id.to_bytes());
     crc32c::crc32c_append(crc, &number.to_le_bytes())
@@ -17,7 +17,7 @@ pub(crate) fn seal(location: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The value behind its checksum; `None` if it does not match.
+/// The value after its checksum; `None` if it does not match.
 pub(crate) fn unseal(location: u32, value: &[u8]) -> Option<&[u8]> {
     let (sum, content) = value.split_first_chunk::<4>()?;
     (u32::from_le_bytes(*sum) == crc32c::crc32c_append(location, content)).then_some(content)

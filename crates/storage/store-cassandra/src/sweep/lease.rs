@@ -5,7 +5,7 @@
 //! | `holder` | the node that sweeps; expires if it is not renewed (a TTL) |
 //! | `ended` | when the last round ended, Unix milliseconds |
 //!
-//! The lease saves work, and no promise needs it. Two sweeps at once do no harm, as when a node was
+//! The lease only saves work. Two sweeps at once do no harm, for example when a node was
 //! suspended for longer than its lease.
 
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::cluster::ids::{blob, now_us};
 /// A node's knowledge of the lease.
 pub(crate) struct Lease {
     cluster: Arc<Cluster>,
-    /// How long it lasts unless it is renewed.
+    /// The time after which it ends unless it is renewed.
     term: Duration,
-    /// How long after a round's end the next is due.
+    /// The time from the end of a round to the next one.
     every: Duration,
     /// This node.
     node: Id,
     /// When it was last taken or renewed, if it is ours.
     held: Option<Instant>,
-    /// When it was last found to be another's, or not due.
+    /// When another node was last found to have it, or no round was due.
     seen: Option<Instant>,
 }
 
@@ -47,7 +47,7 @@ impl Lease {
     }
 
     /// Whether this node may do a piece of the sweep now. Takes the lease if a round is due and
-    /// nobody has it, and renews it in time.
+    /// no node has it, and renews it in time.
     pub(crate) async fn may_sweep(&mut self) -> Result<bool> {
         match self.held {
             Some(at) if at.elapsed() < self.term / 3 => return Ok(true),
@@ -74,7 +74,7 @@ impl Lease {
         }
     }
 
-    /// Takes the lease from `holder`, which is nobody or this node.
+    /// Takes the lease. `holder` is the node that has it: none, or this one.
     async fn take(&mut self, holder: Option<Id>) -> Result<bool> {
         let began = Instant::now();
         let seconds = i32::try_from(self.term.as_secs().max(1)).unwrap_or(i32::MAX);
@@ -96,12 +96,12 @@ impl Lease {
         }
     }
 
-    /// Notes that a round has ended, for all nodes, and gives the lease up.
+    /// Notes that a round has ended, for all nodes, and releases the lease.
     pub(crate) async fn end(&mut self) -> Result<()> {
         let values = vec![Some(CqlValue::BigInt(now_ms())), Some(blob(self.node))];
         self.lose();
         match self.cluster.attempt(&[(&self.cluster.statements.lease.end, values)]).await? {
-            // Refused: it had expired, and is another's, who will end it.
+            // Refused: the lease had expired, and another node has it and ends the round.
             Attempt::Applied | Attempt::Refused => Ok(()),
             Attempt::Unknown(error) => Err(error),
         }

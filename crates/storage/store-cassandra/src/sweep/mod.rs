@@ -1,28 +1,28 @@
-//! The sweep removes what no commit refers to, in pieces.
+//! The sweep removes records to which no commit refers, in pieces.
 //!
 //! One round reads all mailboxes. It erases closed ones, and removes summaries without a message.
-//! Then it reads all references. It removes those without a message, and bodies without references.
-//! Commits write nothing for the sweep. The sweep compares the stored records, so that nothing a
-//! crash left stays for ever.
+//! Then it reads all references. It removes those without a message, and bodies without
+//! references. Commits write nothing for the sweep. The sweep compares the stored records, so
+//! that the remains of a crash are removed.
 //!
-//! The order is always the same. First the keys are read. Then the fence of each mailbox concerned
-//! is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it completes, or
-//! rules out, every proposal in flight. Then the rows are read. A commit that wrote one of those
-//! keys read the old fence: either it applied before, and the rows show it, or it never will. So a
-//! key that no row refers to then is permanently dead.
+//! The order is always the same. First the keys are read. Then the fence of each mailbox
+//! concerned is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it
+//! completes, or rules out, every proposal in flight. Then the rows are read. A commit that wrote
+//! one of those keys read the old fence: either it applied before, and the rows show it, or it
+//! never applies. So a key that no row refers to then is permanently dead.
 //!
-//! Ids that are younger than `sweep_after` are skipped. This only saves fences, and disturbs no
-//! commit under way.
+//! Ids that are younger than `sweep_after` are skipped. This only saves fences, and does not
+//! disturb commits in progress.
 //!
 //! A body and its last reference are deleted with a timestamp from before its references were read.
 //! A later write has a newer timestamp, and stays. The last reference of a body is never older than
 //! the body ([`crate::commits::contents`]), so no body is left without one.
 //!
-//! Damage does not stop the sweep. What a damaged mailbox or body may refer to stays, and the rest
-//! of the round goes on.
+//! Damage does not stop the sweep. Records to which a damaged mailbox or body may refer stay, and
+//! the round continues.
 //!
-//! The summary of a dead reference is deleted before the reference. It may lie where the first part
-//! of the round does not look: in a mailbox that was erased, or above all its UIDs.
+//! The summary of a dead reference is deleted before the reference. The first part of the round
+//! may not read it: it may be in a mailbox that was erased, or above all its UIDs.
 
 pub(crate) mod lease;
 
@@ -60,7 +60,7 @@ pub(crate) struct Sweep {
     lists: Arc<Lists>,
     bodies: Arc<Bodies>,
     /// [`crate::Options::sweep_after`].
-    patience: Duration,
+    sweep_after: Duration,
     round: Mutex<Round>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Reference {
     commit: Id,
 }
 
-/// The same as its columns have it.
+/// The columns of a [`Reference`].
 type ReferenceColumns = (Vec<u8>, Vec<u8>, i64, Vec<u8>);
 
 impl Reference {
@@ -109,16 +109,16 @@ impl Reference {
 type ReadRows = HashMap<MailboxId, Option<Chunks>>;
 
 impl Sweep {
-    /// `patience` is [`crate::Options::sweep_after`].
+    /// `sweep_after` is [`crate::Options::sweep_after`].
     pub(crate) fn new(
         mailboxes: Arc<Mailboxes>,
         lists: Arc<Lists>,
         bodies: Arc<Bodies>,
         lease: Lease,
-        patience: Duration,
+        sweep_after: Duration,
     ) -> Self {
         let round = Mutex::new(Round { stage: Stage::default(), lease });
-        Self { mailboxes, lists, bodies, patience, round }
+        Self { mailboxes, lists, bodies, sweep_after, round }
     }
 
     /// Does one piece.
@@ -152,9 +152,9 @@ impl Sweep {
         Ok(report)
     }
 
-    /// Whether the commit with this id may still be under way.
+    /// Whether the commit with this id may still be in progress.
     fn is_young(&self, id: &Id) -> bool {
-        u128::from(age_ms(*id)) < self.patience.as_millis()
+        u128::from(age_ms(*id)) < self.sweep_after.as_millis()
     }
 
     async fn sweep_mailboxes(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
@@ -182,7 +182,7 @@ impl Sweep {
         modseq: Option<i64>,
     ) -> Result<()> {
         match modseq {
-            // Erased since, or being made.
+            // Erased since, or being created.
             None => Ok(()),
             Some(closed) if closed < 0 => self.mailboxes.erase_mailbox(id).await,
             Some(_) => {
@@ -238,8 +238,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Replaces the fence, and removes the candidates that are dead. Of a mailbox that was
-    /// closed meanwhile all are.
+    /// Replaces the fence, and removes the dead candidates. In a mailbox that was closed
+    /// meanwhile, all are dead.
     async fn remove_dead_summaries(&self, mailbox: MailboxId, mut keys: Vec<SummaryKey>) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
@@ -255,15 +255,15 @@ impl Sweep {
         Ok(())
     }
 
-    /// Fences a mailbox after this node's own commits on it are through, which would only have to
-    /// be written again.
+    /// Fences a mailbox after this node's own commits on it are written: the fence would make them
+    /// fail.
     async fn fence_for_sweep(&self, mailbox: MailboxId) -> Result<bool> {
         let _lane = self.mailboxes.lane(mailbox).await;
         self.mailboxes.fence(mailbox).await
     }
 
     async fn sweep_references(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
-        let before_us = now_us() - i64::try_from(self.patience.as_micros() / 2).unwrap_or(i64::MAX);
+        let before_us = now_us() - i64::try_from(self.sweep_after.as_micros() / 2).unwrap_or(i64::MAX);
         let (page, next) = self.page_of_references(from).await?;
         report.examined += page.len() as u64;
         let dead = self.dead_references(page).await?;
@@ -283,10 +283,10 @@ impl Sweep {
         Ok((page, next))
     }
 
-    /// The bodies of dead references. Call it after those were found. A copy that is not among the
-    /// references read here looks for its original later still. It does not find it if that is one
-    /// of the dead. No other reference may be judged after this: a copy of its message would not be
-    /// seen. Each is judged in the page that it lies in.
+    /// The bodies of dead references. Call it after those were found. A copy that is not among
+    /// the references read here looks for its origin later. It does not find an origin that is
+    /// dead. No further reference may be judged after this: a copy of its message would be
+    /// missed. Each is judged with its own page.
     pub(crate) async fn owners_of(&self, dead: &BTreeSet<Reference>) -> Result<BTreeMap<BodyId, Owners>> {
         let mut bodies = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {
@@ -299,7 +299,7 @@ impl Sweep {
         Ok(bodies)
     }
 
-    /// Removes dead references, after their summaries; answers with the bytes given back.
+    /// Removes dead references, after their summaries; answers the bytes freed.
     pub(crate) async fn release_all(
         &self,
         dead: BTreeSet<Reference>,
@@ -323,8 +323,8 @@ impl Sweep {
         Ok(freed)
     }
 
-    /// Those of the references that are permanently dead: each was read before the fence of its
-    /// mailbox was replaced.
+    /// The references that are permanently dead: each was read before the fence of its mailbox
+    /// was replaced.
     pub(crate) async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
         let (mut known, mut damaged) = (ReadRows::new(), HashSet::new());
         let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
@@ -347,7 +347,7 @@ impl Sweep {
         Ok(dead.into_iter().flatten().collect())
     }
 
-    /// Those of a mailbox's references that are dead after its fence was replaced.
+    /// A mailbox's references that are dead after its fence was replaced.
     async fn permanently_dead(
         &self,
         mailbox: MailboxId,
@@ -403,7 +403,7 @@ impl Sweep {
         Ok(Owners { stored, references })
     }
 
-    /// Removes a dead reference, and its body with the last one; answers with the bytes given back.
+    /// Removes a dead reference, and its body with the last one; answers the bytes freed.
     async fn release(&self, owners: &mut Owners, dead: Reference, before_us: i64) -> Result<u64> {
         let (id, commit) = (dead.body, dead.commit);
         owners.references.remove(&dead);
@@ -411,7 +411,7 @@ impl Sweep {
         let statements = &cluster.statements.reference;
         if owners.references.is_empty() {
             let freed = self.bodies.remove(id, commit, owners.stored.take(), before_us).await?;
-            // A scan counts a deleted row as one tombstone to be passed, a deleted partition not.
+            // A scan counts a deleted row as a tombstone, but not a deleted partition.
             cluster.write(&statements.delete_all, (before_us, &body[..])).await?;
             tracing::debug!(body = %id, "swept a body that nothing refers to");
             return Ok(freed);
@@ -424,11 +424,11 @@ impl Sweep {
     }
 }
 
-/// Logs damage, and goes on with `otherwise`, which must remove nothing.
+/// Logs damage, and continues with `otherwise`, which must remove nothing.
 fn unless_damaged<T>(found: Result<T>, otherwise: T) -> Result<T> {
     match found {
         Err(StoreError::Corrupt(why)) => {
-            tracing::error!(%why, "the sweep leaves alone what damage may refer to");
+            tracing::error!(%why, "damage: the sweep keeps the records that it may refer to; run `posthaste check`");
             Ok(otherwise)
         }
         found => found,

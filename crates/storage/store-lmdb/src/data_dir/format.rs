@@ -7,19 +7,20 @@
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
-//! It is the last thing that making a store writes. Where it is, `index/data.mdb` and `packs/` have
-//! been, too: if one of them is missing, it was lost, and the store is not opened.
+//! It is the last file that the creation of a store writes. If it exists, `index/data.mdb` and
+//! `packs/` have existed, too. If one of them is missing, it was lost, and the store is not
+//! opened.
 //!
 //! Every process that has the store open holds a shared lock on this file. A rebuild holds it
 //! alone.
 //!
 //! Version 1 had no links in its index. Version 2 had log records that were not bound to their
 //! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
-//! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no
-//! checkpoints of ranges. Some programs of version 6 know no bodies in another form and no segments
-//! of a search index. Version 7 had no messages without items, and version 8 no compressed
-//! bodies. A store of any of them becomes one of version 9 when it is opened. Older programs refuse
-//! it then.
+//! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no checkpoints
+//! of ranges. Some programs of version 6 know no bodies in another form and no segments of a
+//! search index. Version 7 had no messages without items, and version 8 no compressed bodies.
+//! When a store of an earlier version is opened, it becomes version 9. Older programs refuse it
+//! then.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -40,7 +41,7 @@ const OLDEST: u32 = 1;
 
 /// The remedy for an index that does not fit the packs.
 pub(crate) const REMEDY: &str =
-    "Nothing was changed. `posthaste check --rebuild` makes the index again from the packs";
+    "Nothing was changed. `posthaste check --rebuild` rebuilds the index from the packs";
 
 /// The remedy for a file `format` that is missing or damaged.
 const WRITTEN_AGAIN: &str =
@@ -69,7 +70,8 @@ pub(crate) struct Format {
     pub(crate) id: Id,
     /// Held until this is dropped.
     _lock: File,
-    /// The directory of the index, locked as well: removing the file `format` lets nobody in.
+    /// The directory of the index, locked as well: removing the file `format` gives no other
+    /// process access.
     _index: Option<File>,
 }
 
@@ -181,8 +183,8 @@ pub(crate) fn write_again(dir: &Path, id: Id) -> Result<()> {
     write().map_err(unavailable(dir))
 }
 
-/// The file as it shall be, under another name. What has that name is removed: it may be a second
-/// name of another file, or a link to one.
+/// The new file, under another name. A file that has this name is removed first: it may be a
+/// second name of another file, or a link to one.
 fn write_draft(dir: &Path, id: Id) -> std::io::Result<PathBuf> {
     let draft = dir.join(format!("format.{}", std::process::id()));
     match std::fs::remove_file(&draft) {
@@ -232,7 +234,7 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
         }
         sync_directory(dir)?;
         let draft = write_draft(dir, id)?;
-        // Another process may have been as quick: a link, unlike a rename, leaves its file alone.
+        // Another process may have been first: a link, unlike a rename, does not replace its file.
         let linked = std::fs::hard_link(&draft, &path);
         std::fs::remove_file(&draft)?;
         match linked {

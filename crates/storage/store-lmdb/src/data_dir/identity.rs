@@ -60,16 +60,16 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
 /// Writes `format` again if it is missing or damaged and the packs show its contents. A command
 /// that has the store open holds a lock on a damaged file and on the index: then nothing is
 /// written.
-pub(crate) fn mend(dir: &Path) -> Result<()> {
+pub(crate) fn repair(dir: &Path) -> Result<()> {
     let path = dir.join("format");
     let known = match std::fs::read(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => None,
-        // The disk cannot read it: what it said is lost.
+        // The disk cannot read it: its text is lost.
         Err(e) if e.raw_os_error() == Some(libc::EIO) => None,
         read => {
             let text = read.map_err(failed(path.display()))?;
             let text = String::from_utf8_lossy(&text);
-            // A newer program wrote it, or may have: it knows what it did.
+            // A newer program wrote it, or may have written it: leave it unchanged.
             if format::is_newer(&text) {
                 return Ok(());
             }

@@ -1,9 +1,9 @@
-//! The serve lock: one server per data directory, whatever becomes of the one before.
+//! The serve lock: one server per data directory, however the previous one ended.
 //!
 //! `flock` on the file `lock` and on the directory itself, which the kernel releases when the
 //! process ends in any way. Removing `lock` by hand removes a name only, and the directory is
 //! still locked. The process id in the file is for the error message alone. Other processes
-//! (`account`, `import`, `check`) work beside the server and do not take it.
+//! (`account`, `import`, `check`) work while the server runs and do not take it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -16,36 +16,36 @@ use std::time::Duration;
 pub struct EngineLock {
     dir: PathBuf,
     _file: File,
-    /// The directory, locked as well: removing the file `lock` lets nobody in.
+    /// The directory, locked as well: removing the file `lock` gives no other server access.
     itself: OnceLock<File>,
 }
 
-/// Why the lock was not had.
+/// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server has it.
+    /// Another server has the lock.
     #[error("{} is being served by process {pid}; stop it first, or give another --data", dir.display())]
     Held {
         /// The data directory.
         dir: PathBuf,
-        /// Its process, as it wrote itself.
+        /// The other server's process id, from the file.
         pid: String,
     },
-    /// The file cannot be made or locked.
+    /// The file cannot be created or locked.
     #[error("{}: {source}", path.display())]
     Io {
         /// The lock file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 /// How long, in milliseconds, another process may take to make the store of a locked directory.
-/// It has the lock until the names are synced. More would keep an administrator waiting who starts
-/// a second server after somebody removed the lock file.
+/// It has the lock until the names are synced. A longer wait would delay the error for an
+/// administrator who starts a second server after somebody removed the lock file.
 const MAKING: u64 = 1_000;
-/// Milliseconds between two looks.
+/// Milliseconds between two attempts.
 const LOOK: u64 = 20;
 
 impl EngineLock {
@@ -68,8 +68,8 @@ impl EngineLock {
             }
             Err(TryLockError::Error(e)) => return Err(io(e)),
         }
-        // The id is for a message alone: a full disk keeps no server from starting. What is there
-        // is written over, as a file that was cut would need room again.
+        // The id is for a message alone: a full disk must not keep a server from starting. The
+        // old id is overwritten, because a truncated file would need space again.
         let id = format!("{}\n", std::process::id());
         let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(id.as_bytes()));
         let _ = written.and_then(|()| file.set_len(id.len() as u64));
@@ -82,7 +82,7 @@ impl EngineLock {
 
     /// Locks the directory itself, if that was not done yet.
     ///
-    /// Called once there is a store. The process that makes one locks the directory until then.
+    /// Called once there is a store. The process that creates it locks the directory until then.
     pub fn hold_directory(&self) -> Result<(), LockError> {
         if self.itself.get().is_some() {
             return Ok(());
@@ -100,7 +100,7 @@ impl EngineLock {
             }
             tries -= 1;
         }
-        // Somebody else's thread may have been first: then this one's is not needed.
+        // Another thread may have been first: then this lock is not needed.
         let _ = self.itself.set(itself);
         Ok(())
     }

@@ -1,19 +1,20 @@
-//! The file `reserve`: room that is kept for deletions.
+//! The file `reserve`: disk space that is kept for deletions.
 //!
-//! Every commit needs room: a record in a pack, pages of the index. On a full disk nothing could be
-//! deleted, and so no room could be made. So a file of bytes without a meaning is kept. When a
-//! commit without new messages meets a full disk, the file is cut, and the commit is tried again.
+//! Every commit needs space: a record in a pack, pages of the index. On a full disk nothing could
+//! be deleted, and so no space could be freed. So a file of bytes without a meaning is kept. When
+//! a commit without new messages meets a full disk, the file is truncated, and the commit is
+//! tried again.
 //!
 //! - A change of flags may cut the first half, a deletion and maintenance all of it ([`Purpose`]).
 //!   Otherwise clients that only read would use up what deletions need.
 //! - As long as the file is not whole, new messages make no file of the store longer. Otherwise
-//!   they would take the room that was released. Any process knows it by the file's length.
-//! - The file is made whole again when the disk has room: before new messages take it, and by
+//!   they would take the space that was released. Any process knows it by the file's length.
+//! - The file is filled again when the disk has space: before new messages take it, and by
 //!   maintenance.
 //!
-//! It is as large as the packs, within limits. Deletions need more room where there is more mail,
-//! and a store that only keeps accounts stays small. Its bytes are random, so that no file system
-//! can compress them.
+//! It is as large as the packs, within limits. Deletions need more space where there is more
+//! mail, and a store that only keeps accounts stays small. Its bytes are random, so that no file
+//! system can compress them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -27,7 +28,7 @@ use crate::log::Preallocation;
 use crate::log::disk::{Disk, failed, is_full};
 
 /// Bytes of the reserve of a small store. They are enough for some hundred deletions, each with a
-/// dozen pages of the index, and 256 KiB of slack behind them once.
+/// dozen pages of the index, and once 256 KiB after them.
 const MIN: u64 = 1 << 20;
 /// The share of the file system that the reserve takes at most: a sixteenth, for stores on very
 /// small disks.
@@ -35,13 +36,13 @@ const SHARE: u64 = 16;
 /// Bytes written at a time.
 const PIECE: usize = 256 * 1024;
 
-/// The purpose of room on the disk.
+/// The purpose for which disk space is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// New messages: they never use the reserve.
     Content,
-    /// Changes of what is there (flags, the directory, new names in mailbox lists): they may use
-    /// half of it.
+    /// Changes of existing records (flags, the directory, new names in mailbox lists): they may
+    /// use half of it.
     Change,
     /// Expunges, removals from mailbox lists, maintenance, redo: they may use all of it.
     Deletion,
@@ -61,19 +62,19 @@ impl Reserve {
         Self { disk, dir: dir.to_owned(), path: dir.join("reserve"), max }
     }
 
-    /// Bytes that the file takes from the disk. After a power cut it may have a length and no room.
+    /// Bytes that the file takes from the disk. After a power cut it may have a length and no
+    /// blocks.
     fn len(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |found| found.len().min(found.blocks() * 512))
     }
 
-    /// Bytes that it should have, beside packs of `packs` bytes.
+    /// Bytes that it should have if the packs have `packs` bytes.
     fn target(&self, packs: u64) -> u64 {
         let max = self.disk.space(&self.dir).map_or(self.max, |space| self.max.min(space.all / SHARE));
         packs.checked_next_power_of_two().unwrap_or(max).clamp(MIN.min(max), max)
     }
 
-    /// Bytes of the disk that this user may write; all there could be where the system does not
-    /// say.
+    /// Bytes of the disk that this user may write; the maximum if the system does not say.
     fn free(&self) -> u64 {
         self.disk.space(&self.dir).map_or(u64::MAX, |space| space.free)
     }
@@ -83,7 +84,7 @@ impl Reserve {
         self.free().saturating_add(self.len())
     }
 
-    /// Whether nothing is left of it to release.
+    /// Whether nothing is left to release.
     pub(crate) fn is_used_up(&self) -> bool {
         self.len() == 0
     }
@@ -104,7 +105,7 @@ impl Reserve {
         }
     }
 
-    /// Makes it whole. `Full` if there is no room for it.
+    /// Fills the file to its full size. `Full` if there is no space for it.
     pub(crate) fn make_whole(&self, packs: u64) -> Result<()> {
         let (there, target) = (self.len(), self.target(packs));
         if there >= target {
@@ -116,19 +117,19 @@ impl Reserve {
         self.grow(there, target).map_err(failed(self.path.display()))
     }
 
-    /// Whether it can be made whole, with room left for the present commit.
+    /// Whether it can be filled, with space left for the present commit.
     fn has_room_for(&self, missing: u64, target: u64) -> bool {
         self.free() >= missing + target / 4
     }
 
     fn lack(&self, missing: u64) -> StoreError {
-        StoreError::Full(format!("{}: there is no room for its {} KiB", self.path.display(), missing >> 10))
+        StoreError::Full(format!("{}: there is no space for its {} KiB", self.path.display(), missing >> 10))
     }
 
     fn grow(&self, there: u64, target: u64) -> io::Result<()> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
-        // Another process is about it. Both would write the same, but a release in between must not
-        // be undone in part.
+        // Another process fills it. Both would write the same bytes, but a release in between
+        // must not be undone in part.
         if file.try_lock().is_err() {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl Reserve {
         })
     }
 
-    /// Gives room back to the disk for this purpose; whether there was any to give.
+    /// Releases space for this purpose. Returns whether there was any.
     pub(crate) fn release(&self, purpose: Purpose, packs: u64) -> bool {
         let there = self.len();
         if purpose == Purpose::Content || there == 0 {
@@ -166,7 +167,7 @@ impl Reserve {
         tracing::warn!(
             released = there - left,
             left,
-            "the disk is full: no new mail is taken; deletions use the reserve until there is room"
+            "the disk is full: no new mail is accepted, and deletions use the reserve; free space on the disk"
         );
         true
     }

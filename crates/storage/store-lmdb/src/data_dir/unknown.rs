@@ -1,8 +1,8 @@
 //! Refuses to open a store whose index does not fit its packs.
 //!
-//! A pack is in the index before anything is written to it. A file with records that the index does
-//! not know means that the index was lost, or is older than the packs. Writing with such an index
-//! would lose what only the packs have.
+//! A pack enters the index before its first record is written. A file with records that the index
+//! does not know means that the index was lost, or is older than the packs. Writing with such an
+//! index would lose what only the packs have.
 
 use posthaste_store::{Result, StoreError};
 
@@ -46,7 +46,7 @@ pub(crate) fn refuse_foreign_packs(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of a pack; none if it was removed meanwhile.
+/// Bytes of a pack; `None` if it was removed meanwhile.
 fn size_of(shared: &Shared, number: u32) -> u64 {
     let file = shared.disk.open(&path_of(&shared.packs, number));
     file.and_then(|file| file.size()).unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Begins transactions. A reading one is one for each call, or one that is pinned, for a snapshot.
+//! Begins transactions. Each call has a reading transaction of its own. In a snapshot all calls
+//! share one that is pinned.
 
 use std::sync::atomic::Ordering;
 
@@ -38,7 +39,7 @@ impl Index {
                 self.readable.fetch_max(id, Ordering::AcqRel);
                 id
             }
-            // The next read meets the error. An older number only makes it look again.
+            // The next read reports the error. An older number only costs another look.
             Err(_) => self.readable.load(Ordering::Acquire),
         }
     }
@@ -48,18 +49,18 @@ impl Index {
         self.env.clone().static_read_txn().indexed()
     }
 
-    /// Has all reading from now on happen in this transaction. The first one that is pinned stays.
+    /// Makes all later reads use this transaction. A second call changes nothing.
     pub(crate) fn pin(&self, txn: RoTxn<'static, WithoutTls>) {
         let _ = self.pinned.set(ReentrantMutex::new(txn));
     }
 
-    /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach
+    /// Whether the bytes of a record, by its length, are in the file. A damaged length may reach
     /// beyond it, where reading ends the process. Costs two comparisons.
     #[inline]
     pub(crate) fn holds(&self, value: &[u8]) -> bool {
         let Some(map) = &self.map else { return true };
         let end = (value.as_ptr() as usize).saturating_add(value.len()).saturating_sub(map.start);
-        // The changes of a writing transaction lie in its own memory.
+        // A writing transaction has its changes in its own memory.
         end <= self.written.load(Ordering::Relaxed)
             || !map.contains(&(value.as_ptr() as usize))
             || self.has_grown_to(end)

@@ -1,8 +1,8 @@
-//! The table `bodies`: where each body lies, and how many messages hold it.
+//! The table `bodies`: the location and the reference count of each body.
 //!
-//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). Programs
-//! up to November 2026 kept the last few that came in the main database. They are read there, and
-//! move to the table when the next body comes.
+//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). Programs up
+//! to November 2026 kept the newest bodies in the main database. They are read there, and move to
+//! the table when the next body is added.
 
 use std::ops::Bound;
 
@@ -23,7 +23,7 @@ fn recent_key(body: BodyId) -> [u8; 17] {
     key
 }
 
-/// Where a body lies, and how many messages are known to hold it.
+/// The location of a body, and how many messages are known to have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyLocation {
     pub(crate) pack: u32,
@@ -53,7 +53,7 @@ impl BodyLocation {
 }
 
 impl Index {
-    /// Where a body lies.
+    /// The location of a body.
     pub(crate) fn body(&self, txn: &RoTxn, body: BodyId) -> Result<Option<BodyLocation>> {
         let recent = self.main.get(txn, &recent_key(body)).indexed()?;
         let value = match recent {
@@ -66,7 +66,7 @@ impl Index {
             .ok_or_else(damaged(format_args!("location of body {body}")))
     }
 
-    /// Changes where a body lies, or who holds it.
+    /// Changes the location or the reference count of a body.
     pub(crate) fn put_body(&self, txn: &mut Writing, body: BodyId, location: BodyLocation) -> Result<()> {
         let value = location.to_value(body);
         let recent = recent_key(body);
@@ -102,7 +102,7 @@ impl Index {
         Ok(())
     }
 
-    /// A body nobody holds any more.
+    /// Removes a body without references.
     pub(crate) fn remove_body(&self, txn: &mut Writing, body: BodyId) -> Result<()> {
         if !self.main.delete(txn, &recent_key(body)).indexed()? {
             self.bodies.delete(txn, &body.0.to_bytes()).indexed()?;
@@ -110,7 +110,7 @@ impl Index {
         Ok(())
     }
 
-    /// Every body: its place, or the fault of the record.
+    /// Every body with its location, or the fault of the record.
     pub(crate) fn all_bodies<'t>(
         &self,
         txn: &'t RoTxn,
@@ -121,8 +121,8 @@ impl Index {
         Ok(recent.chain(others).map(body_from))
     }
 
-    /// The bodies of the table behind one, in the order of their ids. For a rebuild, whose index
-    /// has none in the main database.
+    /// The bodies of the table after one, in the order of their ids. For a rebuild, whose index
+    /// has no bodies in the main database.
     pub(crate) fn bodies_after<'t>(
         &self,
         txn: &'t RoTxn,

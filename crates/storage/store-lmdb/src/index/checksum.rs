@@ -18,7 +18,7 @@ const LANES: [u64; 8] = [
 /// Bytes of one step: a word for each lane.
 const STEP: usize = 64;
 
-/// The seed of a checksum, so that a record in the wrong place fails it too.
+/// The seed of a checksum, so that a record in the wrong place does not match either.
 pub(crate) fn seed(id: Id) -> u64 {
     let bits = u128::from_be_bytes(id.to_bytes());
     ((bits >> 64) as u64).wrapping_mul(LANES[0]).rotate_left(32) ^ (bits as u64).wrapping_mul(LANES[1])

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 0–3 | checksum of all that follows, seeded with mailbox and key |
 //! | 4–5 | number of rows, 1 … 144 |
-//! | 6–7 | low half of the checksum of bytes 4–5 and 8–15, so that a chunk can be passed over unread |
+//! | 6–7 | low half of the checksum of bytes 4–5 and 8–15, so that a chunk can be skipped unread |
 //! | 8–15 | highest mod-sequence of its rows |
 //! | 16–… | rows of 28 bytes, UIDs rising |
 //!
@@ -74,7 +74,7 @@ pub(crate) fn encode(mailbox: MailboxId, low: u32, rows: &[Row], out: &mut Vec<u
 
 /// Adds the rows of a chunk to `out`; `None` if it is damaged.
 pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<Row>) -> Option<()> {
-    // A damaged length may reach beyond the file: nothing is summed that no chunk can have.
+    // A damaged length may reach beyond the file: only lengths that a chunk can have are summed.
     if bytes.len() > HEADER + ROWS_MAX * Row::LEN {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The table `copied`: messages whose bodies are still to be counted once more.
+//! The table `copied`: copies whose references are not counted yet.
 //!
 //! Key: sequence number (8). Value: sum (4), mailbox (16), set of UIDs.
 
@@ -66,7 +66,7 @@ pub(crate) fn all<'t>(
     Ok(records.map(|item| item.indexed().and_then(|(key, value)| copied_from(key, value))))
 }
 
-/// Leaves of a note what is still to be counted.
+/// Reduces a note to the copies that are not counted yet.
 pub(crate) fn leave(index: &Index, txn: &mut Writing, note: &CopiedNote, rest: &NumSet) -> Result<()> {
     if rest.is_empty() {
         return index.copied.delete(txn, &note.key).indexed().map(drop);

@@ -61,7 +61,7 @@ pub(crate) fn directory_scan(
     Ok(found)
 }
 
-/// A record, read where it lies.
+/// A record, borrowed from the map.
 pub(crate) struct Record<'t> {
     pub(crate) key: &'t [u8],
     value: &'t [u8],

@@ -1,9 +1,10 @@
 //! A number that changes when another process commits, and not when this one does.
 //!
 //! LMDB counts write transactions over all processes; this process counts its own. The difference
-//! is the work of others. While one of our own is being committed it may or may not show in LMDB's
-//! count. `committing` says which transaction that is. Whichever way it is caught, the difference
-//! is the same. So no reader can mistake our commit for a foreign one or the other way round.
+//! is the number of foreign transactions. While our own transaction is being committed, LMDB's
+//! count may or may not include it. `committing` says which transaction that is. So the
+//! difference is the same in both cases, and no reader takes our commit for a foreign one, or a
+//! foreign one for ours.
 
 use parking_lot::Mutex;
 
@@ -18,7 +19,7 @@ struct Own {
 #[derive(Default)]
 pub(crate) struct OwnTransactions(Mutex<Own>);
 
-/// The step of a failed commit. It is unknown whether LMDB has it, so everybody reads again.
+/// The step of a failed commit. It is unknown whether LMDB has it, so all readers read again.
 const UNKNOWN: u64 = 1 << 32;
 
 impl OwnTransactions {
@@ -34,7 +35,7 @@ impl OwnTransactions {
         own.committing = 0;
     }
 
-    /// It was not, or that cannot be known.
+    /// The commit failed, or its outcome is unknown.
     pub(crate) fn failed(&self) {
         let mut own = self.0.lock();
         own.committed = own.committed.wrapping_sub(UNKNOWN);

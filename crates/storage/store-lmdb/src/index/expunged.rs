@@ -1,4 +1,4 @@
-//! The table `expunged`: what went from a mailbox, for readers that were away.
+//! The table `expunged`: UIDs expunged from a mailbox, for clients that were disconnected.
 //!
 //! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs.
 
@@ -37,26 +37,26 @@ pub(super) fn number_of_key(key: &[u8]) -> Option<u64> {
     key.get(16..)?.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// A note, read where it lies.
+/// A note, borrowed from the map.
 pub(crate) struct ExpungedNote<'t> {
     key: &'t [u8],
     value: &'t [u8],
 }
 
 impl ExpungedNote<'_> {
-    /// When the messages went.
+    /// The mod-sequence of the expunge.
     pub(crate) fn modseq(&self) -> Result<ModSeq> {
         let modseq = number_of_key(self.key).and_then(ModSeq::new);
         modseq.ok_or_else(damaged("key of a note of expunges"))
     }
 
-    /// Their UIDs.
+    /// The expunged UIDs.
     pub(crate) fn set(&self) -> Result<NumSet> {
         set_from(self.key, self.value)
     }
 }
 
-/// Notes the messages that went with a mod-sequence.
+/// Notes the messages that were expunged with a mod-sequence.
 pub(crate) fn note(
     index: &Index,
     txn: &mut Writing,
@@ -78,7 +78,7 @@ pub(crate) fn notes<'t>(
     Ok(records.map(|item| item.indexed().map(|(key, value)| ExpungedNote { key, value })))
 }
 
-/// All that went after a mod-sequence.
+/// All UIDs expunged after a mod-sequence.
 pub(crate) fn since(index: &Index, txn: &RoTxn, mailbox: MailboxId, since: ModSeq) -> Result<NumSet> {
     let (low, high) = (numbered_key(mailbox, since.value() + 1), numbered_key(mailbox, u64::MAX));
     let mut ranges = Vec::new();

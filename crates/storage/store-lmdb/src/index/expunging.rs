@@ -1,7 +1,7 @@
-//! The table `expunging`: what maintenance has yet to remove of the messages that went.
+//! The table `expunging`: expunged messages whose summaries maintenance has yet to remove.
 //!
-//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. The highest number there is
-//! means all of a removed mailbox, with the empty set.
+//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. The highest number, with the
+//! empty set, means all messages of a removed mailbox.
 
 use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
@@ -37,7 +37,7 @@ impl RemovalNote {
     }
 }
 
-/// Notes the messages that went with a mod-sequence.
+/// Notes the messages that were expunged with a mod-sequence.
 pub(crate) fn note(
     index: &Index,
     txn: &mut Writing,
@@ -69,17 +69,17 @@ pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<RemovalNote>> {
     RemovalNote::from_record(key, value).map(Some)
 }
 
-/// Forgets a note: nothing of it is left.
+/// Removes a note whose summaries are all removed.
 pub(crate) fn forget(index: &Index, txn: &mut Writing, note: &RemovalNote) -> Result<()> {
     index.expunging.delete(txn, &numbered_key(note.mailbox, note.number)).indexed().map(drop)
 }
 
-/// Forgets that all of a mailbox must be removed: nothing of it was ever put into this index.
+/// Removes the note that all of a mailbox must be removed: this index has no record of it.
 pub(crate) fn forget_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     index.expunging.delete(txn, &numbered_key(mailbox, ALL_OF_MAILBOX)).indexed().map(drop)
 }
 
-/// UIDs of expunged messages whose summaries are still there.
+/// UIDs of expunged messages whose summaries are not removed yet.
 pub(crate) fn leftovers(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<NumSet> {
     let mut ranges = Vec::new();
     for item in index.expunging.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {

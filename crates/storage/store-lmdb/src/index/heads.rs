@@ -75,8 +75,8 @@ impl Index {
             let head = head_from(mailbox, value);
             return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
         }
-        // A mailbox without a head was removed, or never was. One that has rows lost its head to
-        // damage: to report it as deleted would have clients forget it.
+        // A mailbox without a head was removed, or never existed. A mailbox that has rows lost
+        // its head to damage. If it were reported as deleted, clients would remove it.
         if !removed::has(self, txn, mailbox)? && rows::has_any(self, txn, mailbox)? {
             return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());
         }
@@ -88,7 +88,7 @@ impl Index {
         self.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, stored)).indexed()
     }
 
-    /// Makes a mailbox that has never been there.
+    /// Creates a mailbox whose id was never used.
     pub(crate) fn create_mailbox(&self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         let key = mailbox.0.to_bytes();
         let known = self.heads.get(txn, &key).indexed()?.is_some();

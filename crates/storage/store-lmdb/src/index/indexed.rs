@@ -5,7 +5,7 @@ use posthaste_store::{Result, StoreError};
 
 use crate::log::disk::failed;
 
-/// Turns errors of the index into the store's words.
+/// Turns errors of LMDB into errors of the store.
 pub(crate) trait Indexed<T> {
     /// `Corrupt` for what LMDB itself found broken, `Unavailable` for all else.
     fn indexed(self) -> Result<T>;
@@ -27,7 +27,7 @@ impl<T> Indexed<T> for heed::Result<T> {
             ) => StoreError::Corrupt(format!("the index: {error}")),
             heed::Error::Mdb(MdbError::Panic) => StoreError::Unavailable(DEAD.into()),
             heed::Error::Mdb(MdbError::MapFull) => {
-                StoreError::Unavailable("the index has reached its map size".into())
+                StoreError::Unavailable("the index is full: raise `store.index_map` and restart".into())
             }
             other => StoreError::Unavailable(format!("the index: {other}")),
         })

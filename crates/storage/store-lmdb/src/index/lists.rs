@@ -44,8 +44,8 @@ pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
 pub(crate) struct ListHead {
     pub(crate) version: ModSeq,
     pub(crate) uid_validity_last: u32,
-    /// Its other records: mailboxes and subscriptions. None in a list of formats 1 to 4 that was
-    /// not counted yet.
+    /// The number of the list's other records: mailboxes and subscriptions. `None` in a list of
+    /// formats 1 to 4 that was not counted yet.
     pub(crate) records: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ fn list_head(index: &Index, txn: &RoTxn, account: AccountId) -> Result<ListHead>
         return list_from(account, value)
             .ok_or_else(damaged(format_args!("mailbox list of account {account}")));
     }
-    // Entries without it: a bit turned in its key, or in theirs.
+    // Entries without a head: a bit flipped in its key, or in theirs.
     if index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()?.next().is_some() {
         return Err(damaged(format_args!("the head of the mailbox list of account {account} is missing"))());
     }
@@ -102,7 +102,7 @@ pub(crate) fn version(index: &Index, txn: &RoTxn, account: AccountId) -> Result<
     list_head(index, txn, account).map(|head| head.version)
 }
 
-/// Records of an account's list beside its head.
+/// Records of an account's list besides its head.
 fn count(index: &Index, txn: &RoTxn, account: AccountId) -> Result<u32> {
     let all = index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()?.count();
     Ok(u32::try_from(all).unwrap_or(u32::MAX).saturating_sub(1))
@@ -141,7 +141,7 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
     for item in index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()? {
         let (key, value) = item.indexed()?;
         records += u32::from(key.len() > version_key(account).len());
-        // Its text is made of damaged entries alone: a list has thousands of others.
+        // A closure, because the text is needed for damaged entries only.
         let fault = || damaged(format_args!("entry in the mailbox list of account {account}"))();
         match key.get(16) {
             Some(&TAG_MAILBOX) => {
@@ -154,7 +154,7 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
             _ => return Err(fault()),
         }
     }
-    // A key in which a bit turned takes an entry to another account.
+    // A flipped bit in a key moves an entry to another account.
     if head.records.is_some_and(|all| all != records) {
         return Err(damaged(format_args!("mailbox list of account {account}: entries are missing"))());
     }
@@ -175,7 +175,7 @@ pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     Ok(all)
 }
 
-/// The first account that has a list under a key, or behind it.
+/// The first account whose list has this key or a later one.
 pub(crate) fn account_from(index: &Index, txn: &RoTxn, key: &[u8]) -> Result<Option<AccountId>> {
     let mut records = index.lists.range(txn, &beginning_with(key)).indexed()?;
     let Some(item) = records.next() else { return Ok(None) };
@@ -188,7 +188,7 @@ pub(crate) fn account_from(index: &Index, txn: &RoTxn, key: &[u8]) -> Result<Opt
 pub struct Unlisted {
     /// The mailbox.
     pub mailbox: MailboxId,
-    /// Its messages.
+    /// The mailbox's messages.
     pub messages: u32,
 }
 
@@ -299,8 +299,8 @@ pub(crate) fn apply(index: &Index, txn: &mut Writing, commit: &ListCommit) -> Re
     index.lists.put(txn, &version_key(account), &value).indexed()
 }
 
-/// Changes the subscribed names under the key of one. Answers by how much the records of the list
-/// become more: a key holds all names of one checksum.
+/// Changes the subscribed names under the key of one. Answers by how much the number of the
+/// list's records grows: a key has all names of one checksum.
 fn subscription(
     index: &Index,
     txn: &mut Writing,
@@ -331,9 +331,9 @@ fn subscription(
     Ok(i32::from(!was_there))
 }
 
-/// The mailbox answers `NoMailbox` from now on; its messages are left to maintenance.
+/// The mailbox answers `NoMailbox` from now on. Maintenance removes its messages.
 fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
-    // A damaged head does not show where its log is.
+    // A damaged head does not show which packs have its log.
     if let Ok(Some(stored)) = index.head(txn, mailbox) {
         index.add_dead(txn, stored.logged.by_pack.iter())?;
     }

@@ -1,8 +1,8 @@
-//! LMDB's `lock.mdb`: takes its room from the disk before LMDB maps it.
+//! LMDB's `lock.mdb`: allocates its blocks before LMDB maps it.
 //!
-//! LMDB makes the file by setting its length, and writes to it through a map. A page that has no
-//! room on a full disk then ends the process with SIGBUS. So does a page that the disk cannot read.
-//! So the room is taken first, and the file read, where either is an error.
+//! LMDB makes the file by setting its length, and writes to it through a map. On a full disk a
+//! page without a block then ends the process with SIGBUS. So does a page that the disk cannot
+//! read. So the blocks are allocated first and the file is read, where a failure is an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -38,8 +38,9 @@ fn require_readable(path: &Path) -> Result<()> {
 /// link in its place: LMDB would write where the link leads.
 pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     let path = dir.join("lock.mdb");
-    // LMDB's locks on the file belong to the process, and end when it closes any descriptor of the
-    // file (POSIX `fcntl`). So a file that this process uses, or that has its room, is not opened.
+    // LMDB's locks on the file belong to the process, and end when it closes any descriptor of
+    // the file (POSIX `fcntl`). So a file that this process uses, or that has its blocks, is not
+    // opened.
     let is_open = |dir: &Path| heed::env_closing_event(dir).is_some();
     if dir.canonicalize().is_ok_and(|dir| is_open(&dir)) {
         return Ok(());
@@ -58,14 +59,14 @@ pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)?;
-        // The length is LMDB's affair: by it a process knows how many slots there are.
+        // LMDB sets the length: by it a process knows how many slots there are.
         Ok(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, need)?)
     };
     match take() {
         Err(e) if is_full(&e) || e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             Err(failed(path.display())(e))
         }
-        // A directory that may not be written is LMDB's to refuse.
+        // LMDB refuses a directory that may not be written.
         Err(e) if e.kind() != ErrorKind::Unsupported => {
             tracing::debug!(path = %path.display(), error = %e, "the lock file could not be allocated");
             Ok(())

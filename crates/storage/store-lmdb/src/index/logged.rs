@@ -1,4 +1,4 @@
-//! How much of the log speaks of one mailbox, counted where a commit is written.
+//! How much of the log is about one mailbox, counted when a commit is written.
 //!
 //! Kept in the mailbox's head, which every commit writes anyway. From it follow when a checkpoint
 //! is due, and how much of each pack is dead when it is written.
@@ -48,7 +48,7 @@ impl ByPack {
         }
     }
 
-    /// Adds it to a value.
+    /// Appends the counts to a value.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.iter().count() as u64);
         for PackBytes { pack, bytes } in self.iter() {
@@ -79,7 +79,7 @@ impl ByPack {
 pub(crate) struct Logged {
     /// The sequence number of its checkpoint; 0: it has none.
     pub(crate) checkpoint: u64,
-    /// The checkpoint has all that records before this sequence number say.
+    /// The checkpoint contains all records before this sequence number.
     pub(crate) upto: u64,
     /// Bytes of the checkpoint's record.
     pub(crate) size: u64,
@@ -90,9 +90,9 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// Counts a commit's record. Answers whether the mailbox wants a checkpoint now: its commits
-    /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes; 0
-    /// has one after each commit.
+    /// Counts a commit's record. Answers whether a checkpoint is due now: the mailbox's commits
+    /// have reached another multiple of a checkpoint's size. `least`: no checkpoint for fewer
+    /// bytes; 0 has one after each commit.
     pub(crate) fn grew(&mut self, record: PackBytes, messages: u32, least: u64) -> bool {
         let step = match least {
             0 => 1,
@@ -104,7 +104,7 @@ impl Logged {
         self.commits / step > before
     }
 
-    /// After a checkpoint was written that has all that was counted when it was `before`.
+    /// Sets the counts after a checkpoint that contains all that `before` counted.
     pub(crate) fn after(&self, before: &Self, seq: u64, upto: u64, record: PackBytes) -> Self {
         let mut by_pack = self.by_pack.since(&before.by_pack);
         by_pack.add(record);
@@ -118,7 +118,7 @@ impl Logged {
         self.by_pack.add(PackBytes { pack: to, bytes });
     }
 
-    /// Adds it to a head's value.
+    /// Appends the counts to a head's value.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         for number in [self.checkpoint, self.upto, self.size, self.commits] {
             put_varint(out, number);

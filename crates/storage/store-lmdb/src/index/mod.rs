@@ -5,15 +5,15 @@
 //! | `heads` | mailbox | head ([`heads::head_value`]) |
 //! | `rows` | mailbox, low UID | column chunk (`chunk`) |
 //! | `summaries` | mailbox, UID | body, date saved, summary or where it is |
-//! | `linked` | mailbox, UID, mailbox, UID of a copy | which copies have their summaries here (`links`) |
-//! | `expunged` | mailbox, mod-sequence | set of UIDs that went then |
+//! | `linked` | mailbox, UID, mailbox, UID of a copy | nothing: this copy has its summary here (`links`) |
+//! | `expunged` | mailbox, mod-sequence | set of UIDs that were expunged then |
 //! | `expunging` | mailbox, mod-sequence | set of UIDs whose summaries are still to be removed; mod-sequence 2^64 - 1 with the empty set: all |
 //! | `copied` | sequence number | mailbox and set of UIDs whose bodies are still to be counted once more |
 //! | `bodies` | body | pack, offset, length, references |
 //! | `lists` | account, tag … | a mailbox list |
 //! | `removed` | mailbox | nothing: it was removed |
 //! | `directory` | name | version, content |
-//! | `due` | mailbox | nothing: its log wants a checkpoint |
+//! | `due` | mailbox | nothing: it needs a checkpoint record |
 //! | (main) | `00`, pack number | end, dead bytes, state |
 //! | | `00`, `ffffffff` | the next sequence number |
 //! | | `00`, `fffffffe` | the next pack's number |
@@ -21,17 +21,15 @@
 //! | | `02`, pack number | nothing: the pack is retired. Maintenance removes its file |
 //! | | `03` | passes over lists, directory and packs (`passes`) |
 //! | | `04` | every pack that was retired |
-//! | | `01`, body | as in `bodies`: the last few that came |
+//! | | `01`, body | as in `bodies`: written by programs up to November 2026 only |
 //!
 //! Each table has a module of its name, which alone reads and writes it. `linked` has `links`, and
 //! the main database has `packs`, `passes` and `numbers`. A transaction counts what is written
 //! (`transaction`), and the file is made as long as that needs (`preallocation`).
 //!
-//! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
-//! every transaction, whatever it changes. The values that every append changes are kept there,
-//! too. They are the pack's end, the sequence number, and the new body's place, which is moved to
-//! `bodies` with some thirty others. That is four pages less to write and sync for every append, of
-//! twelve.
+//! LMDB keeps the other databases' roots in the main database, so every transaction rewrites a page
+//! of it. Two values that every append changes are therefore kept there: the pack's end and the
+//! next sequence number. So an append seldom writes a further page for them.
 
 mod begin;
 pub(crate) mod bodies;
@@ -100,11 +98,11 @@ pub(crate) struct Index {
     env: Env<WithoutTls>,
     /// The file of the map, to preallocate it.
     file: File,
-    /// The file of the map, to judge its pages.
+    /// The file of the map, to check its pages.
     pub(crate) pages: PageFile,
-    /// Where it is mapped, if the system says so.
+    /// The addresses of the map, if the system names them.
     map: Option<Range<usize>>,
-    /// Bytes of it that were written when last looked.
+    /// Bytes of the file that were written at the last look.
     written: AtomicUsize,
     heads: Table,
     rows: Table,
@@ -123,7 +121,7 @@ pub(crate) struct Index {
     pub(crate) checkpoint_from: u64,
     /// The last transaction that a reader is known to have seen.
     readable: AtomicU64,
-    /// The transaction that all reading happens in, if this is the index of a snapshot.
+    /// The transaction of all reads, if this is the index of a snapshot.
     pinned: OnceLock<Pinned>,
 }
 
@@ -132,16 +130,15 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreErr
     move || StoreError::Corrupt(what.to_string())
 }
 
-/// Times a snapshot is tried for because two commits came between the transaction and its meta
-/// page.
+/// Attempts at a snapshot: two commits may come between the transaction and its meta page.
 const SNAPSHOTS_MAX: usize = 100;
 
-/// Times an index is opened that has no snapshot, and the unit of the pauses between them: some two
-/// seconds in all.
+/// Attempts to open an index of which no snapshot can be had, and the unit of the pauses between
+/// them: some two seconds in all.
 const OPENINGS_MAX: u32 = 20;
 const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
-/// Judges the pages of an index that LMDB has opened and not yet read.
+/// Checks the pages of an index that LMDB has opened and not yet read.
 fn prove_pages(env: &Env<WithoutTls>, pages: &PageFile, extent: Extent) -> Result<()> {
     for _ in 0..SNAPSHOTS_MAX {
         let txn = env.read_txn().indexed()?;
@@ -169,7 +166,7 @@ fn mapped(env: heed::Result<Env<WithoutTls>>, map_bytes: usize) -> Result<Env<Wi
 }
 
 impl Index {
-    /// Opens or makes the index in `dir`.
+    /// Opens or creates the index in `dir`.
     ///
     /// The first process to open it sets up LMDB's lock file. If it is killed while others wait for
     /// it, they use the file as earlier processes left it. Then no meta page fits the transaction
@@ -193,12 +190,13 @@ impl Index {
         PageFile::prove_metas(&path)?;
         lock_file::allocate(dir, readers)?;
         // SAFETY: LMDB requires that nothing else changes the pages of the environment while they
-        // are mapped. The directory is ours by its format file, every process opens it through this
-        // call, and no flag that weakens locking is set. `preallocation` writes to the file, too:
-        // zeroes behind its end, inside the one write transaction. No committed page lies there.
-        // New pages of the running transaction are in memory, since the flag WRITEMAP is not set.
-        // So no byte changes that is read through the map. LMDB also requires a file system whose
-        // maps show what is written to the file. Those of local disks do; docs/storage.md says so.
+        // are mapped. The directory is ours by its format file, every process opens it through
+        // this call, and no flag that weakens locking is set. `preallocation` writes to the file,
+        // too: zeroes after its end, inside the one write transaction. No committed page lies
+        // there. New pages of the running transaction are in memory, since the flag WRITEMAP is
+        // not set. So no byte changes that is read through the map. LMDB also requires a file
+        // system whose maps show what is written to the file. Those of local disks do;
+        // docs/storage.md says so.
         let env = mapped(unsafe { options.open(dir) }, map_bytes)?;
         env.clear_stale_readers().indexed()?;
         let map = suspicion::note_map(&path);
@@ -262,8 +260,8 @@ impl Index {
         main.map(Table::new).ok_or_else(damaged("the index: its main database"))
     }
 
-    /// Opens the databases, and makes them only if one is missing: an engine that only reads never
-    /// writes.
+    /// Opens the databases, and creates them only if one is missing: an engine that only reads
+    /// never writes.
     fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Table; N]> {
         let txn = env.read_txn().indexed()?;
         let mut found = Vec::with_capacity(N);
@@ -293,7 +291,7 @@ impl Index {
         }
     }
 
-    /// Has all that was committed reach the disk.
+    /// Syncs all committed transactions to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.env.force_sync().indexed()
     }
@@ -308,13 +306,13 @@ impl Index {
         self.env.clear_stale_readers().indexed().map(drop)
     }
 
-    /// Judges every page, for a reader that must not be ended by a damaged one.
+    /// Checks every page, for a reader that a damaged page must not end.
     pub(crate) fn prove_all_pages(&self) -> Result<()> {
         prove_pages(&self.env, &self.pages, Extent::All)
     }
 }
 
-/// Both ends included.
+/// A range of keys, both ends included.
 fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     (Bound::Included(low), Bound::Included(high))
 }
@@ -324,8 +322,8 @@ fn beginning_with(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }, Bound::Unbounded)
 }
 
-/// Bytes as a person can search for them. They become text only where a fault is printed: walks
-/// over whole tables have one at hand for each record.
+/// Prints bytes in hexadecimal. They become text only when a fault is printed: walks over whole
+/// tables prepare a fault for each record.
 pub(crate) struct Hex<'b>(pub(crate) &'b [u8]);
 
 impl std::fmt::Display for Hex<'_> {

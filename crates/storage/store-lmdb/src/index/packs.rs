@@ -1,5 +1,5 @@
-//! The packs, in the main database: where each ends, what of it is dead, which are retired,
-//! and the number of the next one.
+//! The packs, in the main database: the end of each, its dead bytes, which are retired, and the
+//! number of the next one.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -34,13 +34,13 @@ fn retired_key(pack: u32) -> [u8; 5] {
 pub(crate) struct PackState {
     /// Every record below this offset belongs to a committed transaction; nothing above it counts.
     pub(crate) end: u64,
-    /// Bytes of records that are needed no more.
+    /// Bytes of dead records.
     pub(crate) dead: u64,
     /// How far its live records have been copied elsewhere; 0 while it is not being emptied.
     pub(crate) emptied: u64,
     /// No more is written to it.
     pub(crate) sealed: bool,
-    /// Damage was met while it was being emptied, or by a rebuild: it is left as it is.
+    /// Compaction or a rebuild found damage in it: it is not changed any more.
     pub(crate) damaged: bool,
 }
 
@@ -80,7 +80,7 @@ impl Index {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
     }
 
-    /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
+    /// Adds dead bytes of packs. A pack that was retired since is ignored.
     pub(crate) fn add_dead(&self, txn: &mut Writing, dead: impl Iterator<Item = PackBytes>) -> Result<()> {
         for PackBytes { pack, bytes } in dead {
             if let Some(state) = self.pack(txn, pack)? {

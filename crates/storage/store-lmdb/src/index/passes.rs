@@ -1,9 +1,9 @@
-//! How much of the log speaks of mailbox lists, the directory and packs, and how far the passes
-//! over these tables have come.
+//! How much of the log is about mailbox lists, the directory and packs, and the positions of the
+//! passes over these tables.
 //!
 //! A *pass* writes checkpoints of ranges that together have every row of the tables. The last two
 //! complete passes are kept. Where a range of the last one is damaged, the one before has it, and
-//! the log has every change since. What was logged before both is superseded.
+//! the log has every change since. Records before both are superseded.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -36,11 +36,11 @@ const LEAST: u64 = 64;
 pub(crate) struct Passes {
     /// The next sequence number when the last pass began; 0: there was none.
     pub(crate) begun: u64,
-    /// The same of the pass before it.
+    /// The next sequence number when the pass before it began.
     pub(crate) before: u64,
     /// Records before this sequence number are superseded.
     pub(crate) superseded: u64,
-    /// Where the last pass goes on; none if it is complete.
+    /// The position at which the last pass continues; `None` if it is complete.
     pub(crate) next: Option<KeyPosition>,
     /// Bytes of the last pass's records.
     pub(crate) size: u64,
@@ -70,7 +70,7 @@ impl Passes {
         by_pack.add(PackBytes { pack: to, bytes });
     }
 
-    /// Nothing of it lies in this pack any more.
+    /// Forgets the bytes in a pack that was removed.
     pub(crate) fn left(&mut self, pack: u32) {
         self.records.iter_mut().for_each(|by_pack| by_pack.remove(PackBytes { pack, bytes: u64::MAX }));
     }
@@ -93,8 +93,8 @@ impl Passes {
         (self.size, self.changes) = (0, 0);
     }
 
-    /// A checkpoint of a range was written, and the pass goes on here. Answers what is dead if the
-    /// pass is complete.
+    /// Records that a checkpoint of a range was written and that the pass continues at `to`.
+    /// Answers the dead bytes if the pass is complete.
     pub(crate) fn advance(&mut self, to: KeyPosition, bytes: u64) -> ByPack {
         self.size = self.size.saturating_add(bytes);
         if to.table().is_some() {
@@ -149,7 +149,7 @@ impl Index {
         Passes::from_value(value).ok_or_else(damaged("the record of the checkpoint passes in the log"))
     }
 
-    /// Sets it.
+    /// Sets the sizes.
     pub(crate) fn put_passes(&self, txn: &mut Writing, passes: &Passes) -> Result<()> {
         self.main.put(txn, &PASSES_KEY, &passes.to_value()).indexed()
     }

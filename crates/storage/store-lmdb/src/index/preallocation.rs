@@ -1,4 +1,4 @@
-//! Preallocation of the index's file: zeroes behind what LMDB has written.
+//! Preallocation of the index's file: zeroes after the pages that LMDB has written.
 
 use std::os::unix::fs::FileExt;
 
@@ -28,9 +28,9 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction finds room for all that it has
-    /// changed. A full disk shows before anything is written, and syncing does not have to record a
-    /// new length. Only inside a write transaction, when no process extends the file. `admit` is
+    /// Writes zeroes after the last page, so that a transaction has blocks for all its changes. A
+    /// full disk is noticed before anything is written, and a sync does not have to record a new
+    /// length. Only inside a write transaction, when no process extends the file. `admit` is
     /// called only if the file must become longer.
     pub(crate) fn preallocate(
         &self,
@@ -53,7 +53,7 @@ impl Index {
             let n = (goal - len).min(PREALLOCATE_MIN);
             match self.file.write_all_at(&zeroes[..n as usize], len) {
                 Ok(()) => len += n,
-                // Where the disk has no room for the step, only the needed room is taken.
+                // If the disk has no space for the step, only the needed space is taken.
                 Err(_) if len >= need => break,
                 Err(e) => return Err(failed("the index")(e)),
             }

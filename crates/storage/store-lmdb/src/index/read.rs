@@ -1,4 +1,4 @@
-//! What is read of mailboxes, except for their summaries (`summaries`). Each call is one reading
+//! Reads of mailboxes, except for their summaries (`summaries`). Each call is one reading
 //! transaction, from its first byte to its last.
 
 use heed::RoTxn;
@@ -39,7 +39,7 @@ pub(crate) fn load(
             slice.clear();
         }
     }
-    // A key in which a bit turned takes a chunk to another mailbox.
+    // A flipped bit in a key moves a chunk to another mailbox.
     if count + slice.len() != stored.head.counts.messages as usize {
         return Err(StoreError::Corrupt(format!("rows of mailbox {mailbox}: some are missing")));
     }
@@ -71,7 +71,7 @@ pub(crate) fn changes_since(index: &Index, mailbox: MailboxId, since: ModSeq) ->
     Ok(Changes { head, rows: changed, expunged, complete })
 }
 
-/// Where a body lies, or that there is none.
+/// The location of a body; an error if there is no such body.
 pub(crate) fn body_location(index: &Index, body: BodyId) -> Result<crate::index::bodies::BodyLocation> {
     let txn = index.read()?;
     index.body(&txn, body)?.ok_or_else(damaged(format_args!("body {body} is not in the store")))

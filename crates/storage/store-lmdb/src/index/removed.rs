@@ -18,7 +18,7 @@ pub(crate) fn has(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool
     Ok(index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some())
 }
 
-/// The keys from one on.
+/// The mailboxes from one on.
 pub(crate) fn keys_from<'t>(
     index: &Index,
     txn: &'t RoTxn,

@@ -25,7 +25,7 @@ pub(crate) fn read_chunk(mailbox: MailboxId, low: u32, value: &[u8], rows: &mut 
     chunk::decode(mailbox, low, value, rows).ok_or_else(|| damaged_chunk(mailbox, low))
 }
 
-/// A chunk of a mailbox, read where it lies.
+/// A chunk of a mailbox, borrowed from the map.
 pub(crate) struct Chunk<'t> {
     mailbox: MailboxId,
     /// The UID of its key.
@@ -34,7 +34,7 @@ pub(crate) struct Chunk<'t> {
 }
 
 impl Chunk<'_> {
-    /// Adds its rows to those that are there.
+    /// Appends its rows to `rows`.
     pub(crate) fn add_rows(&self, rows: &mut Vec<Row>) -> Result<()> {
         let Self { mailbox, low, value } = *self;
         chunk::decode(mailbox, low, value, rows).ok_or_else(|| damaged_chunk(mailbox, low))
@@ -92,7 +92,7 @@ pub(crate) fn remove_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -
     index.rows.delete_range(txn, &between(&low, &high)).indexed().map(drop)
 }
 
-/// The chunk in which `uid` lies if it exists.
+/// The chunk that has `uid` if it exists.
 pub(crate) fn chunk_of<'t>(
     index: &Index,
     txn: &'t RoTxn,
@@ -150,7 +150,7 @@ fn next_in(set: &NumSet, from: u32) -> Option<u32> {
     set.ranges().get(at).map(|r| r.0.max(from))
 }
 
-/// Room that edits of one transaction share.
+/// Buffers that the edits of one transaction share.
 #[derive(Default)]
 pub(crate) struct Scratch {
     rows: Vec<Row>,
@@ -158,8 +158,8 @@ pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Changes flags and mod-sequences of the rows in `changed` and removes those of `expunged`. A UID
-/// in `expunged` without a row is passed over; one in `changed` is a fault.
+/// Changes flags and mod-sequences of the rows in `changed` and removes those of `expunged`. A
+/// UID in `expunged` without a row is ignored; one in `changed` is a fault.
 pub(crate) fn edit(
     index: &Index,
     txn: &mut Writing,
@@ -264,7 +264,7 @@ fn store(
     index.rows.put(txn, &key, bytes).indexed()
 }
 
-/// Adds rows above all that are there.
+/// Adds rows above all existing ones.
 pub(crate) fn append(
     index: &Index,
     txn: &mut Writing,

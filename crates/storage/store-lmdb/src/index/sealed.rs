@@ -7,7 +7,7 @@ use posthaste_store::octets::Octets;
 
 use crate::index::checksum::{seed_at, sum32};
 
-/// Leaves room for the checksum; [`seal`] fills it in.
+/// Begins a value with space for the checksum; [`seal`] fills it in.
 pub(crate) fn open_value() -> Vec<u8> {
     vec![0; 4]
 }
@@ -19,7 +19,7 @@ pub(crate) fn seal(key_seed: u64, mut value: Vec<u8>) -> Vec<u8> {
     value
 }
 
-/// The value behind its checksum; `None` if it does not match.
+/// The value after its checksum; `None` if it does not match.
 pub(crate) fn unseal(key_seed: u64, value: &[u8]) -> Option<Octets<'_>> {
     let mut read = Octets(value);
     (read.u32()? == sum32(key_seed, read.0)).then_some(read)

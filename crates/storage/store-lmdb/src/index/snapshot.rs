@@ -1,13 +1,13 @@
-//! The store at one instant: the state that a backup reads beside a running server.
+//! The store at one instant: the state that a backup reads while a server runs.
 //!
 //! A snapshot is one reading transaction of the index, and every pack that this index names, held
 //! open. Both stay as they are. LMDB reuses no page that the transaction sees, and bytes of a pack
 //! below its recorded end never change. An open file outlives its name when maintenance removes it.
 //! No pack is cut while a snapshot lives.
 //!
-//! The instant is that of the index's last transaction when the snapshot begins. Opening the store
-//! comes before it. That redoes the commits that a process left, and waits for a server that is
-//! ahead of the index. So whatever was acknowledged before the call is seen.
+//! The instant is the index's last transaction when the snapshot begins. The store is opened
+//! before. That redoes the commits that an ended process left, and waits until a server's commits
+//! are in the index. So the snapshot has every commit that was acknowledged before the call.
 //!
 //! While a snapshot lives, the index cannot reuse pages: it grows by the changes made meanwhile.
 //! Removed packs keep their space on disk. One file descriptor is open for each pack.
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 /// packs are missing.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Lets an engine that writes nothing read one instant from now on.
+/// Makes an engine that writes nothing read one instant from now on.
 pub(crate) fn pin(shared: &Shared) -> Result<()> {
     let mut missing = io::Error::from(io::ErrorKind::NotFound);
     let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));

@@ -1,6 +1,6 @@
 //! Transactions of the index, and the tables that they read and write.
 //!
-//! A reading transaction is one of its own, or one that several calls share. A writing transaction
+//! A reading transaction belongs to one call, or several calls share it. A writing transaction
 //! counts what is put and deleted in it. Nothing else in the program can reach LMDB's own
 //! transaction. So every change of a table is counted.
 
@@ -17,7 +17,7 @@ use super::indexed::Indexed;
 /// again.
 pub(super) type Pinned = ReentrantMutex<RoTxn<'static, WithoutTls>>;
 
-/// A reading transaction: one of its own, or the one that is pinned.
+/// A reading transaction: the call's own, or the pinned one.
 pub(crate) enum Reading<'i> {
     Own(RoTxn<'i, WithoutTls>),
     Pinned(ReentrantMutexGuard<'i, RoTxn<'static, WithoutTls>>),
@@ -41,7 +41,7 @@ pub(crate) struct Writing<'e> {
     demand: u64,
 }
 
-/// Bytes that a record takes beside its key and value: its head, its place in the page, and its
+/// Bytes that a record takes besides its key and value: its head, its place in the page, and its
 /// share of the pages that LMDB copies. LMDB copies a page once in a transaction, at its first
 /// change. A record among neighbours shares it with them. For one that stands alone,
 /// [`Index::preallocate`](super::Index::preallocate) doubles the sum and adds a few dozen pages.
@@ -52,7 +52,7 @@ impl<'e> Writing<'e> {
         Self { txn, demand: 0 }
     }
 
-    /// Bytes of all that was put so far, and of the share of pages that each put and each deletion
+    /// Bytes of all records put so far, and of the share of pages that each put and each deletion
     /// takes.
     pub(crate) fn demand(&self) -> u64 {
         self.demand
@@ -63,7 +63,7 @@ impl<'e> Writing<'e> {
         self.demand += records as u64 * BESIDE_RECORD + bytes as u64;
     }
 
-    /// Makes it durable.
+    /// Commits the transaction durably.
     pub(crate) fn commit(self) -> Result<()> {
         self.txn.commit().indexed()
     }

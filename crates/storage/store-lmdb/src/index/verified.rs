@@ -1,11 +1,11 @@
-//! Which summaries were checked a short while ago and need not be checked again yet.
+//! Which summaries were verified a short while ago and are not verified again yet.
 //!
-//! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
-//! read, and proved, at the listing before. A summary never changes, and its key is never given to
-//! another one. A copy may get a summary of its own, made from one that was proved. So a verified
-//! summary stays verified unless memory or disk fails. Against that, everything is forgotten each
-//! minute and verified again at its next read: no summary is served that was not verified within
-//! [`TRUSTED_FOR`].
+//! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that
+//! the listing before has verified. A summary never changes, and its key is never given to
+//! another one. A copy may get a summary of its own, made from one that was verified. So a
+//! verified summary stays verified unless memory or disk fails. Against such failures all bits
+//! are cleared each minute, and each summary is verified again at its next read: no summary is
+//! served that was not verified within [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.
 
@@ -41,7 +41,7 @@ struct Spans {
     spans: HashMap<SpanKey, Arc<Bits>>,
 }
 
-/// The part of it that one walk uses.
+/// The verified summaries of one mailbox, for one walk.
 pub(crate) struct VerifiedWalk<'p> {
     verified: &'p Verified,
     mailbox: MailboxId,

@@ -1,13 +1,13 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is preallocated: zeroes are written behind its end (`preallocate`). Overwriting and
-//! syncing such bytes costs 24 µs of CPU here, appending and syncing 53 µs. And a full disk shows
-//! before anything of a transaction is written. The index holds each pack's end. What lies beyond
-//! it counts only if a redo applies it (`writer::redo`).
+//! A pack is preallocated: zeroes are written after its end (`preallocate`). Overwriting and
+//! syncing such bytes costs 24 µs of CPU here, appending and syncing 53 µs. And a full disk is
+//! noticed before a transaction writes anything. The index has each pack's end. Records beyond it
+//! count only if a redo applies them (`writer::redo`).
 //!
 //! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack
 //! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
-//! end there (an *abandon* record). So a rebuild without the index knows the end, too.
+//! end there (an *abandon* record). So a rebuild without the old index finds the end, too.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ struct Current {
     end: u64,
     /// Bytes of the file: zero from `end` on.
     preallocated: u64,
-    /// Made by this process, and not yet known to the index.
+    /// Created by this process, and not yet in the index.
     fresh: bool,
 }
 
@@ -54,16 +54,16 @@ impl Current {
     }
 }
 
-/// A pack that this process has ended, and the index does not know it yet. Its file is kept open,
-/// and with it the lock. Otherwise another process would take over a pack without a tail and write
-/// to it. It would lose those records when this process has the pack sealed.
+/// A pack that this process has ended, which the index does not know yet. Its file is kept open,
+/// and with it the lock. Otherwise another process could take over a pack without a tail and
+/// write to it. When this process seals the pack, those records would be lost.
 struct Ended {
     number: u32,
     end: u64,
     _file: Arc<dyn DiskFile>,
 }
 
-/// The bytes that a process left in a pack beyond the end that the index has.
+/// The bytes of a pack, of an ended process, beyond its end in the index.
 pub(crate) enum Left {
     /// There is no such file.
     Missing,
@@ -71,18 +71,18 @@ pub(crate) enum Left {
     InUse,
     /// Zeroes, up to this size.
     Zero(Arc<dyn DiskFile>, u64),
-    /// Records that a crash cut off, or that never happened.
+    /// Records that a crash cut off, or whose commit failed.
     Torn(Arc<dyn DiskFile>),
 }
 
-/// The marks of packs that the next transaction must record, beside its own end.
+/// The marks of packs that the next transaction must record, besides its own end.
 #[derive(Default)]
 struct Marks {
     /// Packs to seal.
     seal: Vec<Ended>,
-    /// Packs to seal whose tails may hold what never happened.
+    /// Packs to seal whose tails may have records of failed commits.
     abandon: Vec<Ended>,
-    /// Packs that programs before this one emptied without logging it.
+    /// Packs that earlier programs retired without logging it.
     retire: Vec<u32>,
 }
 
@@ -94,13 +94,16 @@ pub(crate) struct Appender {
     /// A pack this large is followed by a new one.
     pack_bytes: u64,
     current: Option<Current>,
-    /// Looked through the packs of processes that ended.
+    /// Whether the packs of ended processes were examined.
     recovered: bool,
-    /// Why nothing is written until the store was rebuilt. It is found by reading whole tails, so
-    /// that is done once.
+    /// The reason why nothing is written until the store is rebuilt. It is kept, because finding
+    /// it reads whole tails.
     refusal: Option<String>,
     marks: Marks,
 }
+
+/// Every write acquires a pack first.
+const NO_PACK: &str = "no pack is open for writing: report this fault of the program, and restart it";
 
 impl Appender {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64) -> Self {
@@ -113,7 +116,7 @@ impl Appender {
         self.current.as_ref().map(|c| PackOffset { pack: c.number, offset: c.end })
     }
 
-    /// Whether the next transaction has more to record of packs than where the current one ends.
+    /// Whether the next transaction must record more than the end of the current pack.
     pub(crate) fn has_marks(&self) -> bool {
         let Marks { seal, abandon, retire } = &self.marks;
         !seal.is_empty() || !abandon.is_empty() || !retire.is_empty()
@@ -132,7 +135,7 @@ impl Appender {
     /// Ends the current pack with the next transaction.
     pub(crate) fn rotate(&mut self) {
         if let Some(current) = self.current.take() {
-            // The rest is zero. Cutting it off only returns its room, so a failure harms nothing.
+            // The rest is zero. Truncating only frees its blocks, so a failure does no harm.
             let _ = current.file.truncate(current.end);
             self.marks.seal.push(current.ended());
         }
@@ -143,10 +146,10 @@ impl Appender {
         self.current.as_ref().is_none_or(|c| c.end >= self.pack_bytes)
     }
 
-    /// Finds or makes a pack to write to. A new one is put into the index, and that transaction
-    /// committed, before anything is written to it. A pack with records that the index does not
-    /// know can therefore only mean that the index is older than the packs. Returns whether the
-    /// transaction has anything to commit.
+    /// Finds or creates a pack to write to. A new one is put into the index, and that transaction
+    /// is committed, before anything is written to the pack. A pack with records that the index
+    /// does not know can therefore only mean that the index is older than the packs. Returns
+    /// whether the transaction has anything to commit.
     pub(crate) fn acquire(&mut self, index: &Index, txn: &mut Writing) -> Result<bool> {
         if !self.recovered {
             if let Err(error) = self.recover(index, txn) {
@@ -178,7 +181,7 @@ impl Appender {
     /// adds itself.
     pub(crate) fn begin(&mut self, index: &Index, txn: &RoTxn, seq: &mut u64) -> Result<Batch> {
         let Some(current) = &self.current else {
-            return Err(StoreError::Unavailable("no pack to write to".into()));
+            return Err(StoreError::Unavailable(NO_PACK.into()));
         };
         let mut batch = Batch::new(self.store, current.number, current.end);
         if current.end == 0 {
@@ -200,17 +203,18 @@ impl Appender {
         Ok(batch)
     }
 
-    /// The acquired pack did not make it into the index: its file is removed, so that a full disk
-    /// cannot gather one with every try.
+    /// The acquired pack did not get into the index. Its file is removed, so that a full disk
+    /// does not collect a file with each attempt.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
-            // If it stays, it stays empty, and the next process that writes removes it. Its lock is
-            // abandoned after its name, so that nobody writes to a file without one: see `create`.
+            // If it stays, it stays empty, and the next process that writes removes it. The lock
+            // is released after the name is removed, so that no process writes to an unlinked
+            // file: see `create`.
             let _ = self.disk.remove(&path_of(&self.dir, current.number));
         }
     }
 
-    /// Looks through the packs that no process has: takes one over whose tail is zero, abandons
+    /// Examines the packs that no process has. Takes over one whose tail is zero, and abandons
     /// those whose tail is not. Files that the index does not know are removed only if they are
     /// empty. Runs inside a write transaction, as does every creation, and after a redo of the
     /// tails.
@@ -239,9 +243,9 @@ impl Appender {
         Ok(())
     }
 
-    /// The same for one pack, also while this process writes to another one: its writer may have
-    /// ended since. Returns whether no process has it. Before the first [`Appender::acquire`] it
-    /// does nothing: that call looks through all packs.
+    /// [`Self::recover`] for one pack, also while this process writes to another one: its writer
+    /// may have ended since. Returns whether no process has it. Before the first
+    /// [`Appender::acquire`] it does nothing: that call looks through all packs.
     pub(crate) fn recover_left(
         &mut self,
         index: &Index,
@@ -277,9 +281,10 @@ impl Appender {
         Ok(true)
     }
 
-    /// The bytes that a process left in a pack beyond the end that the index has. Fails if
-    /// acknowledged commits follow that cannot be redone, because of damage there or in another
-    /// pack. To go on in another pack would lose them. Call it when no tail is left to redo.
+    /// The bytes of a pack, of an ended process, beyond the end that the index has. Fails if
+    /// acknowledged commits follow that cannot be redone, because of damage in this pack or in
+    /// another one. Writing to another pack would lose them. Call it when no tail is left to
+    /// redo.
     pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
@@ -297,8 +302,8 @@ impl Appender {
         Ok(Left::Torn(file))
     }
 
-    /// Fails if acknowledged commits lie beyond the end that the index has of a pack, and cannot be
-    /// redone.
+    /// Fails if there are acknowledged commits beyond the end that the index has of a pack, and
+    /// they cannot be redone.
     pub(crate) fn refuse_lost(&self, file: &dyn DiskFile, number: u32, indexed: IndexedEnd) -> Result<()> {
         let (IndexedEnd { end, next_seq }, path) = (indexed, path_of(&self.dir, number));
         let size = file.size().map_err(failed(path.display()))?;
@@ -321,8 +326,8 @@ impl Appender {
         end == 0 || matches!(pack_format(file, number, self.store), Ok(Some(PackFormat::Bound { .. })))
     }
 
-    /// A new pack, under the next number of the index. A file of that number is there, and empty,
-    /// if a process ended before it could commit the index.
+    /// Creates a pack, under the next number of the index. An empty file of that number may
+    /// exist: a process ended before it could commit the index.
     fn create(&self, index: &Index, txn: &RoTxn) -> Result<Current> {
         let number = match index.next_pack(txn)? {
             Some(number) => number,
@@ -341,8 +346,8 @@ impl Appender {
                 path.display()
             )));
         }
-        // A process whose index commit failed removes the file that it made, before it abandons
-        // the file's lock: then the lock had here is that of a file without a name.
+        // A process whose index commit failed removes the file that it made, and then releases
+        // the file's lock. In that case we have locked an unlinked file.
         if !is_ours || self.disk.open(&path).is_err() {
             return Err(StoreError::Unavailable(format!(
                 "{}: another process could not make this pack and removes it; try again",
@@ -353,9 +358,9 @@ impl Appender {
         Ok(Current { number, file, end: 0, preallocated: 0, fresh: true })
     }
 
-    /// The highest number of a pack in a store whose index does not keep the next one. A file that
-    /// is empty and unknown to the index was left by an earlier try to make that pack. It is used
-    /// now, since its number would otherwise be missing for ever.
+    /// The highest number of a pack in a store whose index does not keep the next one. An empty
+    /// file that the index does not know is from an earlier attempt to create that pack. It is
+    /// used, because its number would otherwise be missing for ever.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;
@@ -369,20 +374,20 @@ impl Appender {
         Ok(highest)
     }
 
-    /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
-    /// `admit` is called only if the file must become longer.
+    /// Writes and syncs a batch. After an error nothing of the batch counts. `admit` is called
+    /// only if the file must become longer.
     pub(crate) fn write(
         &mut self,
         batch: &Batch,
         admit: impl FnOnce() -> Result<Preallocation>,
     ) -> Result<()> {
         let Some(current) = &mut self.current else {
-            return Err(StoreError::Unavailable("no pack to write to".into()));
+            return Err(StoreError::Unavailable(NO_PACK.into()));
         };
         let path = path_of(&self.dir, current.number);
         let need = batch.start + batch.len();
         if need > current.preallocated {
-            // An error here is no reason to abandon the pack: zeroes are all that was written.
+            // An error here is no reason to abandon the pack: only zeroes were written.
             preallocate(current, need, admit()?).map_err(failed(path.display()))?;
         }
         let written = write_pieces(current, batch).and_then(|()| current.file.sync());
@@ -414,8 +419,7 @@ impl Appender {
         index.log_grew(txn, Kind::Retire, u64::MAX, PackBytes { pack, bytes: abandon + retire })
     }
 
-    /// Records the packs that were ended. Unlike what else there is to record it needs no record in
-    /// the log.
+    /// Records the packs that were ended. Unlike other marks, this needs no record in the log.
     pub(crate) fn record_ended(&self, index: &Index, txn: &mut Writing) -> Result<()> {
         self.marks.seal.iter().try_for_each(|ended| seal(index, txn, ended.number))
     }
@@ -461,8 +465,8 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is
-/// enough.
+/// Writes zeroes up to `need` and a step beyond. If the disk has no space for the step, it writes
+/// them up to `need`.
 fn preallocate(current: &mut Current, need: u64, how_far: Preallocation) -> io::Result<()> {
     let need = need.next_multiple_of(4096);
     let step = match how_far {
@@ -470,7 +474,7 @@ fn preallocate(current: &mut Current, need: u64, how_far: Preallocation) -> io::
         Preallocation::Needed => 0,
     };
     let to = need.saturating_add(step).next_multiple_of(4096);
-    // Zeroes of an earlier try may go beyond the known length.
+    // An earlier attempt may have written zeroes beyond the known length.
     while current.preallocated < to {
         let goal = if current.preallocated < need { need } else { to };
         let n = (goal - current.preallocated).min(ZEROES.len() as u64);

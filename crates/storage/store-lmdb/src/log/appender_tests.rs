@@ -1,4 +1,4 @@
-//! The appender beside packs that other processes left: which it takes over, abandons or refuses.
+//! The appender with packs that other processes left: which it takes over, abandons or refuses.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn beside_a_damaged_pack_no_other_is_written() {
     flip();
     let mut next = appender(dir.path());
     (0..3).for_each(|_| refused(&mut next));
-    // The tail is not read again for each write: who mends it starts the server again.
+    // The tail is not read again for each write: a repair needs a restart of the server.
     flip();
     refused(&mut next);
     acquire(&mut appender(dir.path()), &index);

@@ -1,16 +1,16 @@
-//! The content of a checkpoint: all that the log says of one mailbox, up to a sequence number.
+//! The content of a checkpoint: the state of one mailbox at a sequence number.
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | 0 | 1, the version of this content |
-//! | 1–8 | it has all that records before this sequence number say of the mailbox |
+//! | 1–8 | it contains all records about the mailbox before this sequence number |
 //! | 9–16 | the mod-sequence up to which expunges are forgotten |
 //! | … | head, as in a mailbox commit |
 //! | … | number of notes of expunges as a varint, then for each mod-sequence (8) and set of UIDs |
 //! | … | number of messages as a varint, then for each row (28), body id (16) and date saved (8) |
 //!
-//! A rebuild begins with it and passes over the commits before it. Summaries are made from the
-//! bodies, as they are for commits.
+//! A rebuild begins with it and skips the commits before it. Summaries are made from the bodies,
+//! as for commits.
 
 use posthaste_mail_model::{BodyId, ModSeq};
 use posthaste_store::octets::{Octets, put_set, put_varint};
@@ -22,7 +22,7 @@ use crate::log::entry::many;
 /// The version of the content.
 const VERSION: u8 = 1;
 
-/// A mailbox as a checkpoint has it.
+/// The state of a mailbox in a checkpoint.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Checkpoint {
     pub(crate) upto: u64,

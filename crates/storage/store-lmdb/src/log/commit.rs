@@ -1,4 +1,4 @@
-//! The commits of the log, whatever kind of record has them. A redo and a rebuild read them here.
+//! The commits of the log, of all kinds of records. A redo and a rebuild read them here.
 
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result};
@@ -8,7 +8,7 @@ use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::record::{Header, Kind};
 
-/// A commit as the log has it.
+/// A logged commit.
 #[derive(Debug)]
 pub(crate) enum Commit {
     /// On a mailbox.
@@ -22,8 +22,8 @@ pub(crate) enum Commit {
 }
 
 impl Commit {
-    /// Whether records of a kind have commits. The others are bodies, checkpoints, and what the log
-    /// says of packs.
+    /// Whether records of a kind have commits. The others are bodies, checkpoints, and records
+    /// about packs.
     pub(crate) fn is_in(kind: Kind) -> bool {
         matches!(kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory)
     }

@@ -1,4 +1,4 @@
-//! The file operations of the packs, behind a small trait, so that a test can cut at every one of
+//! The file operations of the packs, as a small trait, so that a test can fail or stop at each of
 //! them.
 //!
 //! Nothing here retries or interprets: an error is an error of the pack, and `appender` decides
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use posthaste_store::StoreError;
 
-/// Whether the disk, or this user's share of it, has no room.
+/// Whether the disk, or this user's quota, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// A failed operation on a file in the store's words.
+/// A failed operation on a file as an error of the store.
 pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError {
     move |e| {
         let why = format!("{what}: {e}");
@@ -29,15 +29,15 @@ pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// All of them.
+    /// All bytes.
     pub all: u64,
-    /// Those that this user may still write.
+    /// Bytes that this user may still write.
     pub free: u64,
 }
 
-/// A place for files. [`RealDisk`] is the one that counts.
+/// The files of a store. Programs use [`RealDisk`].
 pub trait Disk: Send + Sync + 'static {
-    /// Makes a file that must not exist.
+    /// Creates a file that must not exist.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens a file that must exist, for reading and, where the file allows it, writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -65,13 +65,13 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Length in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// Cuts the file.
+    /// Truncates the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Takes the file for this process until it is closed; `false` if another has it.
+    /// Locks the file for this process until it is closed; `false` if another process has it.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// The disk.
+/// The disk of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 

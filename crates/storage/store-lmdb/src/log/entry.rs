@@ -1,7 +1,7 @@
-//! What a pack keeps of each commit: enough to make the index again, nothing that can be made from
-//! a body.
+//! The contents of commit records: enough to rebuild the index, without values that can be made
+//! from a body.
 //!
-//! Changed rows are grouped by their new values. Each different pair of flags and mod-sequence has
+//! Changed rows are grouped by their new values. Each distinct pair of flags and mod-sequence has
 //! one entry with the set of UIDs. So marking 10,000 messages as read takes a few dozen bytes.
 
 use std::collections::HashMap;
@@ -108,7 +108,8 @@ impl LoggedMailbox {
     }
 }
 
-/// As many as a count says; the count is not believed for more than it can fill.
+/// A list with capacity for as many entries as a count says, but at most for as many as the bytes
+/// can contain.
 pub(crate) fn many<'a, T>(
     read: &mut Octets<'a>,
     mut one: impl FnMut(&mut Octets<'a>) -> Option<T>,
@@ -121,7 +122,7 @@ pub(crate) fn many<'a, T>(
     Some(out)
 }
 
-/// Writes names behind their number.
+/// Writes the number of names, then the names.
 pub(crate) fn put_names<'n>(out: &mut Vec<u8>, names: impl ExactSizeIterator<Item = &'n MailboxName>) {
     put_varint(out, names.len() as u64);
     for name in names {
@@ -189,7 +190,7 @@ pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
     Some(DirectoryChange { name, expected, value })
 }
 
-/// Writes where a pack permanently ends: because it was abandoned, or because it was cut.
+/// Writes the permanent end of a pack that was abandoned or cut.
 pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&pack.to_le_bytes());
@@ -197,7 +198,7 @@ pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     out
 }
 
-/// Reads where a pack permanently ends.
+/// Reads the permanent end of a pack.
 pub(crate) fn abandon_from(content: &[u8]) -> Option<PackOffset> {
     let mut read = Octets(content);
     if read.u8()? != VERSION {
@@ -206,14 +207,14 @@ pub(crate) fn abandon_from(content: &[u8]) -> Option<PackOffset> {
     Some(PackOffset { pack: read.u32()?, offset: read.u64()? })
 }
 
-/// Writes which pack was retired.
+/// Writes the number of a retired pack.
 pub(crate) fn retire_content(pack: u32) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&pack.to_le_bytes());
     out
 }
 
-/// Reads which pack was retired.
+/// Reads the number of a retired pack.
 pub(crate) fn retire_from(content: &[u8]) -> Option<u32> {
     let mut read = Octets(content);
     if read.u8()? != VERSION {

@@ -1,4 +1,4 @@
-//! The log: packs, and what is in their records.
+//! The log: packs and their records.
 //!
 //! A pack is an append-only file of records. A record holds the body of a message, or the changes
 //! of one commit. Two things always hold. A byte below a pack's recorded end never changes. A
@@ -19,8 +19,8 @@ pub(crate) mod search;
 
 use std::path::{Path, PathBuf};
 
-/// Commits in one batch. The time of a batch is that of its slowest client's patience; 512 appends
-/// of 4 KiB take some 5 ms.
+/// Commits in one batch. 512 appends of 4 KiB take 5 ms; a larger batch would delay its first
+/// client more.
 pub(crate) const GROUP_MAX: usize = 512;
 
 /// A position in the log.
@@ -30,14 +30,14 @@ pub(crate) struct PackOffset {
     pub(crate) offset: u64,
 }
 
-/// A count of bytes in a pack, wherever they lie there.
+/// A count of bytes in a pack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PackBytes {
     pub(crate) pack: u32,
     pub(crate) bytes: u64,
 }
 
-/// What the index has of a pack whose tail it may lack.
+/// The end of a pack in an index that may lack its tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexedEnd {
     /// The end of the pack.
@@ -46,10 +46,10 @@ pub(crate) struct IndexedEnd {
     pub(crate) next_seq: u64,
 }
 
-/// How far zeroes are written behind the end of a file.
+/// How far zeroes are written after the end of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preallocation {
-    /// A step beyond the needed room, so that the next transactions find room, too.
+    /// A step beyond the needed length, for the next transactions.
     Step,
     /// Only as far as needed: the disk is full.
     Needed,

@@ -7,8 +7,7 @@
 //! | … | its commit: length as a varint, then the content of a mailbox record (`entry`) |
 //! | … | the same of the second mailbox |
 //!
-//! A record is whole or it is not there. So whatever is cut off, replay and rebuild find both
-//! commits or neither.
+//! A record is whole or does not count. So redo and rebuild find both commits or neither.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::MailboxCommit;
@@ -29,7 +28,7 @@ pub(crate) fn content(pair: &[MailboxCommit; 2]) -> Vec<u8> {
     out
 }
 
-/// The part of a record's bytes that is counted for each of both mailboxes.
+/// The bytes of a record that are counted for each of the two mailboxes.
 pub(crate) fn share(record_len: u64) -> u64 {
     record_len / 2
 }

@@ -1,12 +1,12 @@
-//! The content of a checkpoint of a range: every row that one table of the index has between two
-//! keys, up to a sequence number.
+//! The content of a checkpoint of a range: every row of one table of the index between two keys,
+//! at a sequence number.
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | 0 | 1, the version of this content |
-//! | 1–8 | it has all that records before this sequence number say of the range |
+//! | 1–8 | it contains all records about the range before this sequence number |
 //! | … | the first key of the range: length as a varint, table (1), key |
-//! | … | the first key behind the range, in the same encoding |
+//! | … | the first key after the range, in the same encoding |
 //! | … | the rows, in the order of their keys |
 //!
 //! | table | key | row |
@@ -16,7 +16,7 @@
 //! | 3 mailbox lists | account | account (16) · the list, see `put_list` |
 //! | 4 directory | name | name · version (8) · length of the content as a varint, content |
 //!
-//! A row that is not there does not exist: so the record of a removal is needed no more.
+//! A key without a row does not exist. So the record of its removal is dead.
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, NumSet};
@@ -30,11 +30,11 @@ use crate::log::entry::{many, put_names};
 /// The version of the content.
 const VERSION: u8 = 1;
 
-/// A table of which the log has checkpoints by range. The numbers are in the log.
+/// A table with checkpoints of ranges in the log. The log has these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Table {
-    /// Which packs were retired, and where sealed ones end.
+    /// Retired packs, and the ends of sealed packs.
     Packs = 1,
     /// The ids of removed mailboxes.
     Removed = 2,
@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-/// A place in the order of all tables and their keys: the table's number, then the key.
+/// A position in the order of all tables and their keys: the table's number, then the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyPosition(pub(crate) Vec<u8>);
 
@@ -62,7 +62,7 @@ impl KeyPosition {
         Self(vec![table as u8])
     }
 
-    /// Behind every key of a table.
+    /// After every key of a table.
     pub(crate) fn end_of(table: Table) -> Self {
         Self(vec![table as u8 + 1])
     }
@@ -72,12 +72,12 @@ impl KeyPosition {
         Self([&[table as u8], key].concat())
     }
 
-    /// The table; none behind the last one.
+    /// The table; none after the last one.
     pub(crate) fn table(&self) -> Option<Table> {
         Table::from_byte(*self.0.first()?)
     }
 
-    /// The key in its table: only for a place that has one.
+    /// The key in its table. Call it only for a position that has a key.
     pub(crate) fn key(&self) -> &[u8] {
         &self.0[1..]
     }
@@ -92,12 +92,12 @@ pub(crate) enum Rows {
     Directory(Vec<DirectoryEntry>),
 }
 
-/// The values about packs that the index has from records of the log.
+/// The values about packs in the index that come from records of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Packs {
     /// Packs whose files may be missing.
     pub(crate) retired: NumSet,
-    /// Sealed packs, and where each ends.
+    /// Sealed packs, each with its end.
     pub(crate) sealed: Vec<PackOffset>,
 }
 
@@ -106,12 +106,12 @@ pub(crate) struct Packs {
 pub(crate) struct RangeCheckpoint {
     pub(crate) upto: u64,
     pub(crate) from: KeyPosition,
-    /// The first place behind it.
+    /// The first position after the range.
     pub(crate) to: KeyPosition,
     pub(crate) rows: Rows,
 }
 
-/// Writes a content around rows that were written before.
+/// Writes a content: the header, then the encoded rows.
 pub(crate) fn content(upto: u64, from: &KeyPosition, to: &KeyPosition, rows: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + from.0.len() + to.0.len() + rows.len());
     out.push(VERSION);

@@ -1,8 +1,8 @@
-//! Checked ranges of bodies.
+//! Reads and verifies ranges of bodies.
 //!
-//! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read. A
-//! pack that does not exist any more was emptied by maintenance after the look-up: the caller looks
-//! again.
+//! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read.
+//! If a pack does not exist any more, maintenance has removed it after the look-up. The caller
+//! then looks the body up again.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,14 +25,14 @@ use crate::log::disk::{Disk, DiskFile};
 /// machine. Each is one of the 1,024 descriptors a process has by default.
 const FILES_MAX: usize = 64;
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug)]
 pub(crate) enum ReadFault {
-    /// The pack no longer exists: look the place up again.
+    /// The pack no longer exists: look the location up again.
     Missing,
     /// The disk reported an error.
     Io(io::Error),
-    /// The bytes there are not the body.
+    /// The bytes at the location are not the body.
     Damaged(&'static str),
 }
 
@@ -57,7 +57,7 @@ struct OpenFile {
     used: u64,
 }
 
-/// The packs of a snapshot, and what keeps them from being cut.
+/// The packs of a snapshot, and the lock that keeps them from being cut.
 type OpenPacks = (HashMap<u32, Arc<dyn DiskFile>>, Lock);
 
 /// Reads bodies from packs.
@@ -66,8 +66,8 @@ pub(crate) struct PackReader {
     packs: PathBuf,
     store: Id,
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
-    /// Of a snapshot: all its packs. They are read to the end though maintenance removes them
-    /// meanwhile, and none is cut.
+    /// All packs of a snapshot. They stay readable when maintenance removes their names, and no
+    /// pack is cut.
     kept: OnceLock<OpenPacks>,
 }
 
@@ -81,8 +81,8 @@ impl PackReader {
         packs.iter().map(|pack| Ok((*pack, self.disk.open(&path_of(&self.packs, *pack))?))).collect()
     }
 
-    /// Reads these files from now on, whatever becomes of their names. The first files that are
-    /// kept stay.
+    /// Reads these open files from now on, also after their names are removed. A second call
+    /// changes nothing.
     pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>, lock: Lock) {
         let _ = self.kept.set((files, lock));
     }
@@ -135,8 +135,8 @@ impl PackReader {
         let content = location.offset + RECORD_HEADER as u64 + table;
         let blocks_end = ((last + 1) * block).min(location.len);
 
-        // Small bodies and reads from the start take one call: head, table and content lie side by
-        // side.
+        // Small bodies and reads from the start take one call: head, table and content are
+        // adjacent.
         let prefix = (RECORD_HEADER as u64 + table) as usize;
         let (head, blocks) = if first == 0 {
             let all = read_exactly(&*file, location.offset, prefix + blocks_end as usize)?;
@@ -164,9 +164,9 @@ impl PackReader {
         self.check_head(body, location, &head)
     }
 
-    /// The sequence number of a body's record, if it is that.
+    /// The sequence number of the record at a location, if it is the body's record.
     fn check_head(&self, body: BodyId, location: BodyLocation, head: &[u8]) -> Result<u64, ReadFault> {
-        // The index names the place, so a head of either format proves it.
+        // The index names the location, so a head of either format is sufficient.
         let header = [PackFormat::bound(self.store, location.pack), PackFormat::Unbound]
             .into_iter()
             .find_map(|format| Header::from_bytes(head, format, location.offset))

@@ -30,8 +30,8 @@
 //! format 1 the checksum covers bytes 0–43 alone.
 //!
 //! A batch is written and synced before the next one begins. So each record shows that the disk
-//! once had everything before its batch. Missing records there are damage, and were not cut off by
-//! a crash. Older programs wrote 0 there, and so do batches of over 128 MiB.
+//! once had all bytes before its batch. If records are missing there, it is damage and not the
+//! effect of a crash. Older programs wrote 0 there, and so do batches of over 128 MiB.
 //!
 //! So a rebuild can search a damaged pack for records. The bytes of a record at another location do
 //! not pass, and a message that imitates a record would have to know the store's id.
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
     List = 3,
     /// A change of the directory.
     Directory = 4,
-    /// Names a pack and the offset from which on its records never happened.
+    /// Names a pack and the offset from which on its records do not count.
     Abandon = 5,
     /// Names a pack whose live records were all copied elsewhere: its file is removed.
     Retire = 6,
@@ -74,10 +74,10 @@ pub(crate) enum Kind {
     /// Names a pack and the offset from which its live records were all copied elsewhere: the file
     /// is cut there.
     Cut = 8,
-    /// All that the log says of a mailbox, up to a sequence number.
+    /// The state of a mailbox at a sequence number.
     Checkpoint = 9,
-    /// All that one table has between two keys, up to a sequence number. The first byte of its id
-    /// is the table's number.
+    /// The rows of one table between two keys, at a sequence number. The first byte of its id is
+    /// the table's number.
     Range = 10,
 }
 
@@ -130,7 +130,7 @@ impl Kind {
         matches!(self, List | Directory | Abandon | Retire | Cut | Range)
     }
 
-    /// Whether it is a change of what checkpoints of ranges hold, which makes another pass due.
+    /// Whether records of this kind count towards the next pass of checkpoints of ranges.
     pub(crate) fn is_change_in_ranges(self) -> bool {
         matches!(self, Kind::List | Kind::Directory)
     }
@@ -183,7 +183,8 @@ impl Header {
         })
     }
 
-    /// Whether both are heads of the same record, which maintenance copied from batch to batch.
+    /// Whether both are heads of the same record, which maintenance may have copied to another
+    /// batch.
     pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
         Self { steps: 0, ..*self } == Self { steps: 0, ..*other }
     }
@@ -253,7 +254,7 @@ pub(crate) fn store_of_head(bytes: &[u8; PACK_HEADER], number: u32) -> Option<Id
 /// One transaction's records on their way to a pack.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Pack and offset at which it will lie.
+    /// Pack and offset of the batch.
     pub(crate) pack: u32,
     pub(crate) start: u64,
     format: PackFormat,
@@ -263,7 +264,7 @@ pub(crate) struct Batch {
     small: Vec<u8>,
 }
 
-/// Bytes from which a piece is written from where it lies rather than copied.
+/// Bytes from which a piece is written without a copy.
 const LARGE: usize = 64 * 1024;
 
 impl Batch {
@@ -277,7 +278,7 @@ impl Batch {
         self.len
     }
 
-    /// Where the next record will lie.
+    /// The offset of the next record.
     fn next(&self) -> u64 {
         self.start + self.len
     }
@@ -287,7 +288,7 @@ impl Batch {
         self.copy(&pack_header(self.pack, self.format, store));
     }
 
-    /// Adds a body and returns where its record will lie.
+    /// Adds a body and returns its record's location.
     pub(crate) fn body(&mut self, seq: u64, body: BodyId, content: &Bytes) -> u64 {
         let table = table_of(content);
         let len = content.len() as u64;
@@ -306,8 +307,8 @@ impl Batch {
         self.pad();
     }
 
-    /// Adds a record that was read whole from another pack, under a new head, and returns where it
-    /// will lie.
+    /// Adds a record that was read whole from another pack, under a new head, and returns its
+    /// location.
     pub(crate) fn moved(&mut self, header: Header, record: &Bytes) -> u64 {
         let Header { kind, seq, len, id, content_crc, .. } = header;
         let at = self.head(kind, seq, id, len, content_crc);
@@ -316,7 +317,7 @@ impl Batch {
         at
     }
 
-    /// Adds the head of a record and returns where it will lie.
+    /// Adds the head of a record and returns the record's location.
     fn head(&mut self, kind: Kind, seq: u64, id: Id, len: u64, content_crc: u32) -> u64 {
         let at = self.next();
         let steps = u32::try_from(self.len / 8 + 1).ok().filter(|steps| *steps <= STEPS_MAX);

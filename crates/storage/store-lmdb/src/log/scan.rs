@@ -7,7 +7,7 @@ use super::reader::{ReadFault, read_exactly};
 use super::record::{Header, PACK_HEADER, PackFormat, RECORD_HEADER, content_matches, format_from};
 use crate::log::disk::DiskFile;
 
-/// One record where it lies.
+/// One record and its location.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocatedRecord {
     pub(crate) offset: u64,
@@ -35,7 +35,7 @@ impl<'f> Scan<'f> {
         Self { file, format, at: at.max(PACK_HEADER as u64), end }
     }
 
-    /// The same walk from another record on.
+    /// Continues the walk at another record.
     pub(crate) fn from(&self, at: u64) -> Self {
         Self { at, ..*self }
     }
@@ -45,7 +45,7 @@ impl<'f> Scan<'f> {
         self.at
     }
 
-    /// The next record; `None` at the end. What is no record ends the walk with a fault.
+    /// The next record; `None` at the end. Bytes that are not a record end the walk with a fault.
     pub(crate) fn advance(&mut self) -> Result<Option<LocatedRecord>, ReadFault> {
         if self.at + RECORD_HEADER as u64 > self.end {
             return Ok(None);
@@ -81,14 +81,15 @@ impl<'f> Scan<'f> {
 }
 
 /// The format in which the tail of a pack is read. A head that is damaged or cannot be read does
-/// not hide acknowledged commits. Tails are written in the format of today, and each record shows
-/// by its checksum whether it is one.
+/// not hide acknowledged commits. Tails are written in the newest format, and each record is
+/// recognized by its checksum.
 pub(crate) fn tail_format(file: &dyn DiskFile, number: u32, store: Id) -> PackFormat {
     let known = pack_format(file, number, store).ok().flatten();
     known.unwrap_or_else(|| PackFormat::bound(store, number))
 }
 
-/// The format of a pack of this store; `None` if the file does not begin as it must.
+/// The format of a pack of this store; `None` if the file does not begin with the head of this
+/// pack.
 pub(crate) fn pack_format(
     file: &dyn DiskFile,
     number: u32,

@@ -7,7 +7,8 @@ use super::scan::{LocatedRecord, Scan};
 
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
-/// The unit that a disk writes whole or not at all, and that is passed over where it cannot read.
+/// The unit that a disk writes whole or not at all. The search skips sectors that the disk cannot
+/// read.
 pub(crate) const SECTOR: u64 = 512;
 
 /// Sequence numbers that a commit takes before its own, for notes of its copies.
@@ -29,7 +30,8 @@ impl Search<'_> {
         {
             return Some(found);
         }
-        // A record of format 1 does not say where it belongs: a message may hold the bytes of one.
+        // A record of format 1 does not name its location: a message may contain the bytes of a
+        // record.
         if self.format == PackFormat::Unbound {
             return None;
         }
@@ -51,19 +53,19 @@ impl Search<'_> {
     /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
     ///
     /// A server acknowledges commits when its pack is synced. So only the last batch of a tail can
-    /// be in pieces. A crash lost some of its sectors, which are zero then, as they were written
-    /// ahead. Whole commits of the same batch may follow. None of the batch was acknowledged. An
-    /// opening does not use it either.
+    /// be in pieces. A crash lost some of its sectors. They are zero, because they were
+    /// preallocated. Whole commits of the same batch may follow. No commit of the batch was
+    /// acknowledged, and an opening does not use the batch either.
     ///
-    /// If commits follow, it is damage, and they count, where records of a later batch follow, or
-    /// no sector is missing. Records of older programs do not say where their batch begins: there
-    /// it is damage as well if more commits follow than a batch has.
+    /// If records of a later batch follow, it is damage, and commits after it count. If commits
+    /// follow and no sector is missing, it is damage, too. Records of older programs do not say
+    /// where their batch begins. If more commits follow one than a batch has, it is damage, too.
     pub(crate) fn is_cut_off(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
         let is_whole = found.offset == at && self.is_whole(found);
         !is_whole && !self.has_later_batch(at) && self.is_torn(at, found, next_seq)
     }
 
-    /// The same where no later batch follows and the record at `at` is not whole.
+    /// [`Self::is_cut_off`] where no later batch follows and the record at `at` is not whole.
     fn is_torn(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
         let is_new = |found: &LocatedRecord| found.header.kind != Kind::Body && found.header.seq >= next_seq;
         let commits = self.records_from(at).filter(|found| is_new(found) && self.is_whole(found)).count();
@@ -71,9 +73,10 @@ impl Search<'_> {
         commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
     }
 
-    /// Where damage begins that an opening must not pass over; `None` if all records from `at` on
-    /// are whole, or what follows was never acknowledged. A last batch that maintenance wrote was
-    /// not: what it copied is still where it was.
+    /// Offset of the first damage that opening must report. `None` if all records from `at` on are
+    /// whole, or if the records after the damage were never acknowledged. A last batch that
+    /// maintenance wrote counts as not acknowledged: the records that it copied are still at their
+    /// old offsets.
     pub(crate) fn damage_from(&self, mut at: u64, next_seq: u64) -> Option<u64> {
         self.last_byte(at)?;
         let found = loop {
@@ -93,11 +96,12 @@ impl Search<'_> {
         is_damage.then_some(at)
     }
 
-    /// Whether the tail that begins at `at` begins with a commit that follows others which no index
-    /// has. A process writes only when the index has all commits of others, so the earlier commits
-    /// were acknowledged. A commit with copies takes up to [`NOTES_MAX`] numbers more than its own.
+    /// Whether the first commit of the tail at `at` follows commits that no index has. A process
+    /// writes only when the index has all commits of others, so the earlier commits were
+    /// acknowledged. A commit with copies takes up to [`NOTES_MAX`] numbers more than its own.
     ///
-    /// All before the commit must be whole. Else it may be a later one of a batch that was torn.
+    /// All records before the commit must be whole. Otherwise it may be a later commit of a batch
+    /// that was torn.
     pub(crate) fn begins_later(&self, mut at: u64, next_seq: u64) -> bool {
         while let Some(found) = self.next(at).filter(|found| found.offset == at && self.is_whole(found)) {
             if found.header.kind != Kind::Body {
@@ -118,8 +122,8 @@ impl Search<'_> {
         self.records_from(at).any(|found| found.header.batch_at(found.offset).is_some_and(|batch| batch > at))
     }
 
-    /// Whether a sector of the record at `at` is missing. A large body is written apart from its
-    /// head: the sector that both share may have the head alone.
+    /// Whether a sector of the record at `at` is missing. A large body and its head are written
+    /// separately: a sector that both share may have the head alone.
     fn lacks_part(&self, at: u64, found: &LocatedRecord) -> bool {
         let content = at + RECORD_HEADER as u64 + found.header.table_len();
         found.offset == at && (self.lacks_sector(at, found.end()) || self.lacks_sector(content, content + 1))
@@ -166,12 +170,13 @@ impl Search<'_> {
         (found.end() <= self.size).then_some(found)
     }
 
-    /// How much is read at a time from `from` on.
+    /// The number of bytes to read at `from`.
     fn window_len(&self, from: u64) -> usize {
         usize::try_from(self.size.saturating_sub(from)).unwrap_or(WINDOW).min(WINDOW)
     }
 
-    /// Bytes from `from` on and where to go on; none where the disk cannot read.
+    /// Bytes from `from` on, and the offset at which to continue; no bytes where the disk cannot
+    /// read.
     fn window(&self, from: u64) -> (Vec<u8>, u64) {
         let mut bytes = vec![0; self.window_len(from)];
         let read = self.file.read_at(&mut bytes, from).unwrap_or_else(|_| self.readable(from, &mut bytes));
@@ -184,7 +189,7 @@ impl Search<'_> {
         (bytes, from + (heads + 8))
     }
 
-    /// Reads what lies before the first sector that the disk cannot read.
+    /// Reads the bytes before the first sector that the disk cannot read.
     fn readable(&self, from: u64, bytes: &mut [u8]) -> usize {
         let mut read = 0;
         while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
@@ -198,16 +203,16 @@ impl Search<'_> {
         read
     }
 
-    /// Whether nothing was ever written. A byte that cannot be read is not zero. A pack in use is
-    /// known by its first bytes.
+    /// Whether nothing was ever written: all bytes are zero. A byte that cannot be read counts as
+    /// written.
     pub(crate) fn is_zero(&self) -> bool {
         let mut first = [0; SECTOR as usize];
         let read = self.file.read_at(&mut first, 0).unwrap_or(0);
         used(&first[..read]) == 0 && self.last_byte(0).is_none()
     }
 
-    /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that
-    /// cannot be read is not zero.
+    /// The end of the last byte from `from` on that is not zero; `None` if all are zero. A byte
+    /// that cannot be read counts as not zero.
     pub(crate) fn last_byte(&self, from: u64) -> Option<u64> {
         let (mut at, mut last) = (from, None);
         let mut bytes = vec![0; self.window_len(from)];
@@ -230,8 +235,8 @@ impl Search<'_> {
     }
 }
 
-/// Bytes up to the last that is not zero. Packs are made long in advance, so that most of the last
-/// one is zeroes: they are compared by the page.
+/// Bytes up to the last that is not zero. Packs are preallocated, so most of the last one is
+/// zero: whole pages are compared.
 fn used(bytes: &[u8]) -> usize {
     const ZEROES: [u8; 4096] = [0; 4096];
     let mut rest = bytes;

@@ -2,11 +2,11 @@
 //!
 //! A commit that makes a mailbox's log large enough notes the mailbox as due. The checkpoint is
 //! *prepared* from a reading transaction, by the thread that requests maintenance: commits go on
-//! meanwhile. It has what all records before the transaction's next sequence number say, whatever
-//! is written to the mailbox afterwards. The writer then adds it to the log in one batch.
+//! meanwhile. It contains all records before the transaction's next sequence number, and no later
+//! ones. The writer then adds it to the log in one batch.
 //!
-//! It counts when the index names it, which is after its pack was synced. From then on the records
-//! before it are dead weight in their packs, and compacting drops them.
+//! It counts when the index names it, which is after its pack was synced. From then on the
+//! records before it are dead, and compaction drops them.
 
 use std::cmp::Ordering;
 
@@ -28,18 +28,18 @@ use crate::writer::apply::Apply;
 const ROUND_MAILBOXES: usize = 64;
 const ROUND_BYTES: u64 = 1 << 20;
 
-/// Bytes of a checkpoint at most: it is in memory twice while it is written, and other commits wait
-/// for its sync. A mailbox of more than 2,500,000 messages keeps its log.
+/// Bytes of a checkpoint at most: it is in memory twice while it is written, and other commits
+/// wait for its sync. A mailbox of more than 2,500,000 messages gets no checkpoint.
 const BYTES_MAX: u64 = 128 << 20;
 
 /// A checkpoint, prepared for the writer.
 pub(super) struct PreparedCheckpoint {
     mailbox: MailboxId,
-    /// The records that it has: those before this sequence number.
+    /// It contains the records before this sequence number.
     upto: u64,
-    /// The counts of them.
+    /// The counts of these records.
     before: Logged,
-    /// None if there can be none now: the mailbox is damaged, or too large.
+    /// `None` if no checkpoint is possible: the mailbox is damaged, or too large.
     content: Option<Bytes>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct PreparedCheckpoint {
 pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<PreparedCheckpoint>> {
     let index = &shared.index;
     let upto = index.seq(txn)?;
-    // The superseded records go only when their packs are compacted, which takes room, too.
+    // Superseded records are dropped only when their packs are compacted, which needs space, too.
     let room = shared.reserve.writable() / 4;
     let (mut prepared, mut bytes) = (Vec::new(), 0);
     for mailbox in due::first(index, txn, ROUND_MAILBOXES)? {
@@ -64,7 +64,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<PreparedCheckp
         if bytes > 0 && bytes + size > ROUND_BYTES.min(room) {
             break;
         }
-        // It waits for more room; the smaller ones behind it need not.
+        // This one waits for more space; smaller ones after it need not wait.
         if size > room {
             continue;
         }
@@ -104,7 +104,7 @@ fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, u
         for row in &chunk_rows {
             let uid = chunk::number(row);
             let missing = || damaged(format!("summary of UID {uid} in mailbox {mailbox}"));
-            // Summaries of expunged messages are passed over.
+            // Summaries of expunged messages are skipped.
             let value = loop {
                 let (at, value) = records.next().ok_or_else(missing())??;
                 match at.cmp(&uid) {
@@ -133,7 +133,7 @@ pub(super) fn write(
         report.examined += 1;
         due::forget(apply.index, &mut apply.txn, *mailbox)?;
         let Ok(Some(stored)) = apply.index.head(&apply.txn, *mailbox) else { continue };
-        // Another one was written since this one was prepared.
+        // Another checkpoint was written since this one was prepared.
         if stored.logged.checkpoint != before.checkpoint {
             continue;
         }

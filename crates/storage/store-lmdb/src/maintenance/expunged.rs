@@ -1,4 +1,4 @@
-//! Step 2: what expunges and removed mailboxes left.
+//! Step 2: removes the summaries of expunged messages and of removed mailboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use crate::log::PackBytes;
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 
-/// Messages removed between two counts of the copies that had to get summaries of their own: each
-/// message may have been copied often.
+/// Messages removed at a time. Copies that link to them get summaries of their own, and count
+/// towards the limit of the round: a message may have many copies.
 const AT_ONCE: usize = 100;
-/// Notes of expunges kept for each mailbox. A client that was away for longer than 4,096 expunging
-/// commits is sent the difference by UIDs instead.
+/// Notes of expunges kept for each mailbox. A client that missed more than 4,096 expunging
+/// commits gets the difference by UIDs instead.
 const NOTES_MAX: usize = 4_096;
 
 /// Removes at most `limit` summaries and finished notes.
@@ -44,10 +44,11 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
             finish_note(index, txn, &note)?;
             shortened.insert(mailbox);
         }
-        // Of a note, too: a mailbox may have any number of notes of one message, or of none.
+        // The limit applies to notes, too: a mailbox may have any number of notes of one message,
+        // or of no message.
         left = left.saturating_sub(1);
     }
-    // Once for all its notes: this looks at each note that the mailbox has.
+    // Once for all notes of the mailbox: this looks at each of them.
     for mailbox in shortened {
         forget_old_expunges(index, txn, mailbox)?;
     }
@@ -78,7 +79,7 @@ fn remove(
     Ok(detached)
 }
 
-/// A message less holds this body.
+/// Decrements the body's reference count.
 fn release(
     index: &Index,
     txn: &mut Writing,
@@ -108,7 +109,8 @@ fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::RemovalNote) 
     expunged::forget_all(index, txn, note.mailbox)
 }
 
-/// Keeps a mailbox's notes of expunges to [`NOTES_MAX`]: the older half goes when there are more.
+/// Limits a mailbox's notes of expunges to [`NOTES_MAX`]: if there are more, the older half is
+/// removed.
 fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     let mut modseqs = Vec::new();
     for note in expunged::notes(index, txn, mailbox)? {

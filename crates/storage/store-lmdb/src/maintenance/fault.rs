@@ -1,10 +1,10 @@
-//! Why a pack could not be emptied.
+//! The reason why a pack could not be compacted.
 
 use posthaste_store::StoreError;
 
 use crate::log::reader::ReadFault;
 
-/// The reasons that stop the emptying of a pack.
+/// The reasons that stop the compaction of a pack.
 pub(super) enum Moving {
     Pack(ReadFault),
     Store(StoreError),

@@ -1,4 +1,4 @@
-//! Messages that hold bodies, found by their summaries.
+//! Messages and their bodies, found by the summaries.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
@@ -8,12 +8,12 @@ use crate::index::checksum::seed;
 use crate::index::summaries::record::{Origin, summary_from};
 use crate::index::{Index, summaries};
 
-/// A message that holds a body.
+/// A message and its body.
 pub(super) struct Holder {
     pub(super) uid: u32,
-    /// None if the summary is damaged.
+    /// The body; `None` if the summary is damaged.
     pub(super) body: Option<BodyId>,
-    /// Where its summary is, if not with itself.
+    /// The origin that has its summary, if it is a copy that links.
     pub(super) origin: Option<Origin>,
 }
 

@@ -1,17 +1,17 @@
-//! The work that commits leave for later, a bounded piece at a time.
+//! The work that commits defer, a bounded piece at a time.
 //!
 //! A later kind is done only when no work of an earlier kind is left:
 //!
 //! 1. `copies`: bodies of copied messages get their further references.
 //! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
-//!    Copies that link to such a summary get one of their own first. A body without references
-//!    leaves the index and is dead weight in its pack.
+//!    Copies that link to such a summary get one of their own first. A body without references is
+//!    removed from the index and is dead in its pack.
 //! 3. `checkpoints`: a mailbox whose records in the log are much larger than its state gets a
-//!    checkpoint. Its earlier log records are dead weight then. `ranges`: mailbox lists, the
-//!    directory and packs get checkpoints, too, a range at a time.
+//!    checkpoint. Its earlier log records are then dead. `ranges`: mailbox lists, the directory
+//!    and packs get checkpoints, too, a range at a time.
 //! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
-//!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
-//!    removed. On a full disk a pack is compacted from its end, and cut after each round
+//!    The pack is then *retired*: it is removed from the index, a log record says so, and its
+//!    file is removed. On a full disk a pack is compacted from its end, and cut after each round
 //!    (`shrink`).
 //!
 //! COPY does not count references at once, and still no body is lost. A body is removed only in
@@ -41,7 +41,7 @@ use crate::index::{Index, copied, due, expunging};
 use crate::shared::Shared;
 use crate::writer::{Writer, Wrote};
 
-/// The reads for a round, so that the writer need not make them.
+/// The reads for a round, which the writer then need not do.
 #[derive(Default)]
 pub(crate) struct PreparedRound {
     mailboxes: Vec<checkpoints::PreparedCheckpoint>,
@@ -54,12 +54,13 @@ pub(crate) fn is_any_due(shared: &Shared) -> Result<bool> {
     Ok(!due::is_empty(&shared.index, &txn)? || ranges::is_due(&shared.index, &txn)?)
 }
 
-/// Whether copied or expunged messages are still to be counted.
+/// Whether references of copied or expunged messages are not counted yet.
 fn is_counting(index: &Index, txn: &RoTxn) -> Result<bool> {
     Ok(!copied::is_empty(index, txn)? || !expunging::is_empty(index, txn)?)
 }
 
-/// How many messages have a body; `None` while copied or expunged messages are not counted.
+/// How many messages have a body; `None` while references of copied or expunged messages are not
+/// counted.
 pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
     let txn = shared.index.read()?;
     if is_counting(&shared.index, &txn)? {
@@ -72,7 +73,7 @@ pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
 pub(crate) fn prepare(shared: &Shared) -> Result<PreparedRound> {
     let index = &shared.index;
     let txn = index.read()?;
-    // Those come first.
+    // Copies and expunges come first.
     if is_counting(index, &txn)? {
         return Ok(PreparedRound::default());
     }
@@ -114,7 +115,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
         Some((pack, CopySpace::Enough)) => compact(writer, pack),
         Some((pack, CopySpace::Short(bytes))) => shrink(writer, pack, bytes),
         None => {
-            // After a full disk. Without room it stays as it is.
+            // After a full disk. If there is no space, the reserve stays as it is.
             let packs = shared.index.packs_len(&*shared.index.read()?)?;
             if let Err(error) = shared.reserve.make_whole(packs) {
                 tracing::debug!(%error, "the reserve for deletions is not whole");

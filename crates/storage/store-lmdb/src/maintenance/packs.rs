@@ -19,10 +19,10 @@ use crate::writer::{Writer, Wrote};
 
 /// Bytes copied out of a pack in one round: some 10 ms.
 pub(crate) const COPY_MAX: u64 = 4 << 20;
-/// Records passed over in one round.
+/// Records examined in one round.
 const RECORDS_MAX: u64 = 20_000;
-/// Dead bytes from which the current pack is ended early, so that it can be compacted: a step by
-/// which packs are preallocated. Less would make more files than room.
+/// Dead bytes from which the current pack is ended early, so that it can be compacted: a step of
+/// preallocation. With less, preallocation would take more space than compaction frees.
 const ROTATE_DEAD: u64 = 256 << 10;
 
 /// Removes the files of retired packs. A pack leaves the list of these after its removal is
@@ -35,8 +35,8 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
     }
     let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
     for &pack in &retired {
-        // Readers that looked a place up before find the file missing and look again. Those that
-        // have it open read on.
+        // Readers that looked a location up before find the file missing and look again. Readers
+        // that have the file open continue.
         shared.reader.forget(pack);
         match shared.disk.remove(&path_of(&shared.packs, pack)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
@@ -52,13 +52,13 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
     })
 }
 
-/// Whether the disk has room for what compacting a pack copies before the pack's file can be
-/// removed.
+/// Whether the disk has space for the records that compaction copies before the pack's file can
+/// be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopySpace {
-    /// For all of it.
+    /// For all records.
     Enough,
-    /// For this many bytes.
+    /// For this many bytes of records.
     Short(u64),
 }
 
@@ -85,7 +85,7 @@ pub(super) fn end_wasteful(writer: &mut Writer<'_>) -> Result<()> {
         return Ok(());
     }
     writer.appender.rotate();
-    // The index must know it: on a full disk no other commit may come for long.
+    // The index must record it: on a full disk the next commit may come much later.
     writer.work(|_| Ok(((), Wrote::Now)))
 }
 
@@ -143,7 +143,7 @@ pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
     Ok(report)
 }
 
-/// Reports a damaged pack. Maintenance leaves it as it is from now on.
+/// Reports a damaged pack. Maintenance does not change it from now on.
 pub(super) fn leave_damaged(
     apply: &mut Apply<'_, '_>,
     pack: u32,
@@ -157,12 +157,12 @@ pub(super) fn leave_damaged(
     apply.index.put_pack(&mut apply.txn, pack, left)
 }
 
-/// Where the moving of records pauses.
+/// The limits of one round of copying records.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// Bytes copied.
     pub(super) bytes: u64,
-    /// Records looked at.
+    /// Records examined.
     pub(super) records: u64,
 }
 
@@ -170,7 +170,8 @@ impl Limits {
     const ROUND: Self = Self { bytes: COPY_MAX, records: RECORDS_MAX };
 }
 
-/// Copies live records until enough is done; answers whether the pack is at its end.
+/// Copies live records up to the limits of a round; answers whether the end of the pack is
+/// reached.
 pub(super) fn move_records(
     apply: &mut Apply<'_, '_>,
     pack: u32,

@@ -1,10 +1,10 @@
-//! Writes checkpoints of ranges, in passes over mailbox lists, the directory and packs. So the log
-//! of created and removed records does not grow for ever.
+//! Writes checkpoints of ranges, in passes over mailbox lists, the directory and packs. Without
+//! them the log of created and removed records would grow for ever.
 //!
 //! A pass goes over all tables, a few ranges in each round. A range is *prepared* from a reading
-//! transaction, as checkpoints of mailboxes are: it has what all records before the transaction's
-//! next sequence number say. When the last range is in the index, records from before the previous
-//! pass are dead weight in their packs. See [`Passes`](crate::index::passes::Passes).
+//! transaction, as checkpoints of mailboxes are: it contains all records before the transaction's
+//! next sequence number. When the last range is in the index, records from before the previous
+//! pass are dead. See [`Passes`](crate::index::passes::Passes).
 
 use bytes::Bytes;
 use heed::RoTxn;
@@ -17,15 +17,15 @@ use crate::log::range::{self, KeyPosition, Packs, Table};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
-/// Bytes of a range, from which on it ends. Damage to its record has the pass before and the log
-/// read for as many rows.
+/// Bytes at which a range ends. If its record is damaged, as many rows are read from the previous
+/// pass and the log.
 const RANGE: usize = 16 << 10;
 /// Bytes of one round: some milliseconds of the writer's time.
 const ROUND: u64 = 1 << 20;
 
 /// The next step of the passes, prepared for the writer.
 pub(super) struct PreparedStep {
-    /// How far the passes had come.
+    /// The passes when the step was prepared.
     before: Passes,
     step: Step,
 }
@@ -33,9 +33,9 @@ pub(super) struct PreparedStep {
 enum Step {
     /// A pass begins.
     Begin,
-    /// It goes on with these ranges: the table, where each ends, and its content.
+    /// The pass continues with these ranges: the table, the end of each, and its content.
     Ranges(Vec<(Table, KeyPosition, Bytes)>),
-    /// A damaged row keeps it from being complete.
+    /// The pass is cancelled because of a damaged row.
     Cancel,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
         return Ok(Some(PreparedStep { before, step: Step::Begin }));
     };
     let upto = index.seq(txn)?;
-    // The superseded records go only when their packs are compacted, which takes room, too.
+    // Superseded records are dropped only when their packs are compacted, which needs space, too.
     let room = ROUND.min(shared.reserve.writable() / 4);
     let (mut ranges, mut bytes) = (Vec::new(), 0);
     while let Some(table) = place.table() {
@@ -64,7 +64,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
             Err(StoreError::Corrupt(why)) => {
                 tracing::warn!(
                     why,
-                    "the log keeps all changes of lists and directory; see `posthaste check`"
+                    "the log keeps all changes of lists and the directory; run `posthaste check`"
                 );
                 return Ok(Some(PreparedStep { before, step: Step::Cancel }));
             }
@@ -108,12 +108,12 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &PreparedStep, report: 
 /// A range that is being prepared.
 struct Range {
     rows: Vec<u8>,
-    /// The first place behind it.
+    /// The first position after the range.
     to: KeyPosition,
 }
 
 impl Range {
-    /// Adds the rows of one table from a place on, until there are enough.
+    /// Adds the rows of one table from a position on, until the range is full.
     fn fill(&mut self, index: &Index, txn: &RoTxn, from: &KeyPosition) -> Result<()> {
         match from.table() {
             Some(Table::Packs) => self.packs(index, txn),
@@ -161,7 +161,7 @@ impl Range {
             }
             let list = lists::load(index, txn, account)?;
             range::put_list(&mut self.rows, &list);
-            // Behind every key of the account.
+            // After every key of the account.
             from = [&key, &[0xff][..]].concat();
         }
     }

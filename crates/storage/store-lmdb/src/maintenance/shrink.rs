@@ -1,14 +1,14 @@
 //! Compacts a pack from its end, for a disk that is full.
 //!
-//! Compacting a whole pack returns its room at the end, when the file is removed. Before, it takes
-//! up to half as much. A full disk has no such room. So the live records of the pack's last part
-//! are copied, as many as there is room for, and the file is cut. Each round returns at least the
-//! space that it took, except for some pages of the index.
+//! Compaction of a whole pack frees its space at the end, when the file is removed. Before, it
+//! takes up to half as much. A full disk has no such space. So the live records of the pack's
+//! last part are copied, as many as there is space for, and the file is cut. Each round frees at
+//! least the space that it took, except for some pages of the index.
 //!
 //! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
 //! the pack's end. So a rebuild that finds the record finds the copies, even if the second
-//! transaction never came about. The file is cut last, while nobody reads one state of the index
-//! for long ([`crate::log::readers`]). A reader that had looked a place up before looks again.
+//! transaction was not committed. The file is cut last, while no snapshot and no check reads
+//! ([`crate::log::readers`]). A reader that had looked a location up before looks again.
 
 use std::collections::VecDeque;
 
@@ -29,9 +29,9 @@ use crate::writer::{Writer, Wrote};
 
 /// The outcome of the first transaction.
 enum Copied {
-    /// Everything from this offset on, where this many dead bytes lie.
+    /// The records from this offset on were copied or are dead; this many bytes are dead.
     From { offset: u64, dead: u64 },
-    /// Nothing: there is room for the whole pack.
+    /// Nothing: there is space for the whole pack.
     Fits,
     /// Nothing: the pack is damaged or was retired.
     No,
@@ -40,7 +40,7 @@ enum Copied {
 /// Copies at most `bytes` of live records, or one record, from a pack's end and cuts it there.
 pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<Report> {
     let shared = writer.shared;
-    // The end that an earlier round could not cut, because a reader used it.
+    // An earlier round could not cut the file, because a reader used it.
     cut_file(shared, pack)?;
     let (mut report, copied) = writer.work(|apply| {
         let mut report = Report::default();
@@ -124,7 +124,7 @@ fn begin_of_end(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>, bytes: u6
     Ok(begin)
 }
 
-/// Bytes of the records that are not live, as they are counted.
+/// Bytes of the dead records, by the counts of the index.
 fn dead_records(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result<u64, Moving> {
     let (mut dead, superseded) = (0, apply.index.passes(&apply.txn)?.superseded);
     while let Some(found) = scan.advance()? {

@@ -1,4 +1,4 @@
-//! Which records of the log are needed no more.
+//! Which records of the log are dead.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use crate::writer::apply::Apply;
 /// The mailboxes for which a log record is live, each with the bytes that are counted for it.
 pub(super) type Counted = Vec<(MailboxId, u64)>;
 
-/// The treatment of a log record by maintenance.
+/// Whether a log record is live.
 pub(super) enum Standing {
-    /// It is needed, and counted for these mailboxes.
+    /// It is live, and counted for these mailboxes.
     Live(Counted),
-    /// A later record, or the removal of its mailbox, makes it superfluous.
+    /// A later record, or the removal of its mailbox, supersedes it.
     Superseded,
 }
 
-/// Whether a log record is needed. It is not needed if its mailbox was removed, or if there is a
-/// newer version of its directory record. Nor is it if a checkpoint of its mailbox or two passes
+/// Whether a log record is live. It is dead if its mailbox was removed, or if there is a newer
+/// version of its directory record. It is also dead if a checkpoint of its mailbox or two passes
 /// over its table contain it.
 pub(super) fn standing(
     index: &Index,
@@ -62,7 +62,7 @@ pub(super) fn standing(
     Ok(if live.is_empty() { Standing::Superseded } else { Standing::Live(live) })
 }
 
-/// The mailbox of a commit, if its commit is needed.
+/// The mailbox of a commit, if the commit is live.
 fn mailbox(
     index: &Index,
     txn: &RoTxn,
@@ -73,7 +73,7 @@ fn mailbox(
     if removed::has(index, txn, mailbox)? {
         return Ok(None);
     }
-    // A head that cannot be read, or is not there, supersedes nothing.
+    // A head that is missing or cannot be read supersedes nothing.
     let upto = index.head(txn, mailbox).ok().flatten().map_or(0, |stored| stored.logged.upto);
     Ok((seq >= upto).then_some((mailbox, len)))
 }
@@ -102,7 +102,7 @@ fn checkpoint(
 pub(super) struct Moved {
     /// Bytes that are counted for mailboxes.
     mailboxes: BTreeMap<MailboxId, u64>,
-    /// Sequence numbers and bytes of those that ranges supersede.
+    /// Sequence numbers and bytes of the records that ranges supersede.
     in_ranges: Vec<(u64, u64)>,
 }
 
@@ -117,7 +117,7 @@ impl Moved {
         }
     }
 
-    /// Counts them where they lie now.
+    /// Counts the records at their new locations.
     pub(super) fn count(self, apply: &mut Apply<'_, '_>, from: u32) -> Result<()> {
         let to = apply.batch.pack;
         for (mailbox, bytes) in self.mailboxes {

@@ -16,7 +16,7 @@ use crate::index::{Indexed, damaged, lock_file};
 use crate::log::record::{Header, Kind, PackFormat};
 use crate::log::scan::LocatedRecord;
 
-/// A record and the pack in which it lies.
+/// A record and its pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) pack: u32,
@@ -45,13 +45,13 @@ pub(crate) struct Catalog {
     bodies: Table,
     /// All other records by sequence number, pack and offset.
     log: Table,
-    /// Places of bodies beside those in the new index, by body, pack and offset. Maintenance copied
-    /// such a body, and the pack that it copied from is still there.
+    /// Further locations of bodies in the new index, by body, pack and offset. Maintenance copied
+    /// such a body, and the old pack still exists.
     copies: Table,
 }
 
 impl Catalog {
-    /// Makes an empty catalog in `dir`, which must not exist.
+    /// Creates an empty catalog in `dir`, which must not exist.
     pub(crate) fn make(dir: &Path, map_bytes: usize) -> Result<Self> {
         std::fs::create_dir_all(dir)
             .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
@@ -100,8 +100,7 @@ impl Catalog {
         self.copies.put(txn, &key, &location.len.to_be_bytes()).indexed()
     }
 
-    /// The further places of a body, in the order in which they lie. The references are those of
-    /// `place`.
+    /// The further locations of a body, by pack and offset. Each has the references of `place`.
     pub(crate) fn copies(&self, body: BodyId, location: BodyLocation) -> Result<Vec<BodyLocation>> {
         let id = body.0.to_bytes();
         let txn = self.read()?;
@@ -122,7 +121,7 @@ impl Catalog {
         found.collect()
     }
 
-    /// Bodies in the order in which they lie.
+    /// Bodies by pack and offset.
     pub(crate) fn bodies<'t>(&self, txn: &'t RoTxn) -> Result<impl Iterator<Item = Result<Entry>> + use<'t>> {
         Ok(self.bodies.iter(txn).indexed()?.map(|item| {
             let (key, value) = item.indexed()?;
@@ -146,8 +145,8 @@ impl Catalog {
         }))
     }
 
-    /// The highest sequence number of the log's records that lie before the ends of their packs; 0
-    /// if there is none.
+    /// The highest sequence number of the log's records before the ends of their packs; 0 if
+    /// there is no record.
     pub(crate) fn last_counted(&self, ends: &HashMap<u32, u64>) -> Result<u64> {
         for item in self.log.rev_iter(&*self.read()?).indexed()? {
             let (key, value) = item.indexed()?;
@@ -160,7 +159,7 @@ impl Catalog {
         Ok(0)
     }
 
-    /// Records in it.
+    /// The number of records.
     pub(crate) fn len(&self, txn: &RoTxn) -> Result<u64> {
         Ok(self.bodies.len(txn).indexed()? + self.log.len(txn).indexed()?)
     }

@@ -1,9 +1,10 @@
-//! Mailboxes of which the log has a checkpoint: the replay begins with it.
+//! Checkpoints of mailboxes in the log: the replay begins with them.
 //!
 //! The newest checkpoint of each mailbox whose content is intact is put into the new index before
-//! anything is replayed. Commits with lower sequence numbers than it names are passed over. Where
-//! the newest is damaged, the one before it is taken, or none. Then the commits decide. The mailbox
-//! is in doubt, because commits that only the checkpoint contained may have been dropped.
+//! anything is replayed. Commits with lower sequence numbers than it names are skipped. If the
+//! newest is damaged, the one before it is used. If there is no other, only the commits are
+//! redone. Then the mailbox is in doubt, because commits that the checkpoint contained may have
+//! been dropped.
 
 use std::collections::HashMap;
 
@@ -23,12 +24,12 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Whether a record that speaks of a mailbox is in its checkpoint.
+    /// Whether a record about a mailbox is in its checkpoint.
     pub(super) fn has(&self, mailbox: MailboxId, seq: u64) -> bool {
         self.upto.get(&mailbox).is_some_and(|upto| seq < *upto)
     }
 
-    /// Counts bytes that are needed no more.
+    /// Counts dead bytes.
     pub(super) fn count_dead(&mut self, pack: u32, bytes: u64) {
         *self.superseded.entry(pack).or_default() += bytes;
     }

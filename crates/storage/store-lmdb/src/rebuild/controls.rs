@@ -1,29 +1,29 @@
 //! Which records about packs count: those that abandon a pack, cut it or retire it.
 //!
-//! Such a record may itself lie in a tail that was abandoned. Then it never happened. The process
-//! that wrote it failed to commit, and its statements about other packs do not count either.
-//! Another process may have redone a tail that the first was about to abandon. A pack that it was
-//! about to retire is still needed.
+//! Such a record may itself be in a tail that was abandoned. Then it does not count: the process
+//! that wrote it failed to commit. Another process may have redone a tail that the first was about
+//! to abandon. A pack that the first was about to retire is still needed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::index::packs::PackState;
+use crate::log::PackOffset;
 use crate::log::record::Kind;
 
 /// A statement of a record about packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
-    /// Nothing of this pack counts from this offset on: it was abandoned there.
-    Abandoned(u32, u64),
-    /// The records of this pack from this offset on were copied elsewhere.
-    Cut(u32, u64),
+    /// The pack was abandoned at this offset: records from there on do not count.
+    Abandoned(PackOffset),
+    /// The pack's records from this offset on were copied elsewhere.
+    Cut(PackOffset),
     /// The file of this pack may be missing.
     Retired(u32),
-    /// It is damaged. It only leaves a tail uncounted, or a file unremoved.
+    /// The record is damaged. At worst a tail does not count, or a file is not removed.
     Damaged(Kind),
 }
 
-/// A record about packs, and where it lies.
+/// A record about packs, and its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Control {
     pub(super) pack: u32,
@@ -55,7 +55,7 @@ impl Controls {
         self.all.push(control);
     }
 
-    /// Nothing of a pack counts from `end` on, whatever records say.
+    /// Ends a pack at `end`, whatever records say.
     pub(super) fn ends_at(&mut self, pack: u32, end: u64) {
         self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
     }
@@ -63,7 +63,7 @@ impl Controls {
     /// Whether anything found so far may end a pack before this place.
     pub(super) fn may_be_ended(&self, pack: u32, offset: u64) -> bool {
         let is_before = |says: &Says| match *says {
-            Says::Abandoned(of, end) | Says::Cut(of, end) => of == pack && offset >= end,
+            Says::Abandoned(at) | Says::Cut(at) => at.pack == pack && offset >= at.offset,
             Says::Retired(_) | Says::Damaged(_) => false,
         };
         self.ends.get(&pack).is_some_and(|end| offset >= *end)
@@ -75,8 +75,8 @@ impl Controls {
         self.refuse(packs);
         let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, control) in self.all.iter().enumerate() {
-            if let Says::Abandoned(pack, _) | Says::Cut(pack, _) = control.says {
-                by_pack.entry(pack).or_default().push(at);
+            if let Says::Abandoned(end) | Says::Cut(end) = control.says {
+                by_pack.entry(end.pack).or_default().push(at);
             }
         }
         let mut judgement = Judgement { controls: &self, by_pack, counts: vec![None; self.all.len()] };
@@ -84,8 +84,9 @@ impl Controls {
         let mut judged = Judged { ends: self.ends.clone(), ..Judged::default() };
         for (control, _) in self.all.iter().zip(&counting).filter(|(_, counts)| **counts) {
             match control.says {
-                Says::Abandoned(pack, end) | Says::Cut(pack, end) => {
-                    judged.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
+                Says::Abandoned(at) | Says::Cut(at) => {
+                    let end = judged.ends.entry(at.pack).or_insert(at.offset);
+                    *end = at.offset.min(*end);
                 }
                 Says::Retired(pack) => drop(judged.retired.insert(pack)),
                 Says::Damaged(kind) => {
@@ -99,7 +100,7 @@ impl Controls {
         let abandoned = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
         judged.abandoned = abandoned
             .filter_map(|(control, _)| match control.says {
-                Says::Abandoned(pack, end) if judged.ends.get(&pack) == Some(&end) => Some(pack),
+                Says::Abandoned(at) if judged.ends.get(&at.pack) == Some(&at.offset) => Some(at.pack),
                 _ => None,
             })
             .collect();
@@ -109,13 +110,13 @@ impl Controls {
 
 impl Controls {
     /// Ends packs at records that abandon commits of the old index. Another process had redone that
-    /// tail, or the commit of the index had failed only in part. The index has no such record
-    /// itself, and an opening abandons the tail that begins with it.
+    /// tail, or the commit of the index had failed only in part. The index lacks such a record, and
+    /// an opening abandons the tail that begins with it.
     fn refuse(&mut self, packs: &[(u32, PackState)]) {
         let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
         let end_of = |pack: u32| known.get(&pack).copied().unwrap_or(0);
         let refused = |control: &&Control| match control.says {
-            Says::Abandoned(pack, end) => end < end_of(pack) && control.offset >= end_of(control.pack),
+            Says::Abandoned(at) => at.offset < end_of(at.pack) && control.offset >= end_of(control.pack),
             _ => false,
         };
         let refused: Vec<Control> = self.all.iter().filter(refused).copied().collect();
@@ -135,10 +136,9 @@ struct Judgement<'c> {
 }
 
 impl Judgement<'_> {
-    /// Whether no record that counts ends the pack of this one before it. The record that gives a
-    /// pack up is written later than the records in the pack, so no record depends on itself. The
-    /// last of several is looked at first: after repeated failures it is the one that was
-    /// committed.
+    /// Whether a record counts: no record that counts ends its pack before it. A record that ends a
+    /// pack is written later than the pack's records, so no record depends on itself. The last of
+    /// several is judged first: after repeated failures it is the one that was committed.
     fn counts(&mut self, at: usize) -> bool {
         if let Some(counts) = self.counts[at] {
             return counts;
@@ -153,8 +153,8 @@ impl Judgement<'_> {
     }
 
     fn ends_before(&self, at: usize, offset: u64) -> bool {
-        let says = self.controls.all.get(at).map(|control| control.says);
-        matches!(says, Some(Says::Abandoned(_, end) | Says::Cut(_, end)) if offset >= end)
+        let says = self.controls.all[at].says;
+        matches!(says, Says::Abandoned(end) | Says::Cut(end) if offset >= end.offset)
     }
 }
 
@@ -163,6 +163,10 @@ mod tests {
     use super::*;
 
     /// Pack, offset and the statement there.
+    fn abandoned(pack: u32, offset: u64) -> Says {
+        Says::Abandoned(PackOffset { pack, offset })
+    }
+
     fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
         let mut all = Controls::default();
         for &(pack, offset, says) in controls {
@@ -181,26 +185,25 @@ mod tests {
     /// redid pack 1 up to 900.
     #[test]
     fn a_record_in_a_tail_that_was_given_up_gives_nothing_up() {
-        use Says::Abandoned;
-        let refused = (2, 64, Abandoned(1, 500));
-        let later = [(3, 64, Abandoned(1, 900)), (3, 128, Abandoned(2, 0))];
+        let refused = (2, 64, abandoned(1, 500));
+        let later = [(3, 64, abandoned(1, 900)), (3, 128, abandoned(2, 0))];
         assert_eq!(ends(&judged(&[refused], &[])), [(1, 500)]);
         assert_eq!(ends(&judged(&[refused, later[0], later[1]], &[])), [(1, 900), (2, 0)]);
         // The abandoning of pack 2 was abandoned, too.
-        let last = (4, 64, Abandoned(3, 0));
+        let last = (4, 64, abandoned(3, 0));
         assert_eq!(ends(&judged(&[refused, later[0], later[1], last], &[])), [(1, 500), (3, 0)]);
     }
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
-        let all = [(2, 900, Says::Retired(1)), (3, 64, Says::Abandoned(2, 500))];
+        let all = [(2, 900, Says::Retired(1)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
         assert!(judged(&all, &[]).retired.is_empty());
     }
 
     #[test]
     fn a_damaged_record_in_a_tail_that_was_given_up_is_no_fault() {
-        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, Says::Abandoned(2, 500))];
+        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).faults.len(), 1);
         assert!(judged(&all, &[]).faults.is_empty());
     }
@@ -208,14 +211,13 @@ mod tests {
     #[test]
     fn below_the_end_in_the_old_index_nothing_is_given_up() {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
-        let abandoned = [(2, 64, Says::Abandoned(1, 500)), (2, 128, Says::Retired(1))];
-        let refused = judged(&abandoned, &packs);
+        let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, Says::Retired(1))], &packs);
         assert_eq!(
             (ends(&refused), refused.retired.len()),
             (vec![(2, 64)], 0),
             "nor does the rest of it count"
         );
-        let cut = [(2, 64, Says::Cut(1, 500))];
+        let cut = [(2, 64, Says::Cut(PackOffset { pack: 1, offset: 500 }))];
         assert_eq!(ends(&judged(&cut, &packs)), [(1, 500)], "what was cut lies elsewhere");
     }
 

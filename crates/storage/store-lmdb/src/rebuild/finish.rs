@@ -21,13 +21,13 @@ use crate::shared::{Summarize, summary_of};
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
 /// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of
-/// memory. Mail of one mailbox lies between that of all others, so the order of the index would
-/// read each body from another place.
+/// memory. A pack has the mail of all mailboxes mixed, so the order of the index would read the
+/// packs at random.
 const IN_ORDER: usize = 250_000;
 
-/// Puts all bodies that count into the index, held by no message yet. The last one of several
-/// copies is used, and another if that cannot be read: the catalog has their places. An earlier one
-/// is used if the last one lost the rich original that it has.
+/// Puts all bodies that count into the index, without references. The last of several copies is
+/// used, and another one if it cannot be read: the catalog has their locations. An earlier copy
+/// is used if it has a rich original that the last one lacks.
 pub(crate) fn place_bodies(
     index: &Index,
     reader: &PackReader,
@@ -62,7 +62,7 @@ pub(crate) fn place_bodies(
     txn.commit()
 }
 
-/// Whether a body in one location lost the rich original that it has in another.
+/// Whether the copy of a body at one location lacks the rich original that another copy has.
 fn restores_at(reader: &PackReader, body: BodyId, (location, other): (BodyLocation, BodyLocation)) -> bool {
     let begin = |location| reader.read(body, location, 0..FormHeader::LEN as u64);
     matches!((begin(location), begin(other)), (Ok(stored), Ok(bytes)) if restores(&stored, &bytes))
@@ -114,7 +114,7 @@ impl SummaryMaker<'_> {
         txn.commit()
     }
 
-    /// The messages in the order in which their bodies lie in the packs.
+    /// The messages in the order of their bodies in the packs.
     fn in_pack_order(&self, messages: Vec<Bare>) -> Result<Vec<Bare>> {
         let txn = self.index.read()?;
         let mut placed = Vec::with_capacity(messages.len());
@@ -138,8 +138,8 @@ impl SummaryMaker<'_> {
         Ok(bare)
     }
 
-    /// The summary of a message, made from its body. Otherwise the one in the old index. Otherwise
-    /// an empty one, which each read of the message tries to make again.
+    /// The summary of a message, made from its body. If the body cannot be read, the summary in
+    /// the old index. Otherwise an empty one, and each read of the message tries to rebuild it.
     fn summary(&mut self, txn: &mut Writing, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
@@ -178,12 +178,12 @@ impl SummaryMaker<'_> {
     }
 }
 
-/// Takes out bodies that no message holds and records the packs. All that hold something are
-/// sealed, so that new records never follow old tails. So are those that the log abandons. A pack
-/// whose tail was cut off is not. The next process that writes finds the tail, seals the pack, and
-/// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
-/// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
-/// of log records that are needed no more, by pack.
+/// Removes bodies without references, and records the packs. All packs with records are sealed,
+/// so that new records never follow old tails. So are those that the log abandons. A pack whose
+/// tail was cut off is not sealed. The next process that writes finds the tail, seals the pack,
+/// and logs it. Otherwise a rebuild without an index would find the tail's whole commits. After
+/// faults, all packs are marked as damaged: maintenance then does not change them. `superseded`:
+/// bytes of dead log records, by pack.
 pub(crate) fn record_packs(
     index: &Index,
     catalog: &Catalog,
@@ -216,7 +216,7 @@ pub(crate) fn record_packs(
     txn.commit()
 }
 
-/// Removes the bodies that no message holds. Returns the bytes of all others, by pack.
+/// Removes the bodies without references. Returns the bytes of all others, by pack.
 fn remove_unheld(index: &Index) -> Result<HashMap<u32, u64>> {
     let mut live: HashMap<u32, u64> = HashMap::new();
     let mut after = None;

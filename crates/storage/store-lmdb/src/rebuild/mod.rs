@@ -1,16 +1,15 @@
-//! Makes the index again from the packs.
+//! Rebuilds the index from the packs.
 //!
 //! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
 //!    `catalog`.
 //! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Each
-//!    mailbox, list and record begins at its newest checkpoint (`checkpoints`, `ranges`). Where the
-//!    log is damaged, `salvage` takes what it can from the old index.
+//!    mailbox, list and record begins at its newest checkpoint (`checkpoints`, `ranges`). Where
+//!    the log is damaged, `salvage` takes intact records from the old index.
 //! 3. `finish` makes the summaries and counts the references.
-//! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
-//!    its own.
+//! 4. The new index replaces the old one in one step. The old one is kept under another name.
 //!
-//! If anything was amiss, step 4 is left out unless `--force` requests it, since the old index may
-//! be better than the new one.
+//! If there were faults, step 4 is left out unless `--force` requests it, because the old index
+//! may be better than the new one.
 
 mod catalog;
 mod checkpoints;
@@ -50,11 +49,11 @@ use crate::log::reader::PackReader;
 pub enum Rebuild {
     /// It reports them and leaves the index as it is.
     UnlessFaulty,
-    /// It puts the new index in place all the same.
+    /// It replaces the index nevertheless.
     Force,
 }
 
-/// Makes the index of the locked directory again. `examined` counts records; `faults` name the
+/// Rebuilds the index of the locked directory. `examined` counts records; `faults` name the
 /// records that could not be used and the remedies. No other process may have the store open.
 /// `progress`: the share done, 0.0 … 1.0.
 ///
@@ -68,7 +67,7 @@ pub fn rebuild(
     let dir = lock.dir();
     let missing =
         || StoreError::Corrupt(format!("{}: no store is here: there is no file `format`", dir.display()));
-    identity::mend(dir)?;
+    identity::repair(dir)?;
     let format = format::open(dir, Access::Alone)?.ok_or_else(missing)?;
     let scratch = Workplace::make(dir)?;
     let report = build(dir, &scratch, options, (format.id, mode), progress)?;
@@ -82,7 +81,7 @@ pub fn rebuild(
     Ok(report)
 }
 
-/// A directory for the new index and the files that making it needs, removed at the end.
+/// A directory for the new index and temporary files, removed at the end.
 struct Workplace(PathBuf);
 
 impl Workplace {
@@ -120,7 +119,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the new index in the workplace.
+/// Builds the new index in the workplace.
 fn build(
     dir: &Path,
     place: &Workplace,
@@ -191,24 +190,24 @@ fn build(
     Ok(Report { examined, faults, ..Report::default() })
 }
 
-/// UIDVALIDITYs are given by the clock where it is ahead of those given before (RFC 9051 §2.3.1.1
-/// requires that they rise).
+/// A new UIDVALIDITY is the time, unless it is below an earlier one (RFC 9051 §2.3.1.1 requires
+/// that they rise).
 fn now_unix_s() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     u32::try_from(now).unwrap_or(u32::MAX)
 }
 
-/// Packs that were there and are not.
+/// Missing packs.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum MissingPacks {
     None,
-    /// The old index has them sealed: it has all that they said.
+    /// Packs that the old index has as sealed: it has all their commits.
     InOldIndex,
-    /// They may have had commits that nothing else has.
+    /// Packs that may have had commits that nothing else has.
     Unknown,
 }
 
-/// Names packs that were there and are not.
+/// Names the missing packs.
 fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) -> MissingPacks {
     let old_packs = old.map(OldIndex::packs).unwrap_or_default();
     let retired = old.map(OldIndex::retired).unwrap_or_default();
@@ -242,7 +241,7 @@ fn damaged_parts(
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
         let is_known = old.iter().any(|(n, _)| *n == damage.pack);
-        // The old index says that the pack ends before: a commit was cut off there that was not
+        // The pack ends before it in the old index: a commit was cut off there that was not
         // acknowledged.
         if damage.is_last && is_known && !is_covered {
             continue;
@@ -254,8 +253,8 @@ fn damaged_parts(
     is_complete
 }
 
-/// The new index names what lies beyond the ends in the old one: a power cut must not take it away.
-/// Below those ends all is durable. Without an old index each pack is synced as it is.
+/// The new index names records beyond the ends in the old one: a power cut must not lose them.
+/// Below those ends all is durable. Without an old index each pack is synced whole.
 fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
@@ -277,8 +276,7 @@ pub fn kept_index(dir: &Path) -> PathBuf {
         .unwrap_or_else(|| dir.join("index.old"))
 }
 
-/// The new index takes the old one's place, in one step where the system has one. The old one is
-/// kept.
+/// Replaces the old index, in one step if the system can exchange names. The old one is kept.
 fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
     let index = dir.join("index");
     let saved = kept_index(dir);
@@ -287,7 +285,7 @@ fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
         return format::sync_directory(dir).map_err(unavailable(dir));
     }
     // Out of the workplace, which the next rebuild removes: from here on each step leaves both
-    // indexes, whatever ends this process.
+    // indexes, however this process ends.
     std::fs::rename(new, &saved).map_err(unavailable(new))?;
     format::sync_directory(dir).map_err(unavailable(dir))?;
     let exchange = rustix::fs::RenameFlags::EXCHANGE;

@@ -11,28 +11,28 @@ use crate::log::search::SECTOR;
 pub(crate) struct Pack {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) format: PackFormat,
-    /// Every record lies below.
+    /// Every record is below this offset.
     pub(crate) end: u64,
-    /// Where a later process gave the pack up: records from there on never happened. Or where
-    /// maintenance cut it: they lie elsewhere.
+    /// The offset at which a later process abandoned the pack: records from there on do not
+    /// count. Or the offset at which maintenance cut it: they were copied.
     pub(crate) abandoned: Option<u64>,
 }
 
 impl Pack {
-    /// The content of one of its records, verified; why not, if it is not available.
+    /// The verified content of one of its records, or why it is not available.
     pub(crate) fn content(&self, found: &LocatedRecord) -> std::result::Result<bytes::Bytes, String> {
         let scan = Scan::new(&*self.file, self.format, 0, self.end);
         scan.content(found).map_err(|fault| fault.to_string())
     }
 
-    /// Where what counts of it ends.
+    /// The end of the records that count.
     pub(crate) fn counted_end(&self) -> u64 {
         self.abandoned.map_or(self.end, |end| end.min(self.end))
     }
 
-    /// Makes the counted records from `from` on durable, as a redo does. The process that wrote it
-    /// may have ended before its sync, or its sync may have failed. So the same bytes are written
-    /// again. What cannot be read is left as it is.
+    /// Makes the counted records from `from` on durable, as a redo does. The process that wrote
+    /// it may have ended before its sync, or its sync may have failed. So the same bytes are
+    /// written again. Bytes that cannot be read are left as they are.
     pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
         let (mut at, end) = (from, self.counted_end());
         let mut sector = [0; SECTOR as usize];

@@ -1,8 +1,8 @@
-//! Tables of which the log has checkpoints by range: lists, removed mailboxes and the directory.
+//! Tables with checkpoints of ranges in the log: lists, removed mailboxes and the directory.
 //!
 //! The newest intact checkpoint of each range is put into the new index before anything is
-//! replayed. Commits that it has are passed over. Two passes are kept in the log, with every change
-//! since the earlier one. Where a range of the later one is damaged, nothing is lost.
+//! replayed. Commits that it contains are skipped. Two passes are kept in the log, with every
+//! change since the earlier one. Where a range of the later one is damaged, nothing is lost.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::index::passes::Passes;
 use crate::log::range::{KeyPosition, Table};
 use crate::log::record::Kind;
 
-/// The checkpoints of ranges in the log, and the counts of the log beside them.
+/// The checkpoints of ranges in the log, and the counts of its other records.
 #[derive(Default)]
 pub(super) struct Ranges {
     pub(super) found: Vec<Entry>,
@@ -21,8 +21,8 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// The sequence number up to which checkpoints have the log's records of a key; 0: none has
-    /// them.
+    /// The sequence number up to which checkpoints contain the log's records of a key; 0: no
+    /// checkpoint.
     pub(super) fn upto(&self, table: Table, key: &[u8]) -> u64 {
         self.restored.upto(&KeyPosition::of(table, key))
     }

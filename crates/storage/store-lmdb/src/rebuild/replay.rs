@@ -1,9 +1,9 @@
-//! Redoes the log into the new index, and passes over damage.
+//! Redoes the log into the new index, and skips damage.
 //!
-//! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link
-//! of the chain is damaged, the mailbox is taken from the old index if that is further. If not, the
-//! later commits are applied as far as possible, and the mailbox has a *gap*. It gets a new
-//! UIDVALIDITY then, so that no client takes one message for another.
+//! Commits on a mailbox form a chain: each names the mod-sequence it was made against. If a
+//! commit of the chain is damaged, the mailbox is taken from the old index if that has more of
+//! it. If not, the later commits are applied as far as possible, and the mailbox has a *gap*. It
+//! gets a new UIDVALIDITY then, so that no client takes one message for another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -39,15 +39,15 @@ pub(crate) struct Replay<'a> {
     /// Ends of packs in the old index.
     pub(crate) old_packs: &'a [(u32, PackState)],
     pub(crate) faults: &'a mut Vec<String>,
-    /// Mailboxes that miss a commit.
+    /// Mailboxes that lack a commit.
     pub(crate) gaps: BTreeSet<MailboxId>,
-    /// Every damaged record is in the old index, or names the mailbox that it was about.
+    /// Whether every damaged record is in the old index, or names its mailbox.
     pub(crate) is_complete: bool,
     /// The next sequence number.
     pub(crate) next_seq: u64,
     /// Mailboxes that are removed somewhere in the log.
     removed: HashSet<MailboxId>,
-    /// Directory records that the log removed, and at which version.
+    /// Directory records that the log removed, each with the version.
     removed_entries: HashMap<String, u64>,
     /// Mailboxes with a damaged record that the old index has: it may be their last one.
     doubtful: HashSet<MailboxId>,
@@ -111,7 +111,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The next records of the log that count, those of one sequence number together.
+    /// The next records of the log that count: all of one sequence number.
     fn step(&self) -> Result<Vec<Vec<Entry>>> {
         let txn = self.catalog.read()?;
         let mut step: Vec<Vec<Entry>> = Vec::new();
@@ -140,8 +140,8 @@ impl<'a> Replay<'a> {
         self.removed.insert(mailbox);
     }
 
-    /// A mailbox may miss what these copies of a damaged record said. The old index can remove the
-    /// doubt only if it has one of them. An index from before would give their UIDs again.
+    /// A mailbox may lack a damaged record, of which these are the copies. The old index can
+    /// remove the doubt only if it has one of them. An older index would assign their UIDs again.
     pub(super) fn in_doubt(&mut self, mailbox: MailboxId, copies: &[Entry]) {
         if self.is_in_old(copies) {
             self.doubtful.insert(mailbox);
@@ -150,13 +150,13 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Any mailbox of the old index may miss commits that only that index has. Those of which it
-    /// has an intact head are taken from it where it has more.
+    /// Any mailbox of the old index may lack commits that only that index has. A mailbox is taken
+    /// from it if its head is intact there and the old index has more of it.
     pub(super) fn doubt_all(&mut self) {
         self.doubtful.extend(self.old.map(OldIndex::mailboxes).unwrap_or_default());
     }
 
-    /// Whether the old index has what a record says, of which these are the copies.
+    /// Whether the old index has a record, of which these are the copies.
     fn is_in_old(&self, copies: &[Entry]) -> bool {
         copies.iter().any(|copy| OldIndex::covers(self.old_packs, copy.pack, copy.found.end()))
     }
@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Looks at the record of one sequence number, and at its copies.
+    /// Examines the record of one sequence number, and its copies.
     fn look_at(&mut self, same: &[Entry]) {
         let Some(entry) = self.chosen(same) else { return };
         for copy in same.iter().filter(|other| other.is_copy_of(&entry)) {
@@ -202,7 +202,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether a record lies below the end of its pack.
+    /// Whether a record is below the end of its pack.
     fn is_counted(&self, entry: &Entry) -> bool {
         self.packs.get(&entry.pack).is_none_or(|pack| pack.counts(entry.found.offset))
     }
@@ -258,9 +258,8 @@ impl<'a> Replay<'a> {
         Some(chosen)
     }
 
-    /// If different records have one number, one was written by a process that ended before its
-    /// index commit. The old index knows which; without it, the one that is the last thing in its
-    /// pack loses.
+    /// If different records have one number, a process wrote one of them and ended before its index
+    /// commit. The old index decides. Without it, the record at the end of a pack is dropped.
     fn chosen(&self, same: &[Entry]) -> Option<Entry> {
         let first = *same.first()?;
         if same.iter().all(|other| other.is_copy_of(&first)) {
@@ -354,8 +353,8 @@ impl<'a> Replay<'a> {
         Ok(self.index.head(txn, mailbox)?.map_or(ModSeq::ZERO, |stored| stored.head.modseq))
     }
 
-    /// A commit made to fit a mailbox that misses those before it: it changes the messages that are
-    /// there.
+    /// Adapts a commit to a mailbox that lacks those before it: the commit changes the messages
+    /// that exist.
     fn fitting(
         &self,
         txn: &Writing,
@@ -377,7 +376,7 @@ impl<'a> Replay<'a> {
         Ok(logged)
     }
 
-    /// Takes a mailbox from the old index, if that has more of it than was redone.
+    /// Takes a mailbox from the old index, if that has more commits than were redone.
     fn adopt(&mut self, txn: &mut Writing, mailbox: MailboxId, why: &str) -> Result<()> {
         let now = self.modseq(txn, mailbox)?;
         let Some(old) = self.old else { return Ok(()) };
@@ -446,7 +445,7 @@ impl<'a> Replay<'a> {
             if change.expected < now {
                 return Ok(());
             }
-            // Maintenance drops those before it.
+            // Maintenance drops the records before it.
             Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).directory_after_gap(&change)?;
         }
         match change.value {
@@ -456,8 +455,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes what the old index has and no intact record says: the last commits of a mailbox, a
-    /// list or a record.
+    /// Takes values from the old index that no intact record has: the last commits of a mailbox,
+    /// a list or a record.
     fn take_newer_from_old(&mut self) -> Result<()> {
         let Some(old) = self.old else { return Ok(()) };
         let mut txn = self.index.write()?;
@@ -476,7 +475,7 @@ impl<'a> Replay<'a> {
             // A head that is damaged, too, removes no doubt.
             let Some(stored) = old.head(mailbox) else { continue };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
-                // The doubtful state is there.
+                // The old index has the doubtful state.
                 self.doubtful.remove(&mailbox);
                 continue;
             }
@@ -486,7 +485,7 @@ impl<'a> Replay<'a> {
         self.take_newer_directory(old, why)
     }
 
-    /// The same of the directory's records.
+    /// Does this for the directory's records.
     fn take_newer_directory(&mut self, old: &OldIndex, why: &str) -> Result<()> {
         let old_seq = old.next_numbers().seq;
         let mut from = Some(Vec::new());
@@ -512,8 +511,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Counts the messages of mailboxes with gaps again: their commits say what they would be
-    /// without.
+    /// Counts the messages of mailboxes with gaps: the counts in their commits assume that
+    /// nothing is lost.
     pub(crate) fn recount(&self, txn: &mut Writing) -> Result<()> {
         for &mailbox in &self.gaps {
             let Some(stored) = self.index.head(txn, mailbox)? else { continue };

@@ -67,7 +67,7 @@ impl Replay<'_> {
                 Err(why) => damaged.push((*entry, why)),
             }
         }
-        // Of a damaged one another copy may be intact.
+        // If one is damaged, another copy may be intact.
         damaged.retain(|(entry, _)| restored.is_none_or(|restored| restored.seq() != entry.seq()));
         for (entry, why) in damaged {
             self.in_doubt(mailbox, &[entry]);

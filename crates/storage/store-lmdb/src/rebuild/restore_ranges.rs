@@ -9,13 +9,13 @@ use crate::index::{Writing, directory, lists, removed};
 use crate::log::range::{self, KeyPosition, RangeCheckpoint, Rows, Table};
 
 impl Replay<'_> {
-    /// Puts what checkpoints of ranges have into the new index. Removed mailboxes come first: the
-    /// lists must not make them.
+    /// Puts the rows of checkpoints of ranges into the new index. Removed mailboxes come first:
+    /// the lists must not create them.
     pub(super) fn restore_ranges(&mut self) -> Result<()> {
         let mut found = std::mem::take(&mut self.ranges.found);
         found.sort_by_key(|entry| std::cmp::Reverse(entry.seq()));
         let of = |table: Table| move |e: &Entry| e.found.header.id.to_bytes()[0] == table as u8;
-        // The survey has read those of packs.
+        // The survey has read the checkpoints of packs.
         found.retain(|entry| !of(Table::Packs)(entry));
         let (removed, others): (Vec<Entry>, Vec<Entry>) = found.into_iter().partition(of(Table::Removed));
         let mut txn = self.index.write()?;
@@ -27,8 +27,8 @@ impl Replay<'_> {
         txn.commit()
     }
 
-    /// Restores a range from a checkpoint, of which there may be copies, as far as no later one has
-    /// it.
+    /// Restores the part of a range that no later checkpoint has. There may be copies of the
+    /// checkpoint.
     fn restore_range(&mut self, txn: &mut Writing, same: &[Entry]) -> Result<()> {
         let mut damage: Option<String> = None;
         for entry in same {
@@ -73,7 +73,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A mailbox is removed permanently: its commits are not replayed, and no list makes it again.
+    /// Marks a mailbox as removed: its commits are not replayed, and no list creates it again.
     pub(super) fn put_removed(&mut self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         self.note_removed(mailbox);
         removed::note(self.index, txn, mailbox)
@@ -97,12 +97,12 @@ impl Replay<'_> {
         directory::put_record(self.index, txn, &entry.name, entry.version, &entry.value)
     }
 
-    /// Whether checkpoints have what a record of this number says of an account's list.
+    /// Whether checkpoints contain a record of this number about an account's list.
     pub(super) fn has_list(&self, account: AccountId, seq: u64) -> bool {
         seq < self.ranges.upto(Table::Lists, &account.0.to_bytes())
     }
 
-    /// Whether checkpoints have what a record of this number says of a name in the directory.
+    /// Whether checkpoints contain a record of this number about a name in the directory.
     pub(super) fn has_directory(&self, name: &str, seq: u64) -> bool {
         seq < self.ranges.upto(Table::Directory, name.as_bytes())
     }

@@ -1,7 +1,7 @@
 //! The data that a rebuild takes from the earlier index.
 //!
-//! The log is the truth. Where a record of it is damaged, the old index may still have its
-//! contents. Every value taken from it has its own checksum; one that does not match is not taken.
+//! The log decides. Where a record of it is damaged, the old index may still have its contents.
+//! Every value in the index has its own checksum. A value that does not match is not taken.
 
 use std::path::Path;
 
@@ -28,11 +28,11 @@ const PAGE_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct DirectoryPage {
     pub(crate) entries: Vec<DirectoryEntry>,
-    /// Where the next page begins; `None` behind the last one.
+    /// Where the next page begins; `None` after the last one.
     pub(crate) next: Option<Vec<u8>>,
 }
 
-/// The numbers that the next pack and the next record get.
+/// The numbers of the next pack and the next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextNumbers {
     pub(crate) pack: u32,
@@ -40,20 +40,20 @@ pub(crate) struct NextNumbers {
 }
 
 impl NextNumbers {
-    /// Those of a new store.
+    /// The numbers of a new store.
     pub(crate) const FIRST: Self = Self { pack: 1, seq: 1 };
 }
 
-/// A mailbox as the old index has it, every value verified.
+/// A mailbox from the old index, with all values verified.
 pub(crate) struct OldMailbox {
     pub(crate) stored: StoredHead,
     rows: Vec<Row>,
-    /// Body and date saved of each row; none where the record is damaged.
+    /// Body and SAVEDATE of each row; `None` if its record is damaged.
     bodies: Vec<Option<(BodyId, i64)>>,
 }
 
 impl OldIndex {
-    /// Opens the index in `dir`; none if it is not there, or one of its pages is damaged.
+    /// Opens the index in `dir`; `None` if it does not exist, or one of its pages is damaged.
     pub(crate) fn open(dir: &Path, options: &Options, faults: &mut Vec<String>) -> Option<Self> {
         if !dir.join("data.mdb").is_file() {
             return None;
@@ -77,7 +77,7 @@ impl OldIndex {
         self.read().and_then(|txn| self.index.retired_packs(&txn)).unwrap_or_default()
     }
 
-    /// The next numbers of packs and of records: the first ones where they cannot be read.
+    /// The next numbers of packs and of records: the first ones if they cannot be read.
     pub(crate) fn next_numbers(&self) -> NextNumbers {
         let Ok(txn) = self.read() else { return NextNumbers::FIRST };
         let pack = self.index.next_pack(&txn).ok().flatten();
@@ -103,7 +103,7 @@ impl OldIndex {
         self.index.head(&txn, mailbox).ok().flatten()
     }
 
-    /// A mailbox, if all its rows are intact and add up to its head.
+    /// A mailbox, if all its rows are intact and match the counts of its head.
     pub(crate) fn mailbox(&self, mailbox: MailboxId) -> Option<OldMailbox> {
         let txn = self.read().ok()?;
         let stored = self.index.head(&txn, mailbox).ok()??;
@@ -135,8 +135,8 @@ impl OldIndex {
         Ok(())
     }
 
-    /// Puts a mailbox in the place of what `to` has of it. Messages whose bodies are not known are
-    /// left out, and their number is returned.
+    /// Replaces a mailbox in `to`. Messages whose bodies are not known are left out, and their
+    /// number is returned.
     pub(crate) fn adopt(
         &self,
         mailbox: MailboxId,
@@ -158,7 +158,7 @@ impl OldIndex {
             kept.push(*row);
         }
         rows::append(to, txn, mailbox, kept.into_iter(), &mut rows::Scratch::default())?;
-        // The log of the new index does not have it: nothing of the log is superseded.
+        // The log has no checkpoint of this state: no record is superseded.
         let stored = StoredHead { logged: Logged::default(), ..old.stored };
         to.put_head(txn, mailbox, &stored)?;
         self.copy_expunged(mailbox, to, txn)?;
@@ -214,7 +214,7 @@ impl OldIndex {
         page().unwrap_or_default()
     }
 
-    /// Whether it has all that a pack says up to `offset`.
+    /// Whether the index has all records of a pack up to `offset`.
     pub(crate) fn covers(packs: &[(u32, PackState)], pack: u32, offset: u64) -> bool {
         packs.iter().any(|(n, state)| *n == pack && offset <= state.end)
     }

@@ -20,8 +20,8 @@ pub(super) fn says(search: &Search<'_>, found: &LocatedRecord) -> Vec<Says> {
     }
     let content = Scan::new(search.file, search.format, 0, search.size).content(found).ok();
     let says = content.and_then(|content| match kind {
-        Kind::Abandon => entry::abandon_from(&content).map(|at| vec![Says::Abandoned(at.pack, at.offset)]),
-        Kind::Cut => entry::abandon_from(&content).map(|at| vec![Says::Cut(at.pack, at.offset)]),
+        Kind::Abandon => entry::abandon_from(&content).map(|at| vec![Says::Abandoned(at)]),
+        Kind::Cut => entry::abandon_from(&content).map(|at| vec![Says::Cut(at)]),
         Kind::Range => said_of_packs(&content),
         _ => entry::retire_from(&content).map(|pack| vec![Says::Retired(pack)]),
     });
@@ -32,5 +32,5 @@ pub(super) fn says(search: &Search<'_>, found: &LocatedRecord) -> Vec<Says> {
 fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
     let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
     let retired = packs.retired.iter().map(Says::Retired);
-    Some(retired.chain(packs.sealed.iter().map(|end| Says::Abandoned(end.pack, end.offset))).collect())
+    Some(retired.chain(packs.sealed.iter().copied().map(Says::Abandoned)).collect())
 }

@@ -1,8 +1,8 @@
 //! Finds every record of every pack, whatever else is damaged.
 //!
-//! Where no intact record begins and not all that follows is zero, the survey searches the pack. It
-//! looks for the next head whose checksum matches at its place. The bytes between are reported as
-//! damaged. Bytes that the disk cannot read are passed over a sector at a time.
+//! Where no intact record begins and not all that follows is zero, the survey searches the pack.
+//! It looks for the next head whose checksum matches at its place. The bytes between are reported
+//! as damaged. Bytes that the disk cannot read are skipped a sector at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(crate) struct Before<'o> {
     pub(crate) next_seq: u64,
 }
 
-/// Bytes of a pack that are no record.
+/// Bytes of a pack that are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) pack: u32,
@@ -57,10 +57,10 @@ pub(crate) struct Survey {
     pub(crate) retired: BTreeSet<u32>,
     /// Packs that were made and never written: all zero.
     pub(crate) empty: BTreeSet<u32>,
-    /// Those of them that a record of the log abandons. What is written to one would not count at
-    /// the next rebuild.
+    /// The empty packs that a record of the log abandons. Records written to one would not count
+    /// at the next rebuild.
     pub(crate) abandoned: BTreeSet<u32>,
-    /// Packs whose tails were cut off, which no record of the log says yet.
+    /// Packs whose tails were cut off, without a record of the log about it.
     pub(crate) cut_off: BTreeSet<u32>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) faults: Vec<String>,
@@ -94,10 +94,9 @@ pub(crate) fn survey(
         }
         let known = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
         let (format, fault) = format_of(&*file, number, store);
-        // A head that the old index does not count was being written.
+        // A head beyond the end in the old index was being written.
         survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
-        // Nothing was written to a pack after it was sealed: what lies beyond its end never
-        // happened.
+        // Nothing was written to a pack after it was sealed: records beyond its end do not count.
         if let Some(state) = known.filter(|state| state.sealed) {
             controls.ends_at(number, state.end);
         }
@@ -144,22 +143,22 @@ struct Opened {
     file: Arc<dyn DiskFile>,
     format: PackFormat,
     size: u64,
-    /// Where the old index has its end, if that can be believed.
+    /// The pack's end in the old index, if the index is not older than the packs.
     tail: Option<IndexedTail>,
 }
 
-/// Beyond the end that the old index has of a pack.
+/// The state of a pack beyond its end in the old index.
 #[derive(Clone, Copy)]
 struct IndexedTail {
     from: u64,
     /// The next sequence number of the old index.
     next_seq: u64,
-    /// Whether the old index has the pack as sealed.
+    /// Whether the pack is sealed in the old index.
     is_sealed: bool,
 }
 
-/// Whether the old index is older than the packs: one of them holds something and the index does
-/// not know it. A pack is in the index before anything is written to it.
+/// Whether the old index is older than the packs: it lacks a pack that has records. A pack enters
+/// the index before its first record is written.
 fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) -> Result<bool> {
     if before.packs.is_empty() {
         return Ok(false);
@@ -259,8 +258,8 @@ impl Survey {
         Some(Search { file: &*pack.file, format: pack.format, size: pack.file.size().ok()? })
     }
 
-    /// Cuts packs before the first torn body of a batch whose commits never came, where no old
-    /// index says where the log ended. Nobody was answered about such a body.
+    /// Cuts packs before the first torn body of a batch without commits, if no old index has the
+    /// end of the log. Such a body was not acknowledged.
     fn cut_torn_bodies(
         &mut self,
         batches: impl Iterator<Item = (u32, Vec<LocatedRecord>)>,
@@ -279,8 +278,8 @@ impl Survey {
         }
     }
 
-    /// Cuts packs where a round of maintenance is torn, if the copied records are still in their
-    /// old place.
+    /// Cuts packs where a round of maintenance is torn, if the copied records are still at their
+    /// old locations.
     fn cut_torn_rounds(
         &mut self,
         torn: &[TornRound],

@@ -1,9 +1,10 @@
-//! Rounds of maintenance that a crash tore, where no index says that they never happened.
+//! Rounds of maintenance that a crash tore, without an index that shows that they were not
+//! committed.
 //!
 //! A round copies records of one pack to the end of another, under the sequence numbers that they
-//! have. Its last record may retire or cut the first pack. All of it is one batch: if a part is
-//! missing, nothing of it was committed, and the records are still where they were. A round that
-//! was committed, and damaged later, may be cut off as well as long as they are.
+//! have. Its last record may retire or cut the first pack. A round is one batch: if a part is
+//! missing, nothing of it was committed, and the records are still at their old locations. A
+//! round that was committed and damaged later may be cut off, too, while they are.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,6 +14,7 @@ use super::catalog::{Catalog, Entry};
 use super::controls::{Controls, Says};
 use super::pack::Pack;
 use super::says::says;
+use crate::log::PackOffset;
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
@@ -20,12 +22,12 @@ use crate::maintenance::COPY_MAX;
 
 /// The last round of maintenance that may have written to a pack.
 pub(super) struct LastRound {
-    /// Records with which the pack ends: bodies, and others with numbers below those of a commit
-    /// before them. At their end, at most one that retires or cuts a pack.
+    /// The last records of the pack: bodies, and others with numbers below a commit before them.
+    /// The last of them may retire or cut a pack.
     records: VecDeque<LocatedRecord>,
-    /// Their bytes.
+    /// The bytes of these records.
     len: u64,
-    /// The highest sequence number of a record before them that is no body.
+    /// The highest sequence number of the records before them, bodies excepted.
     seq: u64,
 }
 
@@ -36,7 +38,7 @@ impl LastRound {
     }
 
     pub(super) fn note(&mut self, found: LocatedRecord) {
-        // That was the end of a batch.
+        // The end of a batch.
         if self.records.back().is_some_and(is_closing) {
             self.clear();
         }
@@ -62,7 +64,7 @@ impl LastRound {
         self.len = 0;
     }
 
-    /// The part that follows a torn record of it.
+    /// The part of the round after a torn record.
     pub(super) fn torn(self, pack: u32, search: &Search<'_>) -> Option<TornRound> {
         let at = self.records.iter().position(|found| !search.is_whole(found))?;
         let mut records = Vec::from(self.records).split_off(at);
@@ -81,11 +83,11 @@ fn is_closing(found: &LocatedRecord) -> bool {
 /// A round that was written in part.
 pub(super) struct TornRound {
     pub(super) pack: u32,
-    /// Where its first torn record begins.
+    /// The offset of its first torn record.
     pub(super) from: u64,
-    /// All records from there on but the last one.
+    /// All records from there on except the last one.
     records: Vec<LocatedRecord>,
-    /// The statements of the last one.
+    /// The statements of the last record.
     says: Vec<Says>,
 }
 
@@ -99,8 +101,8 @@ impl TornRound {
         controls: &Controls,
     ) -> Result<bool> {
         let is_there = |says: &Says| match says {
-            Says::Retired(pack) | Says::Cut(pack, _) => packs.contains_key(pack),
-            Says::Abandoned(..) => false,
+            Says::Retired(pack) | Says::Cut(PackOffset { pack, .. }) => packs.contains_key(pack),
+            Says::Abandoned(_) => false,
             Says::Damaged(_) => true,
         };
         let mut missing: HashMap<u64, &LocatedRecord> =

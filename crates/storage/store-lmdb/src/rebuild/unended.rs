@@ -1,4 +1,4 @@
-//! Packs whose end no index knows, and their last bodies.
+//! Packs without an end in an index, and their last bodies.
 //!
 //! A batch has its bodies before its commits. So bodies at the end of a pack belong to a batch that
 //! a crash cut off, or maintenance moved them there.
@@ -6,15 +6,16 @@
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
 
-/// The bodies with which a pack ends.
+/// The last bodies of a pack.
 #[derive(Default)]
 pub(super) struct LastBodies {
     bodies: Vec<LocatedRecord>,
     /// The highest sequence number of the pack's records that are no bodies.
     seq: u64,
-    /// The same before the first gap between records: what follows one may never have happened.
+    /// The highest such number before the first gap between records: records after a gap may not
+    /// count.
     before_gap: u64,
-    /// Where the last record ends.
+    /// The end of the last record.
     end: Option<u64>,
     has_gap: bool,
 }
@@ -35,16 +36,16 @@ impl LastBodies {
     }
 }
 
-/// The last bodies of the packs whose end no old index knows.
+/// The last bodies of the packs without an end in the old index.
 #[derive(Default)]
 pub(super) struct Unended {
-    /// Bodies of the last pack that something was written to.
+    /// Bodies of the last pack with records.
     newest: Option<(u32, Vec<LocatedRecord>)>,
     /// Bodies of the packs before it that may belong to the last batch of a process.
     older: Vec<(u32, Vec<LocatedRecord>)>,
-    /// The highest sequence number of all records that are no bodies.
+    /// The highest sequence number of all records, bodies excepted.
     seq: u64,
-    /// The same of records before the first gap of their pack.
+    /// The highest such number of records before the first gap of their pack.
     before_gap: u64,
 }
 
@@ -63,9 +64,9 @@ impl Unended {
         self.seq
     }
 
-    /// Bodies whose commits never came. In a pack before the newest one they are those with
-    /// numbers above `counted`, the highest one of all that was committed. Bodies that maintenance
-    /// moved there have lower ones, and count.
+    /// Bodies without commits. In a pack before the newest one they are those with numbers above
+    /// `counted`, the highest one of all that was committed. Bodies that maintenance moved there
+    /// have lower ones, and count.
     pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<LocatedRecord>)> {
         self.rule_out(counted);
         self.older.into_iter().chain(self.newest)

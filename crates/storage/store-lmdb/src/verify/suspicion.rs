@@ -1,11 +1,11 @@
-//! A process that ends by a fault signal says so, and leaves word for the next one.
+//! A process that ends by a fault signal says so, and leaves a file for the next process.
 //!
 //! LMDB follows the numbers in a page of the index. If the page is damaged, or the disk cannot read
 //! it, a signal ends the process. The signal is SIGBUS or SIGSEGV, or SIGABRT where a debug build
 //! of LMDB noticed. Without a note of it, the next start ends the same way at the next read. So:
 //!
-//! - a handler writes one line to standard error and makes the file `index/suspect`, then lets the
-//!   signal do what it did before;
+//! - a handler writes one line to standard error and creates the file `index/suspect`. Then the
+//!   signal takes its former effect;
 //! - a process that opens the index and finds that file checks every page (`pages`) before LMDB
 //!   touches one, and refuses a damaged index. If all pages are in order, the file is removed.
 //!
@@ -24,12 +24,11 @@ const SIGNALS: [libc::c_int; 3] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGABRT];
 
 const IN_INDEX: &[u8] =
     b" while it read the index: a page of it is damaged, or the disk failed. The next start examines every page; \
-      `posthaste check --rebuild` makes the index again from the packs.\n";
+      `posthaste check --rebuild` rebuilds the index from the packs.\n";
 const ELSEWHERE: &[u8] =
     b". If damage in the index caused it, the next start finds it: it examines every page.\n";
 
-/// The data of the signal handler. It is made before, since a handler may neither allocate nor
-/// lock.
+/// The data of the signal handler, prepared because a handler may neither allocate nor lock.
 struct HandlerData {
     marker: CString,
     before: [libc::sigaction; SIGNALS.len()],
@@ -55,7 +54,7 @@ pub(crate) fn lift(index: &Path) {
     }
 }
 
-/// Has this process report fault signals, for the store in `dir`. To be called once, before the
+/// Makes this process report fault signals, for the store in `dir`. Call it once, before the
 /// store is opened; later calls do nothing.
 pub fn report_fault_signals(dir: &Path) {
     static ONCE: OnceLock<()> = OnceLock::new();
@@ -80,8 +79,8 @@ fn install(marker: CString) {
     let mut action = zero;
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
     action.sa_sigaction = handler as usize;
-    // The stack of a thread may be what is used up; the standard library gives each thread another
-    // for signals.
+    // The thread's stack may be full; the standard library gives each thread another stack for
+    // signals.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     for signal in SIGNALS {
         // SAFETY: `action` is whole, and its handler takes the three arguments that SA_SIGINFO says

@@ -1,8 +1,8 @@
 //! Applies commits to an index transaction and gathers their records for the pack.
 //!
-//! Each call first proves that the commit can be applied and only then writes. So a commit that
-//! cannot be applied leaves the transaction as it was, and the others in the group go on. An error
-//! after that point ends the whole transaction.
+//! Each call first checks that the commit can be applied and only then writes. So a commit that
+//! cannot be applied leaves the transaction as it was, and the others in the group go on. An
+//! error after that point ends the whole transaction.
 
 use std::collections::HashMap;
 
@@ -35,15 +35,15 @@ use crate::shared::Shared;
 /// The outcome of one commit of a group.
 #[derive(Debug)]
 pub(crate) enum Applied {
-    /// It is in the transaction.
+    /// The commit is in the transaction.
     Done,
-    /// It was made against another state.
+    /// The commit was made against another state.
     Conflict,
-    /// It cannot be.
+    /// The commit cannot be applied.
     Refused(StoreError),
 }
 
-/// Bodies a commit brings: each once, though several of its messages may hold it.
+/// The new bodies of a commit: each once, even if several of its messages have it.
 #[derive(Default)]
 struct NewBodies {
     places: Vec<(BodyId, BodyLocation)>,
@@ -56,7 +56,7 @@ impl NewBodies {
         self.places.push((body, location));
     }
 
-    /// Counts one more holder of a body that is here; `false` if it is not.
+    /// Counts one more reference to a new body; `false` if it is not among them.
     fn count_again(&mut self, body: BodyId) -> bool {
         let Some(at) = self.by_id.get(&body) else { return false };
         let (_, location) = &mut self.places[*at];
@@ -65,7 +65,7 @@ impl NewBodies {
     }
 }
 
-/// Where a message is copied from.
+/// The source of a copied message.
 fn source(message: &NewMessage) -> Option<Origin> {
     match &message.content {
         Content::CopyOf { mailbox, uid } => Some((*mailbox, uid.value())),
@@ -76,16 +76,16 @@ fn source(message: &NewMessage) -> Option<Origin> {
 /// The order in which neighbouring summaries are put, the longest of them this long.
 ///
 /// LMDB splits a page that overflows at its end so that its last record moves along with the new
-/// one. If a page could hold three records it keeps two, and if two, one. So one in three (or two)
-/// is left out at first, and then put where it belongs: into the room that is left. Short records
-/// lose next to nothing and keep their order.
+/// one. If a page could hold three records it keeps two, and if two, one. So one in three (or
+/// two) is left out at first, and then put into the space that is left in its page. Short records
+/// lose nearly nothing and keep their order.
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     /// The bytes of LMDB's page without its own head.
     const PAGE: usize = 4096 - 16;
     /// The bytes of a record beside the summary: its head, its place, the key, and what
     /// `put_summary` puts before it.
     const BESIDE: usize = 8 + 2 + 20 + 28;
-    /// From six to a page on, one more is not worth a second round.
+    /// With six or more records to a page, a second round saves too little.
     const MANY: usize = 6;
     let to_a_page = PAGE / (longest + BESIDE);
     let every = if (2..MANY).contains(&to_a_page) { to_a_page } else { usize::MAX };
@@ -93,16 +93,16 @@ fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     (0..count).filter(move |at| !is_late(at)).chain((0..count).filter(is_late))
 }
 
-/// One transaction under way.
+/// A transaction in progress.
 pub(crate) struct Apply<'a, 'e> {
-    /// For bodies whose summaries are made again.
+    /// To rebuild summaries from bodies.
     pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
     pub(crate) txn: Writing<'e>,
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
-    /// The least number of neighbours that are copied as links.
+    /// The smallest number of neighbours that are copied as links.
     pub(crate) links_from: usize,
     pub(crate) scratch: &'a mut Scratch,
 }
@@ -169,7 +169,7 @@ impl Apply<'_, '_> {
             let why = StoreError::Refused("a commit must raise the mod-sequence");
             return Ok(Err(Applied::Refused(why)));
         }
-        // UIDs rise for as long as UIDVALIDITY stays (RFC 9051 §2.3.1.1).
+        // UIDs rise while UIDVALIDITY stays the same (RFC 9051 §2.3.1.1).
         if commit.head.uid_next < stored.head.uid_next {
             let why = StoreError::Refused("a commit must not lower UIDNEXT");
             return Ok(Err(Applied::Refused(why)));
@@ -191,8 +191,8 @@ impl Apply<'_, '_> {
         put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
     }
 
-    /// Logs a checkpoint of a mailbox. `before`: what was counted of its log when the checkpoint
-    /// was prepared; all of that is superseded.
+    /// Logs a checkpoint of a mailbox. `before`: the counts of its log when the checkpoint was
+    /// prepared. All these records are superseded.
     pub(crate) fn checkpoint(
         &mut self,
         mailbox: MailboxId,
@@ -207,7 +207,7 @@ impl Apply<'_, '_> {
         self.index.put_head(&mut self.txn, mailbox, &StoredHead { logged, ..stored })
     }
 
-    /// Logs a checkpoint of a range, from which the pass goes on at `to`.
+    /// Logs a checkpoint of a range. The pass continues at `to`.
     pub(crate) fn range_checkpoint(
         &mut self,
         table: Table,
@@ -224,7 +224,7 @@ impl Apply<'_, '_> {
         self.index.add_dead(&mut self.txn, dead.iter())
     }
 
-    /// Takes an emptied pack out of the index and logs that it must be removed.
+    /// Removes a compacted pack from the index and logs that its file must be removed.
     pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
         self.log_counted(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack))?;
         let mut passes = self.index.passes(&self.txn)?;
@@ -233,14 +233,14 @@ impl Apply<'_, '_> {
         self.index.retire_pack(&mut self.txn, pack)
     }
 
-    /// Has a sealed pack end earlier and logs it: its live records from there on were copied
-    /// elsewhere before.
+    /// Lowers the end of a sealed pack and logs it: its live records from there on have been
+    /// copied.
     pub(crate) fn cut(&mut self, pack: u32, state: PackState) -> Result<()> {
         self.log_counted(Kind::Cut, Id::from_bytes([0; 16]), entry::abandon_content(pack, state.end))?;
         self.index.put_pack(&mut self.txn, pack, state)
     }
 
-    /// Whether every message to be copied is there.
+    /// Whether every message to be copied exists.
     fn sources_exist(&self, appended: &[NewMessage]) -> Result<bool> {
         let mut walk: Option<RowWalk> = None;
         for message in appended {
@@ -277,7 +277,7 @@ impl Apply<'_, '_> {
         if copies.is_empty() {
             return Ok(());
         }
-        // Counting references is left to maintenance; see `maintain` for why no body can be lost
+        // Maintenance counts the references; see `maintain` for why no body can be lost
         // meanwhile.
         let seq = self.next_seq();
         copied::note(self.index, &mut self.txn, seq, commit.mailbox, &copies)
@@ -301,7 +301,7 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// One more message with this body: written if it is new, counted if not.
+    /// Writes a new body, or counts one more reference to a known one.
     fn body(&mut self, message: &NewMessage, bytes: &bytes::Bytes, new: &mut NewBodies) -> Result<()> {
         if let Some(location) = self.index.body(&self.txn, message.body)? {
             let location = BodyLocation { refs: location.refs.saturating_add(1), ..location };
@@ -320,15 +320,15 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Whether a stored body lost the rich original that these bytes have. Not if it cannot be
-    /// read: then it stays as it is.
+    /// Whether a stored body lost the rich original that these bytes have. `false` if the body
+    /// cannot be read.
     fn is_restored(&self, body: BodyId, location: BodyLocation, bytes: &[u8]) -> bool {
         let begin = self.shared.reader.read(body, location, 0..FormHeader::LEN as u64);
         begin.is_ok_and(|begin| restores(&begin, bytes))
     }
 
-    /// A body in another form. While copies are not counted, nobody knows how many messages have
-    /// it.
+    /// Stores a body in another form. While copies are not counted, the number of its messages is
+    /// unknown.
     pub(crate) fn recode(&mut self, body: BodyId, bytes: &bytes::Bytes, holders: Holders) -> Result<Applied> {
         let Some(location) = self.index.body(&self.txn, body)? else { return Ok(Applied::Conflict) };
         if let Holders::AtMost(most) = holders
@@ -340,8 +340,8 @@ impl Apply<'_, '_> {
         Ok(Applied::Done)
     }
 
-    /// Its record has the number of the one before, as if maintenance had moved it: a redo takes it
-    /// over, and a rebuild takes either.
+    /// The new record has the number of the old one, as if maintenance had moved it: a redo
+    /// applies it, and a rebuild uses either.
     fn other_form(&mut self, body: BodyId, location: BodyLocation, bytes: &bytes::Bytes) -> Result<()> {
         let unreadable =
             |fault| StoreError::Corrupt(format!("body {body} in pack {}: {fault}", location.pack));
@@ -353,8 +353,8 @@ impl Apply<'_, '_> {
         self.index.add_dead(&mut self.txn, std::iter::once(dead))
     }
 
-    /// The summary that a message lacks. It goes where an empty one is, so that copies which link
-    /// to it have it, too. A damaged record stays.
+    /// Adds the summary that a message lacks. It replaces an empty one, so that copies which link
+    /// to it have it, too. A damaged record is not changed.
     pub(crate) fn add_summary(&mut self, message: &SummaryOf, summary: &[u8]) -> Result<CommitOutcome> {
         let read = |(mailbox, uid): Origin| -> Result<_> {
             let record = summaries::record(self.index, &self.txn, mailbox, uid)?;
@@ -373,8 +373,8 @@ impl Apply<'_, '_> {
         Ok(CommitOutcome::Done)
     }
 
-    /// Messages that are copied: many neighbours are linked to where their summaries are, others
-    /// have them made over.
+    /// Adds copied messages. Many neighbours link to their origins; others get copies of the
+    /// summaries.
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
         let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
         let mut origins = Vec::with_capacity(sources.len());
@@ -383,7 +383,7 @@ impl Apply<'_, '_> {
             let bodies = copies[run.clone()].iter().map(|m| m.body);
             let known = origins.len();
             match links::origins_of(self.index, &self.txn, &sources[run.clone()], bodies, &mut origins) {
-                // One of them is damaged. Each is looked at by itself, and none is linked to.
+                // One of them is damaged. Each is read by itself, and no copy links.
                 Err(StoreError::Corrupt(_)) => {
                     origins.truncate(known);
                     origins.extend_from_slice(&sources[run.clone()]);
@@ -404,23 +404,23 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// The summaries of a short run, made over: all read, then written.
+    /// Copies the summaries of a short run: all are read, then written.
     fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage], origins: &[Origin]) -> Result<()> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let mut longest = 0;
         for (message, &(from, at)) in copies.iter().zip(origins) {
             let value = summaries::record(self.index, &self.txn, from, at)?;
             let found = value.and_then(|value| summary_from(seed(from.0), at, value));
-            let mended;
+            let repaired;
             let summary = match found {
                 Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) if body == message.body => {
                     summary
                 }
-                // The message that is copied names its body; an origin may have lost its own.
+                // The copied message names its body. Its origin's record may be damaged.
                 _ => {
                     let (mailbox, uid) = source(message).unwrap_or((from, at));
-                    mended = summaries::for_copy(self.shared, &self.txn, mailbox, uid, message.body)?;
-                    &mended[..]
+                    repaired = summaries::for_copy(self.shared, &self.txn, mailbox, uid, message.body)?;
+                    &repaired[..]
                 }
             };
             let start = made.len();
@@ -437,7 +437,7 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Notes of removed messages: for later readers, and for maintenance.
+    /// Writes the notes of expunged messages: for clients, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
             expunged::note(self.index, &mut self.txn, commit.mailbox, *modseq, set)?;

@@ -14,24 +14,24 @@ use crate::maintenance::PreparedRound;
 /// have a few hundred.
 const RECORD_SMALL: usize = 4096;
 
-/// Where the outcome goes.
+/// The channel of an outcome.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// The jobs of the writer.
 pub(crate) enum Job {
-    /// A change, and where its outcome goes.
+    /// A change, and the channel of its outcome.
     Change(Change, Reply<CommitOutcome>),
-    /// A summary that a message lacks. It is data of the index alone, which no log record has.
+    /// A summary that a message lacks. Only the index has it, no log record.
     Summary((SummaryOf, Bytes), Reply<CommitOutcome>),
     /// A round of maintenance, which may write these checkpoints.
     Maintain(Box<PreparedRound>, Reply<Report>),
-    /// Have maintenance empty packs that are marked as damaged; the answer is their number.
+    /// Let maintenance compact packs that are marked as damaged; the answer is their number.
     AcceptLoss(Reply<usize>),
     /// Bring the index up to all that was acknowledged.
     Checkpoint(Reply<()>),
 }
 
-/// One of the kinds of commit.
+/// A change of one kind.
 pub(crate) enum Change {
     /// On a mailbox.
     Mailbox(MailboxCommit),
@@ -55,8 +55,9 @@ impl Change {
         self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
     }
 
-    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the
-    /// directory are what other processes read and change beside a server, and are changed seldom.
+    /// The change's commits on mailboxes, which may be acknowledged before the index has them.
+    /// Changes of lists and of the directory must not: other processes read and change those
+    /// while a server runs, and they are rare.
     pub(super) fn on_mailboxes(&self) -> &[MailboxCommit] {
         match self {
             Self::Mailbox(commit) => std::slice::from_ref(commit),
@@ -65,12 +66,12 @@ impl Change {
         }
     }
 
-    /// The purpose for which it needs room.
+    /// The purpose for which it needs disk space.
     pub(super) fn purpose(&self) -> Purpose {
         match self {
             Self::Mailbox(commit) if commit.appended.is_empty() => deletes(commit),
             Self::Mailbox(_) => Purpose::Content,
-            // A MOVE brings summaries and takes as many away. Many clients delete so.
+            // A MOVE adds as many summaries as it removes. Many clients delete in this way.
             Self::Pair(pair) if self.weight() == 0 => {
                 pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
             }

@@ -1,24 +1,25 @@
-//! The one thread that writes: takes all that waits, makes one transaction of it, answers all.
+//! The writer thread: takes all waiting jobs, commits them in one transaction, and answers them.
 //!
 //! | step | on failure |
 //! | --- | --- |
-//! | begin the index transaction, unless one is open: waits for a writer in another process | all that wait are answered `Unavailable` |
-//! | check each commit against what is there and apply it | this one is answered; the others go on |
-//! | preallocate room in index and pack | `Full`, nothing was written; deletions use the reserve |
+//! | begin the index transaction, unless one is open: waits for a writer in another process | all waiting jobs are answered `Unavailable` |
+//! | check each commit against the present state and apply it | this one is answered; the others go on |
+//! | preallocate space in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is abandoned at its old end |
 //! | commit the index, durably | the same |
 //! | answer | |
 //!
-//! A commit that waits alone goes at once. A group is the commits that came while the group before
-//! was being written.
+//! A single waiting commit is written at once. A group has the commits that came while the
+//! previous group was being written.
 //!
-//! **A serving process answers before the index commits.** The synced pack has the whole commit. If
-//! the process ends, `redo` applies to the index what it lacks. It *holds* the index transaction
-//! open, for some milliseconds at most, and puts the next groups into it. A reader that needs a
-//! commit of the transaction has it committed first (`unindexed`). So a durable commit costs one
-//! sync of the disk. All commits within those milliseconds share the two syncs of the index. While
-//! a transaction is open, no other process writes. So records behind a pack's recorded end, under
-//! the index's next sequence number, are always those of an ended process.
+//! **A serving process answers before the index commits.** The synced pack has the whole commit.
+//! If the process ends, `redo` applies the missing commits to the index. It *holds* the index
+//! transaction open, for some milliseconds at most, and puts the next groups into it. A reader
+//! that needs a commit of the transaction first waits until the transaction is committed
+//! (`unindexed`). So a durable commit costs one sync of the disk. All commits within those
+//! milliseconds share the two syncs of the index. While a transaction is open, no other process
+//! writes. So records after a pack's recorded end, under the index's next sequence number, are
+//! always from an ended process.
 
 pub(crate) mod apply;
 mod job;
@@ -49,7 +50,7 @@ use crate::writer::apply::Applied;
 /// Bytes of new messages in one transaction, which are in memory anyway; more would keep other
 /// processes from writing.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Commits that may wait. Further ones wait for room.
+/// Jobs in the queue. Further ones wait for a free place.
 pub(crate) const QUEUE_MAX: usize = 1024;
 
 impl Writer<'_> {
@@ -147,7 +148,7 @@ impl Writer<'_> {
         let outcomes = match self.transaction(&changes) {
             Ok(outcomes) => outcomes,
             Err(StoreError::Full(why)) => self.on_full_disk(&changes, &why),
-            // One of them met a damaged record: the others shall not suffer for it.
+            // One of them met a damaged record: the others are tried without it.
             Err(e) if !e.is_temporary() && changes.len() > 1 => {
                 changes.iter().map(|change| self.alone(change)).collect()
             }
@@ -157,15 +158,15 @@ impl Writer<'_> {
             }
         };
         for ((_, reply), outcome) in group.drain(..).zip(outcomes) {
-            // A caller that went away does not undo the commit.
+            // A caller that no longer waits does not undo the commit.
             let _ = reply.send(outcome);
         }
     }
 
-    /// Each change of a group for which there was no room, by itself: what deletes may use the
+    /// Commits each change of a group by itself after the disk was full: deletions may use the
     /// reserve.
     fn on_full_disk(&mut self, changes: &[&Change], why: &str) -> Vec<Result<CommitOutcome>> {
-        // Bytes of new messages for which there is no room.
+        // Bytes of new messages for which the disk has no space.
         let mut too_much = if changes.len() > 1 { usize::MAX } else { 0 };
         let mut refused = 0;
         let mut each = |change: &Change| {
@@ -229,7 +230,7 @@ impl Writer<'_> {
     }
 }
 
-/// The changes of a group that were made.
+/// The changes of a group that were applied.
 fn done<'c>(
     changes: &'c [&Change],
     outcomes: &'c [Result<CommitOutcome>],

@@ -1,13 +1,12 @@
 //! Processes queue before they write.
 //!
-//! LMDB gives its write lock to the quickest process. A server that begins its next transaction at
-//! once is quicker than a process that has to wake up first. A command beside it could wait for
-//! ever.
+//! LMDB gives its write lock to the quickest process. A server that begins its next transaction
+//! at once is quicker than a process that has to wake up first. A command could wait for ever.
 //!
 //! So a writer takes the `flock` of the file `turn` first. It keeps it while it waits for LMDB's
 //! lock, and releases it when it has LMDB's lock. A process that waits for LMDB's lock therefore
-//! holds the queue lock, and the last writer waits behind it. Where nobody waits, this costs two
-//! system calls and no sleep. The kernel releases the lock of a process that ends.
+//! holds the queue lock, and the previous writer queues after it. If no process waits, this costs
+//! two system calls and no sleep. The kernel releases the lock of a process that ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -21,8 +20,8 @@ use rustix::fs::OFlags;
 pub(crate) struct QueueLock(Option<File>);
 
 impl QueueLock {
-    /// Opens or makes the file. Without it (a disk that is full to the last name) writing goes on,
-    /// and may be unfair. A link is not followed: no file is made where it leads.
+    /// Opens or creates the file. Without it (a disk that is full to the last name) writing goes
+    /// on, and may be unfair. A link is not followed: no file is created at its target.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join("turn");
         let mut options = OpenOptions::new();

@@ -2,8 +2,8 @@
 //! process ended, after an index commit failed, and after an index was restored from a backup.
 //!
 //! While a process has written records that the index lacks, it holds the index's write
-//! transaction. So a tail that a write transaction finds in the pack of another process has one of
-//! two causes. The other process has ended, or its index commit failed.
+//! transaction. So if a write transaction finds a tail in the pack of another process, that
+//! process has ended, or its index commit failed.
 
 use std::sync::Arc;
 
@@ -30,18 +30,18 @@ use crate::shared::Shared;
 const PIECE: usize = 1 << 20;
 
 impl Writer<'_> {
-    /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
+    /// Redoes the tails of ended processes. Call it once before [`Writer::run`].
     ///
-    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from
-    /// being opened. Its mailboxes cannot be read and nothing can be written until a redo succeeds.
-    /// Where the disk cannot read a tail, its mailboxes are not known: all are read as the index
-    /// has them. The answer says why the index lacks acknowledged commits, if it may.
+    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store
+    /// from being opened. Its mailboxes cannot be read and nothing can be written until a redo
+    /// succeeds. If the disk cannot read a tail, its mailboxes are unknown: all are read as the
+    /// index has them. Returns why the index may lack acknowledged commits.
     pub(crate) fn recover(&mut self) -> Result<Option<StoreError>> {
         let shared = self.shared;
-        // Most often there is nothing, and the write lock need not be waited for.
+        // Usually there is no tail, and no wait for the write lock.
         let tail = self.tail_of_others(&*shared.index.read()?);
-        // Another process may have made a pack since that transaction began, which the next look
-        // must not miss.
+        // Another process may have created a pack since that transaction began. The next look
+        // must see it.
         self.others.epoch = None;
         let limit = match tail {
             Ok(None) => return self.report_damage(),
@@ -87,7 +87,8 @@ impl Writer<'_> {
         Ok(index.pack(txn, pack)?.map(|state| IndexedEnd { end: state.end, next_seq }))
     }
 
-    /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.
+    /// Notes the mailboxes and bodies that a tail changes, so that no reader sees their old
+    /// state.
     fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
         let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
@@ -139,7 +140,7 @@ impl Writer<'_> {
             return Ok(());
         }
         if done.end < limit {
-            // Still to be redone: a commit now would go over what was acknowledged.
+            // The redo is still to be done: a commit now would skip acknowledged commits.
             let end = done.end;
             return Err(StoreError::Corrupt(format!(
                 "pack {pack}: what was acknowledged from byte {end} to {limit} is damaged, and nothing is written. {REMEDY}"
@@ -182,9 +183,9 @@ impl Writer<'_> {
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
         index.preallocate(&txn, || admit(shared, Purpose::Deletion))?;
         match self.redo {
-            // Acknowledged by this process, whose views have it.
+            // This process acknowledged the commits, and its views have them.
             Some(_) => commit(shared, txn)?,
-            // News to this process: its epoch must show it.
+            // The commits are new to this process: its epoch must change.
             None => txn.commit().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
@@ -212,8 +213,8 @@ impl Writer<'_> {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
-            // This process may have taken the pack over since, and given it up: its tail never
-            // happened.
+            // This process may have taken the pack over since, and abandoned it: its tail does
+            // not count.
             let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else {
                 continue;
             };
@@ -226,16 +227,16 @@ impl Writer<'_> {
             tails.push((kind, PackOffset { pack: *number, offset: size }));
         }
         // A tail that begins by abandoning others counts. The abandoned ones do not, though they
-        // may begin in the same way. A process may have failed to commit the index in several
+        // may begin in the same way. A process may have failed to commit the index for several
         // packs, one after the other.
         tails.retain(|(_, end)| !abandoned.contains(&end.pack));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
         Ok(abandoning.or(tails.last()).map(|(_, end)| *end))
     }
 
-    /// Abandons the torn tails of processes that ended since this one began to write, so that the
-    /// log says it. Otherwise a rebuild without an index would take the whole records of such a
-    /// tail for commits. Call it when no tail is left to redo.
+    /// Abandons, with a log record, the torn tails of processes that ended since this one began
+    /// to write. Otherwise a rebuild without an index would take the whole records of such a tail
+    /// for commits. Call it when no tail is left to redo.
     pub(super) fn give_up_tails(&mut self, txn: &RoTxn) -> Result<()> {
         for at in 0..self.others.packs.len() {
             let Some(other) = self.others.packs.get_mut(at).filter(|other| !other.is_left) else { continue };
@@ -245,8 +246,8 @@ impl Writer<'_> {
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
                 other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
-                // A process that writes holds the index's write transaction, which is ours now. A
-                // tail of a process that lives is one that it cannot redo, either.
+                // A process that writes holds the index's write transaction, which we hold now.
+                // So a live process cannot redo its tail either.
                 if !other.is_left && self.dead_tails.contains(&other.number) {
                     let next_seq = self.shared.index.seq(txn)?;
                     let indexed = IndexedEnd { end: state.end, next_seq };

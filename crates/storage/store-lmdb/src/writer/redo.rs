@@ -3,17 +3,17 @@
 //!
 //! At open, and after a failed index commit, the *tail* of a pack is redone. It is the records
 //! beyond the end that the index has of the pack. A server acknowledges a commit when its pack is
-//! synced, so its tail holds acknowledged commits. The tail of a command holds commits that nobody
-//! was waiting for any more; redoing them does no harm. An index restored from a backup is behind
-//! all packs, and a redo brings it up to them.
+//! synced, so its tail holds acknowledged commits. The tail of a command has commits that were
+//! not acknowledged; redoing them does no harm. An index restored from a backup is older than all
+//! packs, and a redo brings it up to date.
 //!
 //! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index. It
 //! chooses the records (`rebuild/replay.rs`).
 //!
 //! A commit is applied only if the mailbox, list or record is at the state that it was made
-//! against. A rebuild of a damaged log meets commits whose predecessors are lost. It makes those on
-//! mailboxes fit first. Those on lists and records have calls of their own here. Beside commits, a
-//! rebuild puts states into the index: those of checkpoints, and those of the old index.
+//! against. A rebuild of a damaged log meets commits whose predecessors are lost. It first adapts
+//! the commits on mailboxes. Those on lists and records have calls of their own here. A rebuild
+//! also puts whole states into the index: those of checkpoints, and those of the old index.
 
 use std::collections::HashMap;
 
@@ -38,10 +38,10 @@ use crate::log::{PackBytes, PackOffset};
 use crate::shared::{Summarize, summary_of};
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
-/// The state that a logged commit meets.
+/// The outcome of redoing a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redone {
-    /// It is in the transaction.
+    /// The commit is in the transaction.
     Done,
     /// The index is at another state than the commit was made against.
     OtherState,
@@ -52,8 +52,8 @@ pub(crate) enum Redone {
 pub(crate) enum MakeSummaries<'a> {
     /// With each commit: for the few commits of a tail.
     AtOnce(&'a PackReader, Summarize),
-    /// At the end, when expunged messages are out of the way: for a rebuild. Records are written
-    /// without a summary.
+    /// At the end, when expunged messages are removed: for a rebuild. Records are written without
+    /// a summary.
     AtTheEnd,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) txn: &'t mut Writing<'e>,
     pub(crate) summaries: MakeSummaries<'a>,
     pub(crate) scratch: &'a mut Scratch,
-    /// Bodies met since the last commit, and where they lie.
+    /// Bodies since the last commit, with their locations.
     new_bodies: HashMap<BodyId, BodyLocation>,
 }
 
@@ -191,7 +191,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         self.list_after_gap(commit).map(|()| Redone::Done)
     }
 
-    /// The same for a list whose changes before this one are lost.
+    /// Redoes a change of a list whose earlier changes are lost.
     pub(crate) fn list_after_gap(&mut self, commit: &ListCommit) -> Result<()> {
         lists::apply(self.index, self.txn, commit)
     }
@@ -205,14 +205,14 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         self.directory_after_gap(change).map(|()| Redone::Done)
     }
 
-    /// The same for a record whose changes before this one are lost. A change has the whole record.
+    /// Redoes a change of a record whose earlier changes are lost. A change has the whole record.
     pub(crate) fn directory_after_gap(&mut self, change: &DirectoryChange) -> Result<()> {
         directory::apply_directory(self.index, self.txn, change)
     }
 }
 
-/// The first record beyond the end that the index has of a pack, if the index lacks just this one.
-/// `next`: the index's next sequence number.
+/// The first record beyond a pack's end in the index, if it is the next record that the index
+/// lacks. `next`: the index's next sequence number.
 pub(crate) fn first_of_tail(
     file: &dyn DiskFile,
     format: PackFormat,
@@ -249,12 +249,12 @@ fn follows(header: &Header, next: u64) -> bool {
     (next..=next + notes).contains(&header.seq)
 }
 
-/// Whether maintenance copied a record here, under the number it had.
+/// Whether maintenance copied a record here, under its old number.
 fn is_moved(header: &Header, next: u64) -> bool {
     header.seq < next
 }
 
-/// A tail on its way into the index.
+/// A tail that is being redone.
 pub(crate) struct TailRedo<'a, 't, 'e> {
     redo: Redo<'a, 't, 'e>,
     scan: Scan<'a>,
@@ -284,7 +284,7 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
             if !self.record(&found, &content)? {
                 break;
             }
-            // A body counts once its commit is whole.
+            // A body counts only with a whole commit.
             if found.header.kind != Kind::Body || is_moved(&found.header, done.seq) {
                 done = TailEnd { end: found.end(), seq: self.seq };
             }
@@ -317,7 +317,7 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
             Kind::Cut => self.cut(content)?,
-            // They say what the index has. Maintenance writes others.
+            // The index has these states. Maintenance writes new checkpoints.
             Kind::Checkpoint | Kind::Range => Redone::Done,
         };
         if redone == Redone::Done && kind.is_in_ranges() {
@@ -327,8 +327,8 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
         Ok(redone == Redone::Done)
     }
 
-    /// A body that maintenance copied here lies here from now on, or one that has another form.
-    /// Copied log records are in the index already.
+    /// Points the index at a body that maintenance copied or `recode` rewrote. Copied log records
+    /// are in the index already.
     fn moved(&mut self, found: &LocatedRecord) -> Result<()> {
         let body = BodyId(found.header.id);
         if found.header.kind != Kind::Body {
@@ -338,7 +338,7 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
         let Some(location) = index.body(self.redo.txn, body)? else { return Ok(()) };
         let len = found.header.len;
         index.put_body(self.redo.txn, body, BodyLocation { pack, offset: found.offset, len, ..location })?;
-        // Of a pack that is being emptied this is counted, too, and changes nothing: the pack goes.
+        // Counting dead bytes of a pack under compaction does no harm.
         let dead = PackBytes { pack: location.pack, bytes: body_record_len(location.len) };
         index.add_dead(self.redo.txn, std::iter::once(dead))
     }
@@ -348,7 +348,7 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
             entry::abandon_from(content).ok_or_else(damaged("an abandon record"))?;
         let (index, txn) = (self.redo.index, &mut *self.redo.txn);
         match index.pack(txn, pack)? {
-            // Redone further than its writer had thought when it abandoned it.
+            // It was redone further than the offset at which its writer abandoned it.
             Some(state) if state.end > end => return Ok(Redone::OtherState),
             Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state })?,
             None => {}

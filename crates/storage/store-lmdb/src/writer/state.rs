@@ -15,12 +15,12 @@ use crate::shared::Shared;
 pub(crate) struct Writer<'e> {
     pub(crate) shared: &'e Shared,
     pub(crate) appender: Appender,
-    /// How long the index may stay behind; `None` if nothing is acknowledged before it is
-    /// committed.
+    /// How long the index may lack acknowledged commits; `None` if every commit is in the index
+    /// before it is acknowledged.
     pub(super) checkpoint_within: Option<Duration>,
-    /// The purpose for which the current work needs room.
+    /// The purpose for which the current work needs disk space.
     pub(super) purpose: Purpose,
-    /// Acknowledged commits that did not reach the index: they must be redone from here.
+    /// The end of acknowledged commits that the index lacks and that must be redone.
     pub(super) redo: Option<PackOffset>,
     /// Packs whose tails hold no commit that can be redone.
     pub(super) dead_tails: Vec<u32>,
@@ -48,8 +48,8 @@ impl<'e> Writer<'e> {
 
 /// Commits that may wait for the index: some 10 ms of redoing after a crash.
 const HELD_COMMITS: usize = 512;
-/// A larger commit does not wait at all. Writing its pages costs more than syncing them. And a disk
-/// without room for it should show that before it is too late.
+/// Bytes of a commit that does not wait. Writing its pages costs more than syncing them. And a
+/// full disk must be noticed before the commit is acknowledged.
 pub(super) const HELD_BYTES: u64 = 4 << 20;
 
 /// An index transaction with commits that were acknowledged, or that are about to be.
@@ -61,7 +61,7 @@ pub(super) struct OpenTransaction<'e> {
     pub(super) commits: usize,
     /// Bytes of their records in packs.
     pub(super) logged: u64,
-    /// When the index must have them.
+    /// The time at which the index must have them.
     pub(super) due: Instant,
 }
 
@@ -76,7 +76,7 @@ impl OpenTransaction<'_> {
     }
 }
 
-/// Unsealed packs of other processes, as of one state of the index.
+/// Unsealed packs of other processes, in one state of the index.
 #[derive(Default)]
 pub(super) struct Others {
     /// The engine's epoch at which this was read.
@@ -84,10 +84,10 @@ pub(super) struct Others {
     pub(super) packs: Vec<OtherPack>,
 }
 
-/// One of them.
+/// An unsealed pack of another process.
 pub(super) struct OtherPack {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
-    /// No process has it any more, and it was looked at since.
+    /// No process has it any more, and it was examined since.
     pub(super) is_left: bool,
 }

@@ -1,5 +1,5 @@
-//! Index transactions: begun where all that counts is in the index, filled, and committed at once
-//! or *open*.
+//! Index transactions: begun when the index has all commits that count, filled, and then
+//! committed or left *open*.
 
 use std::time::Instant;
 
@@ -17,9 +17,9 @@ use crate::writer::apply::Apply;
 pub(crate) enum Wrote {
     /// Nothing was changed.
     Nothing,
-    /// The index must have it before it counts.
+    /// The index must have the change before it counts.
     Now,
-    /// It may count before.
+    /// The change may count before the index has it.
     Later,
 }
 
@@ -56,7 +56,7 @@ impl<'e> Writer<'e> {
             None => self.begin()?,
         };
         let (value, rest) = self.attempt(begun, work).inspect_err(|_| {
-            // The acknowledged part of the transaction went with it.
+            // The acknowledged part of the transaction was rolled back with it.
             self.redo = self.redo.or(position);
         })?;
         self.open = rest;
@@ -115,8 +115,8 @@ impl<'e> Writer<'e> {
         self.checkpoint_within.is_some() && !self.appender.has_marks() && bytes < HELD_BYTES
     }
 
-    /// Preallocates pages for a transaction that writes nothing to a pack. Where neither the disk
-    /// nor the reserve has any room left, LMDB may still find free pages.
+    /// Preallocates pages for a transaction that writes nothing to a pack. If neither the disk
+    /// nor the reserve has space left, LMDB may still find free pages.
     fn preallocate_pages(&self, txn: &Writing<'_>) -> Result<()> {
         match self.shared.index.preallocate(txn, || admit(self.shared, self.purpose)) {
             Err(StoreError::Full(_)) if self.shared.reserve.is_used_up() => Ok(()),
@@ -124,7 +124,7 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Puts a batch where it stays; answers where it ends.
+    /// Writes and syncs a batch; answers its end.
     fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
         let admit = || self::admit(self.shared, self.purpose);
         self.shared.index.preallocate(&open.txn, admit)?;
@@ -161,7 +161,7 @@ impl<'e> Writer<'e> {
         checkpoint.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
     }
 
-    /// A transaction that begins where every commit that counts is in the index.
+    /// Begins a transaction in which the index has every commit that counts.
     pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
         let shared = self.shared;
         loop {
@@ -211,7 +211,7 @@ pub(super) fn admit(shared: &Shared, purpose: Purpose) -> Result<Preallocation> 
     shared.reserve.admit(purpose, packs)
 }
 
-/// Gives room of the reserve back to the disk for this purpose; whether there was any.
+/// Releases space of the reserve for this purpose. Returns whether there was any.
 fn release(shared: &Shared, purpose: Purpose) -> bool {
     let packs = shared.index.read().and_then(|txn| shared.index.packs_len(&txn));
     packs.is_ok_and(|packs| shared.reserve.release(purpose, packs))
@@ -231,7 +231,7 @@ pub(super) fn commit(shared: &Shared, txn: Writing<'_>) -> Result<()> {
     committed
 }
 
-/// After a failed commit of the index: has the process end if LMDB refuses every further
+/// After a failed commit of the index: lets the process end if LMDB refuses every further
 /// transaction.
 pub(super) fn end_if_dead(shared: &Shared, cause: &StoreError) {
     if let Some(dead) = shared.index.is_dead() {

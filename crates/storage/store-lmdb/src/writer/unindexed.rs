@@ -1,5 +1,5 @@
-//! Commits that are acknowledged, and in a pack, but not yet in the index. A reader of one of them
-//! first has the index brought up to date.
+//! Commits that are acknowledged, and in a pack, but not yet in the index. Before a reader reads
+//! one of them, the index is brought up to date.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,12 @@ struct Sets {
     bodies: HashSet<BodyId>,
 }
 
-/// Mailboxes and bodies the index is behind on. Filled before a commit is acknowledged, emptied
-/// after the index has it. A reader after the acknowledgement finds the commit in one of both.
+/// Mailboxes and bodies whose commits the index lacks. Filled before a commit is acknowledged,
+/// emptied after the index has it. A reader after the acknowledgement finds the commit in one of
+/// both.
 #[derive(Default)]
 pub(crate) struct Unindexed {
-    /// Whether there are any: what a reader of all else pays for.
+    /// Whether there are any: the only cost for a reader of other mailboxes.
     any: AtomicBool,
     sets: Mutex<Sets>,
 }
@@ -38,13 +39,13 @@ impl Unindexed {
         self.any.store(true, Ordering::Release);
     }
 
-    /// The same: one of its bodies.
+    /// A commit in a pack cannot be brought into the index yet: one of its bodies.
     pub(crate) fn note_body(&self, body: BodyId) {
         self.sets.lock().bodies.insert(body);
         self.any.store(true, Ordering::Release);
     }
 
-    /// The index has all of it.
+    /// The index has all of them.
     pub(crate) fn clear(&self) {
         if !self.any.load(Ordering::Acquire) {
             return;
@@ -55,12 +56,12 @@ impl Unindexed {
         self.any.store(false, Ordering::Release);
     }
 
-    /// Whether there is anything.
+    /// Whether there is any mailbox or body.
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether one of these mailboxes is among it.
+    /// Whether one of these mailboxes is among them.
     pub(crate) fn has_mailbox(&self, mailboxes: &[MailboxId]) -> bool {
         self.any() && {
             let sets = self.sets.lock();
@@ -68,7 +69,7 @@ impl Unindexed {
         }
     }
 
-    /// Whether this body is.
+    /// Whether this body is among them.
     pub(crate) fn has_body(&self, body: BodyId) -> bool {
         self.any() && self.sets.lock().bodies.contains(&body)
     }

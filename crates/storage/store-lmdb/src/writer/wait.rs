@@ -1,5 +1,5 @@
-//! Waits for the next job, but not for ever: tokio's channels can be waited on by a thread only
-//! without an end.
+//! Waits for the next job with a timeout. A thread cannot wait on tokio's channels with a
+//! timeout.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// The outcome of a wait.
 pub(crate) enum Received<T> {
-    /// The next one.
+    /// The next job.
     Job(T),
     /// Every sender was dropped.
     Closed,
@@ -33,7 +33,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread until something comes or the time is up, if there is one.
+/// Blocks this thread until a job comes or the timeout ends, if there is one.
 pub(crate) fn receive<T>(jobs: &mut mpsc::Receiver<T>, due: Option<Instant>) -> Received<T> {
     let Some(due) = due else { return jobs.blocking_recv().into() };
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

@@ -45,8 +45,8 @@ impl Mailbox {
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
-    /// Raises the mod-sequences of those of `uids` that exist: something changed of them that is
-    /// kept elsewhere. With `unchanged_since` as in [`Mailbox::store_flags`].
+    /// Raises the mod-sequences of those of `uids` that exist, because values of theirs changed
+    /// that are stored elsewhere. With `unchanged_since` as in [`Mailbox::store_flags`].
     #[boxed]
     pub async fn touch(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<FlagsStored> {
         let (uids, messages) = (uids.clone(), self.at_most(uids));
@@ -97,19 +97,19 @@ impl Mailbox {
         self.remove_where(messages, move |view| view.existing(&uids)).await
     }
 
-    /// The same for those that did not change after a mod-sequence.
+    /// [`Self::remove`] for messages that did not change after a mod-sequence.
     #[boxed]
     pub async fn remove_unchanged(&self, uids: &NumSet, since: ModSeq) -> Result<Expunged> {
         let (uids, messages) = (uids.clone(), self.at_most(uids));
         self.remove_where(messages, move |view| view.unchanged(&uids, since)).await
     }
 
-    /// Adds a message that is to take the place of another one, which [`Mailbox::remove_replaced`]
-    /// then removes. `None`, and nothing is added, unless the other one exists at that moment and
-    /// `uid_next` is still the next UID. So a caller who has looked at all messages adds none that
-    /// somebody else has added, be it another process or node.
+    /// Adds a message that replaces another one, which [`Mailbox::remove_replaced`] then removes.
+    /// `None`, and nothing is added, unless the other one exists at that moment and `uid_next` is
+    /// still the next UID. So a caller that has looked at all messages does not add a message
+    /// that another client, process or node has added.
     ///
-    /// No limit of messages counts: after the removal there are as many as before.
+    /// The limit of messages does not apply: after the removal there are as many as before.
     #[boxed]
     pub async fn append_replacement(
         &self,
@@ -199,8 +199,8 @@ impl StoreOrder {
             set = set.union(match self.change {
                 // A keyword that no message has needs no slot to be removed.
                 FlagChange::Remove => view.head().keywords.set_of(flag).unwrap_or_default(),
-                // RFC 5530: [LIMIT] if there is no room. The answer must not claim that a keyword
-                // is set when it is not.
+                // RFC 5530: [LIMIT] if the table is full. The answer must not claim that a
+                // keyword is set when it is not.
                 FlagChange::Add | FlagChange::Replace => slots.bit_of(flag)?,
             });
         }

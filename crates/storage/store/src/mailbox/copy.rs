@@ -10,10 +10,10 @@ use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSe
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
 use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
-use crate::aside::{AT_ONCE, is_large};
 use crate::change::Content;
 use crate::engine::Stored;
 use crate::error::{Result, StoreError};
+use crate::offload::{AT_ONCE, is_large};
 use crate::row::Row;
 use crate::view::View;
 
@@ -21,15 +21,13 @@ impl Destination {
     /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox,
     /// all or none, with their flags and internal dates (RFC 9051 §6.4.7).
     ///
-    /// Other sessions may expunge originals between the look at them and the commit. The copy then
-    /// waits in line for the leads of both mailboxes, as a move does. While it has them, no session
-    /// of this process changes either, so it is not overtaken again. `Busy` if other processes
-    /// change them time after time.
+    /// Other sessions may expunge messages between the look at them and the commit. Then the copy
+    /// waits for the leads of both mailboxes, as a move does. While it has them, no other session
+    /// of this process changes either mailbox. `Busy` if other processes keep changing them.
     #[boxed]
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        let originals =
-            Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
-        match self.state.submit_arrivals(originals.count(), move |draft| originals.resolve(draft)).await {
+        let sources = Sources::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
+        match self.state.submit_arrivals(sources.count(), move |draft| sources.resolve(draft)).await {
             Err(StoreError::Busy) => self.copy_led(source, uids).await,
             outcome => outcome,
         }
@@ -45,7 +43,7 @@ impl Mailbox {
 }
 
 /// Messages to be copied, with their rows in the source mailbox.
-pub(super) struct Originals {
+pub(super) struct Sources {
     mailbox: MailboxId,
     keywords: Arc<KeywordTable>,
     messages: Vec<(Row, BodyId)>,
@@ -54,9 +52,9 @@ pub(super) struct Originals {
     kept: CarriedFlags,
 }
 
-impl Originals {
-    /// Looks up those that exist both in the view and in the engine. A message whose body is
-    /// unknown is an error.
+impl Sources {
+    /// Looks up the messages that exist both in the view and in the engine. A message whose body
+    /// is unknown is an error.
     #[boxed]
     pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = existing(source, view, uids).await?;
@@ -72,8 +70,8 @@ impl Originals {
             ControlFlow::Continue(())
         };
         let (engine, id) = (&source.context.engine, source.id());
-        // RFC 9051 §6.4.7: all or none. An original that is expunged between two slices is found
-        // missing by the commit.
+        // RFC 9051 §6.4.7: all or none. The commit finds that a message is missing which was
+        // expunged between two slices.
         if is_large(uids.count()) {
             for slice in uids.slices(AT_ONCE) {
                 engine.summaries(id, &slice, &mut visit).await?.refuse()?;
@@ -127,15 +125,15 @@ impl Originals {
                 content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
             });
         }
-        // RFC 9051 §6.4.7 recommends that flags are preserved. Where there is no room for a
-        // keyword, the copy is made without it.
+        // RFC 9051 §6.4.7 recommends that flags are preserved. If the keyword table is full, the
+        // copy is made without the keyword.
         let (first, modseq, left_out) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq, left_out })
     }
 }
 
-/// Those of the UIDs that exist. A set of many ranges is looked up on another thread.
+/// The UIDs that exist. A set of many ranges is looked up on another thread.
 async fn existing(source: &MailboxState, view: &View, uids: &NumSet) -> Result<NumSet> {
     if !is_large(uids.ranges().len() as u64) {
         return Ok(view.existing(uids));

@@ -108,13 +108,13 @@ impl Draft {
     }
 
     /// Adds messages, whose flags were set with `slots`. Returns the first UID, the mod-sequence
-    /// and the keywords for which there was no room.
+    /// and the keywords that did not fit.
     pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
         self.check_room(arrivals.len())?;
         self.append_without_limit(slots, arrivals)
     }
 
-    /// The same, however many messages the mailbox may have.
+    /// [`Self::append`] without the limit of messages.
     pub fn append_without_limit(
         &mut self,
         slots: Slots,
@@ -237,7 +237,7 @@ fn merged(older: &[Row], newer: &[Row]) -> Vec<Row> {
     out
 }
 
-/// The size of a message as a row keeps it ([`Row::stored_size`]).
+/// The size of a message as a row stores it ([`Row::stored_size`]).
 pub(super) fn size_of(bytes: &Bytes) -> Result<u32> {
     let (from, limit) = match lacks_items(bytes) {
         true => (Row::WITHOUT_ITEMS, u32::MAX - Row::WITHOUT_ITEMS),

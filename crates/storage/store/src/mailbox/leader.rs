@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 use super::base::{Base, Needs};
 use super::draft::Draft;
 use super::state::{Intent, MailboxState, Role};
-use crate::aside::is_large;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
+use crate::offload::is_large;
 use crate::view::View;
 
 /// Most changes in one commit: enough to share a sync among all waiting tasks, and few enough for
@@ -225,13 +225,13 @@ impl MailboxState {
     async fn resolved(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
         if is_large(batch.iter().map(|intent| intent.messages()).sum()) {
             // Boxed: nearly no batch is.
-            return Box::pin(self.resolved_aside(batch, draft)).await;
+            return Box::pin(self.resolved_on_thread(batch, draft)).await;
         }
         resolve(batch, &mut draft).await;
         Ok(draft)
     }
 
-    async fn resolved_aside(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
+    async fn resolved_on_thread(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
         let mut intents = std::mem::take(batch);
         let work = move || {
             intents.iter_mut().for_each(|intent| intent.resolve(&mut draft));
@@ -414,8 +414,8 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
-    use crate::aside::AT_ONCE;
     use crate::mailbox::tests::{filled, store};
+    use crate::offload::AT_ONCE;
 
     #[tokio::test]
     async fn changes_of_many_rows_are_resolved_in_pieces() {

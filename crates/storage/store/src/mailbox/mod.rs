@@ -47,12 +47,12 @@ use state::Published;
 pub struct IncomingMessage {
     /// The message as it is stored: byte for byte, or with a [`crate::form::FormHeader`].
     pub bytes: Bytes,
-    /// The summary that delivery made; opaque here.
+    /// The summary that delivery made. This crate does not read it.
     pub summary: Bytes,
-    /// Its id, the same in every mailbox that receives this message. See
+    /// The body's id, the same in every mailbox that receives this message. See
     /// [`crate::Store::new_body_id`].
     pub body: BodyId,
-    /// Its initial flags.
+    /// The initial flags.
     pub flags: Vec<Flag>,
     /// INTERNALDATE, unix seconds.
     pub date: u32,
@@ -80,9 +80,9 @@ pub struct Copied {
     pub source: NumSet,
     /// UIDs of the copies.
     pub uids: NumSet,
-    /// The target's mod-sequence after it.
+    /// The target's mod-sequence after the copy.
     pub modseq: ModSeq,
-    /// Keywords that the messages came without: the target has as many as it can hold.
+    /// Keywords that the copies lack: the target's keyword table is full.
     pub left_out: Vec<Keyword>,
 }
 
@@ -91,7 +91,7 @@ pub struct Copied {
 pub struct Expunged {
     /// Expunged UIDs.
     pub uids: NumSet,
-    /// The mailbox's mod-sequence after it.
+    /// The mailbox's mod-sequence after the expunge.
     pub modseq: ModSeq,
     /// A view that shows the change.
     pub view: Arc<View>,
@@ -126,7 +126,7 @@ pub struct Destination {
 #[derive(Clone)]
 struct CarriedFlags {
     flags: FlagSet,
-    /// UIDs in the source of messages that get `\Seen`, beside those flags.
+    /// UIDs in the source of messages that also get `\Seen`.
     seen: Option<Arc<NumSet>>,
 }
 
@@ -175,7 +175,7 @@ impl Watch {
 }
 
 impl Mailbox {
-    /// Its id.
+    /// The mailbox's id.
     pub fn id(&self) -> MailboxId {
         self.state.id
     }
@@ -259,8 +259,8 @@ impl Mailbox {
         }
     }
 
-    /// Keeps what is converted of a body for a reader who comes again, until the value is dropped.
-    /// The reader pays for the memory. `None` if the body is not converted whole.
+    /// Keeps the conversion of a body for a reader's next read, until the value is dropped. The
+    /// reader pays for the memory. `None` if the body is not converted whole.
     pub async fn hold(&self, body: BodyId) -> Result<Option<HeldBody>> {
         let context = &self.state.context;
         let is_converted = context.served.is_converted_whole(&*context.engine, body).await?;
@@ -279,8 +279,8 @@ impl Mailbox {
 }
 
 impl Destination {
-    /// Lets copies keep only these flags. Keywords are kept all, or none: their slots
-    /// are those of the mailbox that they come from.
+    /// Lets copies keep only these flags. Either all keywords are kept or no keyword: the slots
+    /// are those of the source mailbox.
     #[must_use]
     pub fn keeping(mut self, kept: FlagSet) -> Self {
         self.kept.flags = kept;
@@ -298,22 +298,22 @@ impl Destination {
         Self { state, kept: CarriedFlags::ALL }
     }
 
-    /// The same for a mailbox that is nobody's folder: the store's `folder_messages_max` does not
-    /// count there from now on.
+    /// For a mailbox that no user has: the store's `folder_messages_max` does not apply from now
+    /// on, and changes are not noted.
     #[must_use]
     pub fn without_limit(self) -> Self {
         self.state.unlimited.store(true, Ordering::Relaxed);
         self
     }
 
-    /// Notes the limit of messages in a folder that its owner has; 0 is no limit. It counts for all
-    /// who write to the mailbox in this process, until another is noted. With `None` the store's
-    /// `folder_messages_max` counts.
+    /// Notes the owner's limit of messages in a folder; 0 is no limit. It applies to all who
+    /// write to the mailbox in this process, until another limit is noted. With `None` the
+    /// store's `folder_messages_max` applies.
     pub fn note_owner_limit(&self, own: Option<u32>) {
         self.state.own_limit.store(own.map_or(0, |limit| u64::from(limit) + 1), Ordering::Relaxed);
     }
 
-    /// Its id.
+    /// The mailbox's id.
     pub fn id(&self) -> MailboxId {
         self.state.id
     }

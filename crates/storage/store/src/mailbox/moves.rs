@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};
 use super::changes::append;
-use super::copy::Originals;
+use super::copy::Sources;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
 use super::state::Role;
@@ -40,7 +40,7 @@ impl Mailbox {
         ends.led(move |ends| async move { ends.run(&uids).await }).await
     }
 
-    /// The same for those that did not change after a mod-sequence.
+    /// [`Self::move_to`] for messages that did not change after a mod-sequence.
     #[boxed]
     pub async fn move_unchanged(&self, uids: &NumSet, since: ModSeq, target: &Destination) -> Result<Moved> {
         let ends = Ends { unchanged_since: Some(since), ..Ends::new(self, target) };
@@ -76,13 +76,14 @@ async fn give_up(leads: [Option<Role>; 2]) {
 
 /// The messages that enter the target.
 trait Enters: Send + Sync + 'static {
-    /// Adds it to a draft. Each message is named with the one that leaves for it.
+    /// Adds the messages to a draft. Each is named with the message that it replaces in the
+    /// source.
     fn resolve(&self, draft: &mut Draft) -> Result<Copied>;
-    /// How many messages they are.
+    /// The number of messages.
     fn count(&self) -> u64;
 }
 
-impl Enters for Originals {
+impl Enters for Sources {
     fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         Self::resolve(self, draft)
     }
@@ -94,7 +95,7 @@ impl Enters for Originals {
 
 /// A new message in the place of another.
 struct Replacement {
-    /// The one that leaves.
+    /// The message that is replaced.
     uid: Uid,
     new: IncomingMessage,
     now: i64,
@@ -184,8 +185,8 @@ impl Ends {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
-            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
-            let (enters, copied) = self.entering(Arc::new(originals)).await?;
+            let sources = Sources::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
+            let (enters, copied) = self.entering(Arc::new(sources)).await?;
             let Some((commit, target)) = enters.finish() else { return Ok(copied) };
             match self.target.context.engine.commit(commit).await {
                 Ok(CommitOutcome::Done) => {
@@ -207,11 +208,11 @@ impl Ends {
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             let unchanged = self.unchanged_since.map(|since| view.unchanged(uids, since));
             let uids = unchanged.as_ref().unwrap_or(uids);
-            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
-            if originals.is_empty() {
+            let sources = Sources::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
+            if sources.is_empty() {
                 return Ok(nothing(view));
             }
-            if let Some(moved) = self.attempt(&source, Arc::new(originals)).await? {
+            if let Some(moved) = self.attempt(&source, Arc::new(sources)).await? {
                 return Ok(moved);
             }
             self.retry(attempt).await?;
@@ -219,7 +220,7 @@ impl Ends {
         Err(StoreError::Busy)
     }
 
-    /// The same for a message that is replaced.
+    /// [`Self::run`] for a message that is replaced.
     async fn replace(&self, replacement: &Arc<Replacement>) -> Result<Moved> {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
@@ -236,7 +237,7 @@ impl Ends {
         Err(StoreError::Busy)
     }
 
-    /// Tries it once; `None` if another change came first.
+    /// Tries the replacement once; `None` if another change came first.
     async fn attempt(&self, source: &Base, enters: Arc<dyn Enters>) -> Result<Option<Moved>> {
         if self.are_one() {
             self.within(source, enters).await
@@ -408,7 +409,7 @@ impl MailboxState {
         Draft::new(self.id, base.clone(), watermark, self.messages_max())
     }
 
-    /// How many messages it may have: its owner's limit, or the store's where the owner has none.
+    /// The limit of messages: the owner's, or the store's if the owner has no limit of its own.
     fn messages_max(&self) -> Option<u32> {
         if self.unlimited.load(Ordering::Relaxed) {
             return None;

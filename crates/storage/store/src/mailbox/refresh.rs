@@ -10,10 +10,10 @@ use tokio::runtime::Handle;
 use super::base::{Base, Needs};
 use super::leader::impossible;
 use super::{Mailbox, MailboxState};
-use crate::aside::is_large;
 use crate::engine::{Changes, Engine, Epoch};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
+use crate::offload::is_large;
 use crate::view::{View, ViewBuilder};
 
 impl Mailbox {

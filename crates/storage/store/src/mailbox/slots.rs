@@ -17,7 +17,7 @@ pub(super) struct Slots {
     table: Arc<KeywordTable>,
     /// Flags that any message has or gets; all possible flags where no rows are known.
     in_use: FlagSet,
-    /// Keywords for which there was no room.
+    /// Keywords that did not fit into the table.
     left_out: Vec<Keyword>,
 }
 
@@ -30,7 +30,7 @@ impl Slots {
         Self { table: Arc::clone(&base.head().keywords), in_use, left_out: Vec::new() }
     }
 
-    /// The set of flags for a message. Keywords without room are recorded and left out.
+    /// The set of flags for a message. Keywords that do not fit are recorded and left out.
     pub fn set_of(&mut self, flags: &[Flag]) -> FlagSet {
         let mut set = FlagSet::EMPTY;
         for flag in flags {
@@ -64,12 +64,12 @@ impl Slots {
         }
     }
 
-    /// Whether a keyword had no room.
+    /// Whether a keyword did not fit.
     pub fn lacks_room(&self) -> bool {
         !self.left_out.is_empty()
     }
 
-    /// The table after the change, and the keywords for which there was no room.
+    /// The table after the change, and the keywords that did not fit.
     pub fn into_parts(self) -> (Arc<KeywordTable>, Vec<Keyword>) {
         (self.table, self.left_out)
     }

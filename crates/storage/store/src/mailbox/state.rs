@@ -152,14 +152,15 @@ impl MailboxState {
         Uid::new(self.first_recent.load(Ordering::Acquire)).map_or(at_least, |uid| uid.max(at_least))
     }
 
-    /// Notes that messages came or went, unless this is the first that is known of the mailbox.
+    /// Notes that messages were added or expunged, unless this is the first known state of the
+    /// mailbox.
     fn note_messages(&self, next: &MailboxHead) {
         let brief = |head: &MailboxHead| (head.uid_next, head.counts.messages);
         let before = match self.published.get() {
             Some(published) => Some(brief(published.view.load().head())),
             None => self.head.lock().as_ref().map(brief),
         };
-        // A mailbox that is nobody's folder is not looked at.
+        // Changes of a mailbox that no user has are not noted.
         if let Some(before) = before.filter(|before| *before != brief(next))
             && !self.unlimited.load(Ordering::Relaxed)
         {

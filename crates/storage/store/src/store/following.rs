@@ -14,7 +14,7 @@ const HEADS_MAX: usize = 1000;
 /// nodes. An index on this machine reads as many in some 20 ms, a cluster in a second. With more
 /// mailboxes, changes by others are seen a few rounds later.
 const HEADS_PER_ROUND: usize = 20_000;
-/// The cost of an account beside the heads of its mailboxes, in heads: two round trips of a
+/// The cost of an account besides the heads of its mailboxes, in heads: two round trips of a
 /// cluster. So a round looks at 300 accounts at most, and does not delay IDLE of others.
 const HEADS_PER_ACCOUNT: usize = 64;
 

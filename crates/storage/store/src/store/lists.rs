@@ -8,11 +8,11 @@ use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Uid, UidValidity};
 use tokio::runtime::Handle;
 
 use super::{KnownList, Store};
-use crate::aside::is_large;
 use crate::change::CommitOutcome;
 use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
+use crate::offload::is_large;
 
 /// How often a change is drafted again. A list changes seldom, so this many conflicts in a row mean
 /// a runaway client.
@@ -68,8 +68,8 @@ impl ListDraft {
         self.commit.unsubscribe.push(name);
     }
 
-    /// A UIDVALIDITY this account never had: the time in unix seconds, or one more than the last
-    /// (RFC 9051 §2.3.1.1). Fails once the account has had the largest one.
+    /// A UIDVALIDITY that this account never had: the time in unix seconds, or one more than the
+    /// last (RFC 9051 §2.3.1.1). Fails once the account has had the largest one.
     pub fn new_uid_validity(&mut self) -> Result<UidValidity> {
         let next = self.commit.uid_validity_last.checked_add(1);
         let value = next.map(|next| next.max(self.now_unix_s)).and_then(UidValidity::new);
@@ -124,7 +124,7 @@ impl Store {
         Ok(self.remember(Arc::new(list), epoch))
     }
 
-    /// The list after a commit. Of a long one another thread makes it.
+    /// The list after a commit. A long one is computed on another thread.
     async fn applied(&self, list: &Arc<MailboxList>, commit: &ListCommit) -> Result<MailboxList> {
         if !is_long(list.entries.len()) {
             return Ok(list.apply(commit));
@@ -189,7 +189,7 @@ impl Store {
         Err(StoreError::Busy)
     }
 
-    /// Whether the list may be like this: the server's limits, and the account's own of mailboxes.
+    /// Checks the limits of a list: the server's, and the account's own limit of mailboxes.
     fn within_limits(&self, old: &MailboxList, new: &MailboxList, own: Option<u64>) -> Result<()> {
         let (before, after) = (old.entries.len(), new.entries.len());
         if let Some(limit) = own.filter(|limit| after > before && after as u64 > *limit) {

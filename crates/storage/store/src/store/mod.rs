@@ -151,8 +151,8 @@ impl Store {
         mailboxes.get_or_insert_with(id, new)
     }
 
-    /// Records the memory a mailbox uses now, and evicts others to make room. A deleted one uses
-    /// none.
+    /// Records the memory a mailbox uses now, and evicts others if the budget is exceeded. A
+    /// deleted mailbox uses no memory.
     fn account_for(&self, state: &Arc<MailboxState>) {
         let bytes = state.memory_bytes();
         let evicted = {

@@ -1,5 +1,5 @@
-//! The expected state of a mailbox, beside the engine that should have it. Commits are made from
-//! it, and the engine's answers are compared with it.
+//! The expected state of a mailbox of an engine. Commits are made from it, and the engine's
+//! answers are compared with it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,11 +18,11 @@ use crate::view::{View, ViewBuilder};
 /// A message's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMessage {
-    /// Its body's id.
+    /// The message's body's id.
     pub body: BodyId,
-    /// Its bytes.
+    /// The message's bytes.
     pub bytes: Bytes,
-    /// Its summary.
+    /// The message's summary.
     pub summary: Bytes,
     /// SAVEDATE.
     pub saved: i64,
@@ -33,11 +33,11 @@ pub struct StoredMessage {
 pub struct Folder {
     /// The engine that keeps it.
     pub engine: Arc<dyn Engine>,
-    /// Its id.
+    /// The mailbox's id.
     pub id: MailboxId,
-    /// Its rows and head.
+    /// The mailbox's rows and head.
     pub view: View,
-    /// Its messages' contents.
+    /// The mailbox's messages' contents.
     pub kept: BTreeMap<Uid, StoredMessage>,
     /// Each commit's mod-sequence and the UIDs that were there after it.
     pub history: Vec<ExpungedUids>,

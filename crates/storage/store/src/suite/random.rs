@@ -1,5 +1,5 @@
-//! The engine beside the oracle: the same random commits to both, and both must say the same
-//! throughout.
+//! Compares the engine with the oracle: the same random commits to both, and both must answer the
+//! same throughout.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Whether a source is at an earlier state than the one that was copied, as after a return to a
 //! snapshot of its file system.
 //!
-//! A store only goes forward. The last UIDVALIDITY of an account (RFC 9051 §2.3.1.1), the UIDNEXT
-//! of a mailbox and its mod-sequence (RFC 7162 §3.1) never fall. So a target that has a higher one
-//! has mail, or flags, that the source lost. A copy would remove them.
+//! The numbers of a store only rise. The last UIDVALIDITY of an account (RFC 9051 §2.3.1.1), the
+//! UIDNEXT of a mailbox and its mod-sequence (RFC 7162 §3.1) never fall. So a target that has a
+//! higher one has mail, or flags, that the source lost. A copy would remove them.
 //!
 //! The mod-sequence of a target's head does not show this: the commits of a transfer raise it above
 //! the source's. The mod-sequences of its rows are those of the source.

@@ -8,14 +8,14 @@
 //! are reported as expunged.
 //!
 //! A transfer compares with what exists at the target and copies the rest. It can be interrupted
-//! anywhere and repeated. Run it once beside the server, however long it takes, and once more after
-//! the server was stopped, for what changed meanwhile.
+//! anywhere and repeated. Run it once while the server runs, however long it takes. Stop the
+//! server, and run it once more for the changes made meanwhile.
 //!
 //! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
 //! is compared again.
 //!
-//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`TargetIds`]): where
-//! the first ones are in use, or were removed, or where UIDs were given since.
+//! Account and mailboxes may get other ids and UIDVALIDITYs at the target ([`TargetIds`]): if the
+//! source's are in use there, or were removed, or if the target has assigned UIDs since.
 
 mod earlier;
 mod writer;
@@ -65,7 +65,7 @@ pub struct Transfer<'e> {
 struct Omitted {
     /// The source cannot read them.
     unreadable: NumSet,
-    /// The target lacks them, and has come past their UIDs. The source can read them.
+    /// The target lacks them, and its UIDNEXT is above their UIDs. The source can read them.
     passed: NumSet,
 }
 
@@ -88,25 +88,25 @@ pub struct LeftOut {
     pub passed: NumSet,
 }
 
-/// The ids of an account and its mailboxes at the other end. A mailbox that is not named keeps its
+/// The ids of an account and its mailboxes at the target. A mailbox that is not named keeps its
 /// id, or its UIDVALIDITY.
 #[derive(Debug, Clone)]
 pub struct TargetIds {
-    /// The account's id there.
+    /// The account's id at the target.
     pub account: AccountId,
-    /// The ids of mailboxes there, by those here.
+    /// The target's mailbox ids, by the source's.
     pub mailboxes: BTreeMap<MailboxId, MailboxId>,
-    /// The UIDVALIDITYs of mailboxes there, by the ids here.
+    /// The target's UIDVALIDITYs, by the source's mailbox ids.
     pub uid_validities: BTreeMap<MailboxId, UidValidity>,
 }
 
 impl TargetIds {
-    /// With other ids alone.
+    /// Other ids, and the same UIDVALIDITYs.
     pub fn with_ids(account: AccountId, mailboxes: BTreeMap<MailboxId, MailboxId>) -> Self {
         Self { account, mailboxes, uid_validities: BTreeMap::new() }
     }
 
-    /// The id of a mailbox there.
+    /// The id of a mailbox at the target.
     pub fn mailbox(&self, id: MailboxId) -> MailboxId {
         self.mailboxes.get(&id).copied().unwrap_or(id)
     }
@@ -124,8 +124,8 @@ impl<'e> Transfer<'e> {
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
     /// for a backup, and for a restore, where there is no other source. [`Self::left_out`] names
-    /// them. A later run leaves them out as well, even if they can be read then. It also leaves out
-    /// new mail under UIDs that the target has come past: a UID names one message for ever.
+    /// them. A later run leaves them out as well, even if they can be read then. It also leaves
+    /// out new mail whose UIDs are below the target's UIDNEXT: a UID names one message for ever.
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());
@@ -155,7 +155,7 @@ impl<'e> Transfer<'e> {
         Ok((head, rows))
     }
 
-    /// Finds the messages of a mailbox that cannot be read, or that an earlier run came past, if
+    /// Finds the messages of a mailbox that cannot be read, or that an earlier run skipped, if
     /// they may be left out. Returns whether there are any that were not known.
     async fn leave_out(&self, id: MailboxId) -> Result<bool> {
         let Some(left_out) = &self.left_out else { return Ok(false) };
@@ -163,7 +163,7 @@ impl<'e> Transfer<'e> {
         let (there, rows_there) = loaded(self.to, self.target_of(id)).await?;
         let known: NumSet = rows_there.iter().map(|row| row.uid().value()).collect();
         rows.retain(|row| !known.contains(row.uid().value()));
-        // An earlier run came past those below UIDNEXT.
+        // An earlier run skipped the UIDs below UIDNEXT.
         let (earlier, new) = rows.split_at(rows.partition_point(|row| row.uid() < there.uid_next));
         let (mut passed, mut unreadable) = (NumSet::new(), self.unreadable(id, earlier).await?);
         let can_be_read = |uid: &u32| !unreadable.contains(*uid);
@@ -177,7 +177,7 @@ impl<'e> Transfer<'e> {
         Ok(has_news)
     }
 
-    /// Those among messages that the source cannot read.
+    /// The messages that the source cannot read.
     async fn unreadable(&self, id: MailboxId, rows: &[Row]) -> Result<NumSet> {
         let mut damaged = NumSet::new();
         for batch in batches(rows) {
@@ -201,7 +201,7 @@ impl<'e> Transfer<'e> {
         }
     }
 
-    /// The same for one account that gets other ids at the other end.
+    /// Gives one account other ids at the target.
     #[must_use]
     pub fn to_targets(mut self, targets: TargetIds) -> Self {
         self.targets = Some(targets);
@@ -220,7 +220,7 @@ impl<'e> Transfer<'e> {
         self.targets.as_ref().map_or(id, |targets| targets.mailbox(id))
     }
 
-    /// A list as the other end shall have it.
+    /// The list for the target.
     fn retargeted(&self, mut list: MailboxList) -> MailboxList {
         if let Some(targets) = &self.targets {
             list.account = targets.account;
@@ -268,7 +268,7 @@ impl<'e> Transfer<'e> {
         damaged.map_or(Ok(()), Err)
     }
 
-    /// Copies a mailbox, again if messages went meanwhile.
+    /// Copies a mailbox, again if messages were expunged meanwhile.
     async fn copy_at_one_moment(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
         for _ in 0..LOOKS_MAX {
             let before = self.from.heads(&[id]).await?;
@@ -287,9 +287,10 @@ impl<'e> Transfer<'e> {
         Err(StoreError::Busy)
     }
 
-    /// Refuses an account if UIDs of the target name other messages here than there. A mailbox may
+    /// Refuses an account if a UID names different messages in source and target. A mailbox may
     /// have got a new UIDVALIDITY since it was copied, by a rebuild or a restore (RFC 9051
-    /// §2.3.1.1). It may follow if each message of the target is the same here, or was expunged.
+    /// §2.3.1.1). The copy may continue if each message of the target is the same in the source,
+    /// or was expunged.
     ///
     /// Refuses an account also if the source is at an earlier state than the one that was copied:
     /// the newer mail would be removed from the target.
@@ -492,7 +493,7 @@ impl<'e> Transfer<'e> {
     }
 }
 
-/// The contents that an audit compares beside lists, rows and heads.
+/// The contents that an audit compares besides lists, rows and heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Summaries and bodies: every octet at both ends is read.

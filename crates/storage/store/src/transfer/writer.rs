@@ -1,4 +1,4 @@
-//! The commits that make a mailbox at the other end equal.
+//! The commits that make a target mailbox equal to its source.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ impl Lacking {
     }
 }
 
-/// Commits at the other end, one after the other.
+/// Writes the commits at the target, one after the other.
 pub(super) struct Writer<'w> {
     pub(super) to: &'w dyn Engine,
     pub(super) id: MailboxId,
-    /// The head at this end.
+    /// The source's head.
     pub(super) source: &'w MailboxHead,
-    /// The head at the other end.
+    /// The target's head.
     pub(super) now: MailboxHead,
     pub(super) counts: Counts,
 }
@@ -94,7 +94,7 @@ impl Writer<'_> {
         self.commit(uid_next, appended, Vec::new(), never).await
     }
 
-    /// The head as it is at this end: UIDNEXT may be beyond the last message.
+    /// The source's head: UIDNEXT may be beyond the last message.
     pub(super) async fn finish(&mut self, rows: &[Row]) -> Result<()> {
         let never = missing(rows, self.now.uid_next, self.source.uid_next);
         let done = self.now.uid_next == self.source.uid_next
@@ -138,7 +138,7 @@ impl Writer<'_> {
     }
 }
 
-/// No one else may write to the target.
+/// No other process may write to the target.
 pub(super) fn done(outcome: CommitOutcome) -> Result<()> {
     match outcome {
         CommitOutcome::Done => Ok(()),

@@ -17,7 +17,7 @@ use crate::row::Row;
 pub struct Difference {
     /// Sequence numbers in the **old** view of messages that were expunged.
     pub expunged: NumSet<SeqNum>,
-    /// Their UIDs.
+    /// The UIDs of the expunged messages.
     pub expunged_uids: NumSet,
     /// Sequence numbers in the **new** view of messages that existed before and have other flags or
     /// another mod-sequence.
@@ -47,7 +47,7 @@ impl<'v> Comparison<'v> {
         Self { difference, old: Cursor::new(old), new: Cursor::new(new) }
     }
 
-    /// Compares so many rows that the views do not share, and some more. Returns whether that was
+    /// Compares at least this many rows that the views do not share. Returns whether that was
     /// all.
     pub fn go_on(&mut self, rows: u64) -> bool {
         let Self { difference, old, new } = self;

@@ -30,13 +30,12 @@ pub use value::{Part, View};
 
 impl View {
     /// The slices of rows with these sequence numbers, in order, each with its first sequence
-    /// number. Numbers above [`View::exists`] are passed over.
+    /// number. Numbers above [`View::exists`] are ignored.
     pub fn runs<'v>(&'v self, seqs: &'v NumSet<SeqNum>) -> Runs<'v> {
         Runs::of_seqs(self, seqs)
     }
 
-    /// The slices of rows with these UIDs. UIDs that do not exist are passed over
-    /// (RFC 9051 §6.4.9).
+    /// The slices of rows with these UIDs. UIDs that do not exist are ignored (RFC 9051 §6.4.9).
     pub fn runs_of_uids<'v>(&'v self, uids: &'v NumSet) -> Runs<'v> {
         Runs::of_uids(self, uids)
     }
@@ -77,7 +76,7 @@ impl View {
         seqs
     }
 
-    /// Those of the UIDs that exist.
+    /// The UIDs that exist.
     pub fn existing(&self, uids: &NumSet) -> NumSet {
         let mut out = NumSet::new();
         for (_, rows) in self.runs_of_uids(uids) {
@@ -86,14 +85,14 @@ impl View {
         out
     }
 
-    /// Those of the UIDs that exist and did not change after a mod-sequence.
+    /// The UIDs that exist and did not change after a mod-sequence.
     pub fn unchanged(&self, uids: &NumSet, since: ModSeq) -> NumSet {
         let unchanged = self.rows_of_uids(uids).filter(|(_, row)| row.modseq() <= since);
         unchanged.map(|(_, row)| row.uid().value()).collect()
     }
 
-    /// Those of the UIDs that were assigned once and no longer exist. They are sent as VANISHED
-    /// when the engine no longer knows when they were expunged (RFC 7162 §3.2.5).
+    /// The UIDs that were assigned and no longer exist. They are sent as VANISHED when the engine
+    /// no longer knows when they were expunged (RFC 7162 §3.2.5).
     pub fn missing(&self, uids: &NumSet) -> NumSet {
         let given = NumSet::range(1, self.head.uid_next.value() - 1);
         let known = uids.intersection(&given);

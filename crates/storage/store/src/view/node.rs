@@ -20,7 +20,7 @@ pub const GROUP_CHUNKS: usize = if cfg!(test) { 4 } else { 64 };
 /// fit into one.
 pub(super) const SMALL: usize = 4;
 
-/// The totals of a sequence of rows.
+/// The totals of consecutive rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
     /// Rows.
@@ -99,7 +99,7 @@ impl Totals {
 pub(super) struct Node<T> {
     pub item: Arc<[T]>,
     pub totals: Totals,
-    /// Rows before this node within what holds it.
+    /// Rows before this node in its group or view.
     pub start: u32,
     /// The highest UID in it.
     pub last_uid: u32,
@@ -139,7 +139,7 @@ impl Group {
 
 /// The memory of this many groups, chunks and rows.
 pub(super) fn memory_bytes(groups: usize, chunks: usize, rows: usize) -> usize {
-    // Two counters stand before the items of an `Arc`.
+    // Two counters precede the items of an `Arc`.
     let counters = 2 * std::mem::size_of::<usize>();
     groups * (std::mem::size_of::<Group>() + counters)
         + chunks * (std::mem::size_of::<Chunk>() + counters)

@@ -231,7 +231,7 @@ impl CommandPrinter {
         }
     }
 
-    /// Wildcards may stand in an atom here (RFC 9051 §9, list-char).
+    /// An atom may have wildcards here (RFC 9051 §9, list-char).
     fn pattern(&mut self, pattern: &ListPattern) {
         let bytes = pattern.0.encode(self.names);
         let atom = !bytes.is_empty() && bytes.iter().all(|&b| is_astring_char(b) || matches!(b, b'*' | b'%'));

@@ -20,7 +20,7 @@ pub enum LiteralStyle {
     /// None.
     #[default]
     Sync,
-    /// Those of up to 4,096 bytes: LITERAL-.
+    /// Literals of up to 4,096 bytes: LITERAL-.
     Minus,
     /// All: LITERAL+.
     Plus,

@@ -11,9 +11,8 @@
 //! An object is the message as it is, so that other tools can read it. A part of it is read by a
 //! ranged GET of whole blocks.
 //!
-//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too.
-//! It distinguishes a store that lost an object from a wrong store. Two keyspaces in one storage
-//! are noticed before they do harm.
+//! The object `PREFIX/posthaste` has an id that the keyspace has, too. It distinguishes a store
+//! that lost an object from a wrong store. It also shows that two keyspaces use one storage.
 
 use std::sync::Arc;
 
@@ -31,11 +30,11 @@ use crate::stored::seal::{location, seal, unseal};
 /// description for each.
 const BLOCK: u64 = 64 << 10;
 
-/// For the checksums' places.
+/// The kinds of the values, for their checksums.
 const DESCRIPTION: u8 = 8;
 const BLOCKS: u8 = 9;
 
-/// The name of the object that says whose storage this is. Bodies' names have a `/` more.
+/// The name of the object that names the owner of the storage. Bodies' names have one `/` more.
 const MARKER: &str = "posthaste";
 
 /// The facts about a body's object.
@@ -184,7 +183,7 @@ impl Objects {
         }
     }
 
-    /// Makes this storage the keyspace's, unless it is already, or is another's.
+    /// Claims this storage for the keyspace. An error if it belongs to another keyspace.
     pub(crate) async fn claim(&self) -> Result<()> {
         if let Some(found) = self.marker().await.map_err(|e| self.unavailable(&e))? {
             return self.compare_owner(Some(&found));
@@ -194,13 +193,13 @@ impl Objects {
         written.map(drop).map_err(|e| self.unavailable(&e))
     }
 
-    /// Refuses a storage that is not, or not any longer, the keyspace's.
+    /// Refuses a storage that does not belong to the keyspace, or no longer does.
     async fn verify_owner(&self) -> Result<()> {
         self.compare_owner(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
     }
 
-    /// The same when a server starts: one that does not answer just now may do so later, and lets
-    /// it start.
+    /// [`Self::verify_owner`] at the start of a server. A storage that does not answer does not
+    /// keep the server from starting.
     pub(crate) async fn verify_at_start(&self) -> Result<()> {
         match self.marker().await {
             Ok(found) => self.compare_owner(found.as_deref()),

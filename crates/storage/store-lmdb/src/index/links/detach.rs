@@ -1,4 +1,4 @@
-//! Links when one of their two ends is removed.
+//! Removes links when one of their two ends is removed.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
@@ -9,8 +9,8 @@ use crate::index::checksum::seed;
 use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summary, summary_from};
 use crate::index::{Index, Writing, summaries};
 
-/// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.
-/// Answers how many did, and what could not be repaired.
+/// Gives the copies that link to these messages of a mailbox, UIDs rising, summaries of their
+/// own. Answers how many copies there were, and the faults that could not be repaired.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut Writing,

@@ -1,4 +1,4 @@
-//! Reading along links.
+//! Reads summaries through links.
 
 use heed::{RoTxn, WithoutTls};
 use posthaste_mail_model::BodyId;
@@ -33,7 +33,7 @@ impl<'w> Follow<'w> {
         Self { index, txn, verified, along: None }
     }
 
-    /// The summary of an origin. After an error the next one is looked up afresh.
+    /// The summary of an origin. After an error the next call looks its origin up again.
     pub(crate) fn summary(&mut self, origin: Origin, body: BodyId) -> Result<&'w [u8]> {
         let found = self.walk_to(origin, body);
         if found.is_err() {

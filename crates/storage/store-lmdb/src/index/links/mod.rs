@@ -1,13 +1,13 @@
 //! Copies that share the summary of the message from which they were copied.
 //!
 //! COPY of many neighbours writes no summaries but *links*: records of 48 bytes that name the
-//! message whose summary is theirs, the *origin*. A copy of a copy links to its origin at once, so
-//! that there is one step at most. Reading follows links with a second cursor that walks along the
-//! origins, which are neighbours too, or there would be no links.
+//! message whose summary is theirs, the *origin*. A copy of a copy links to the first origin, so
+//! that there is one step at most. A read follows links with a second cursor that walks along the
+//! origins. They are neighbours, too: other copies get no links.
 //!
-//! Beside the links lie *notes*, found by the origins. Before maintenance removes an origin, the
-//! copies that link to it get summaries of their own ([`detach`]). A note covers 64 UIDs at most,
-//! so that the notes of an origin are found in one short walk, however many there are.
+//! *Notes* have the links by their origins. Before maintenance removes an origin, the copies that
+//! link to it get summaries of their own ([`detach`]). A note covers 64 UIDs at most, so that the
+//! notes of an origin are found in one short walk, however many there are.
 
 mod detach;
 mod follow;

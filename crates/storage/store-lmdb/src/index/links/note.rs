@@ -17,11 +17,11 @@ pub(super) const WINDOW: u32 = u64::BITS;
 pub(super) struct LinkNote {
     /// The first origin.
     pub(super) first: Origin,
-    /// Its copy.
+    /// The first copy.
     pub(super) copy: MailboxUid,
     /// Bit `i`: the origin `i` UIDs further on was copied, to the UID after that of the one before.
     copied: u64,
-    /// Those of them that still link.
+    /// Which of these copies still link.
     pub(super) linked: u64,
 }
 
@@ -30,7 +30,7 @@ impl LinkNote {
         Self { first, copy: (to, uid), copied: 1, linked: 1 }
     }
 
-    /// Takes one more, the last so far; `false` if it has to go into another note.
+    /// Adds the next link; `false` if it needs another note.
     pub(super) fn takes(&mut self, (mailbox, uid): Origin, to: u32) -> bool {
         let at = uid.wrapping_sub(self.first.1);
         let fits = mailbox == self.first.0 && at < WINDOW && self.copied >> at == 0;
@@ -86,7 +86,7 @@ impl LinkNote {
 /// Origin and copy: mailbox and UID of each.
 type NoteKey = [u8; 40];
 
-/// The notes that speak of UIDs of a range.
+/// The notes about UIDs of a range.
 pub(super) fn notes_between(
     index: &Index,
     txn: &RoTxn,
@@ -109,7 +109,7 @@ pub(crate) fn read_any(key: &[u8], value: &[u8]) {
     }
 }
 
-/// How many links all notes together speak of; those that are not there are faults.
+/// The number of links in all notes. A noted link that does not exist is a fault.
 pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Result<u64> {
     let mut count = 0;
     for item in index.linked.iter(txn).indexed()? {

@@ -1,4 +1,4 @@
-//! Copies become links.
+//! Writes copies as links.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
@@ -10,8 +10,8 @@ use crate::index::checksum::seed;
 use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
 use crate::index::{Index, Indexed, Writing, summaries};
 
-/// Appends to `origins` those of a run of messages that are copied: the message itself, or what it
-/// links to. `bodies`: theirs, as the copy has read them.
+/// Appends to `origins` the origins of a run of copied messages: each message itself, or the
+/// origin that it links to. `bodies`: the messages' bodies, as the copy has read them.
 pub(crate) fn origins_of(
     index: &Index,
     txn: &RoTxn,

@@ -1,4 +1,4 @@
-//! Walking along records that lie close together.
+//! Walks along records with neighbouring UIDs.
 
 use std::ops::Range;
 

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! walk  ── good records, one cursor ──────────────────────────> visit
-//!   └──── a UID that was asked for and not met ── has it a row? ─┐
-//!   └──── a damaged record, a link without its origin ───────────┴─ mend: look again, or make it from the body ──> visit, or unreadable
+//!   └──── a requested UID without a record ── has it a row? ──┐
+//!   └──── a damaged record, a link without its origin ────────┴─ repair: read again, or rebuild ──> visit, or unreadable
 //! ```
 //!
-//! The comparison with the rows costs nothing where nothing is wrong. It begins only when the walk
-//! finds no record of a requested UID.
+//! The walk compares with the rows only where it finds no record of a requested UID. So an intact
+//! index costs no comparison.
 
-mod mend;
 pub(crate) mod record;
+mod repair;
 mod rows_there;
 pub(in crate::index) mod table;
 mod walk;
@@ -27,8 +27,8 @@ use crate::index::expunging::leftovers;
 use crate::index::read::head_of;
 use crate::shared::Shared;
 
-/// The summary of a message of this body, for a copy of it. One that is damaged is made again from
-/// the body, as a reading does it.
+/// The summary of a message of this body, for a copy of it. A damaged summary is rebuilt from the
+/// body, as when it is read.
 pub(crate) fn for_copy(
     shared: &Shared,
     txn: &RoTxn,
@@ -36,7 +36,7 @@ pub(crate) fn for_copy(
     uid: u32,
     body: BodyId,
 ) -> Result<Vec<u8>> {
-    mend::Mend::new(shared, mailbox).for_copy(txn, uid, body)
+    repair::Repair::new(shared, mailbox).for_copy(txn, uid, body)
 }
 
 /// Visits summaries in UID order; see the head of this file.
@@ -47,7 +47,7 @@ pub(crate) fn walk(
     visit: &mut Visit<'_>,
 ) -> Result<Unreadable> {
     let txn = shared.index.read()?;
-    // The head proves that the mailbox is there; what it says is not needed.
+    // Only to check that the mailbox exists.
     head_of(&shared.index, &txn, mailbox)?;
     if uids.is_empty() {
         return Ok(Unreadable::default());

@@ -96,7 +96,7 @@ pub(crate) fn put_link(
     add_record(out, seed, uid, body, date_and_kind(saved, KIND_LINK), &place);
 }
 
-/// Writes a summary record behind what `out` has.
+/// Appends a summary record to `out`.
 pub(crate) fn add_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, saved: i64, summary: &[u8]) {
     add_record(out, seed, uid, body, date_and_kind(saved, KIND_SUMMARY), summary);
 }
@@ -111,7 +111,7 @@ fn add_record(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, date_and_kin
     out[start..start + 4].copy_from_slice(&sum);
 }
 
-/// Whether a summary record is whole and lies where it belongs.
+/// Whether a summary record is whole and under its own key.
 #[inline]
 pub(crate) fn is_summary_good(seed: u64, uid: u32, value: &[u8]) -> bool {
     value

@@ -1,8 +1,9 @@
-//! Which UIDs of a range have rows. Needed when the walk along the summaries has passed a UID over.
+//! Which UIDs of a range have rows. Needed when the walk along the summaries met no record of a
+//! UID.
 //!
-//! Each question reads in a transaction of its own, since the walk's may have met damage. A newer
-//! one does no harm, since UIDs are never given twice. A message that has no row now is expunged,
-//! and a new message has its summary.
+//! Each call reads in a transaction of its own, since the walk's may have met damage. A newer one
+//! does no harm, since UIDs are never given twice. A message that has no row now is expunged, and
+//! a new message has its summary.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, Row};
@@ -15,8 +16,7 @@ pub(super) struct RowsThere<'i> {
     index: &'i Index,
     mailbox: MailboxId,
     rows: Vec<Row>,
-    /// The UIDs about which `rows` says everything; nothing yet if the low end is above the high
-    /// end.
+    /// The range of UIDs that `rows` covers; empty if the low end is above the high end.
     known: (u32, u32),
 }
 
@@ -34,7 +34,7 @@ impl<'i> RowsThere<'i> {
         Ok(there.filter(|uid| (low..=high).contains(uid)).collect())
     }
 
-    /// Reads the chunks in which these UIDs lie.
+    /// Reads the chunks of these UIDs.
     fn read(&mut self, low: u32, high: u32) -> Result<()> {
         self.known = (1, 0);
         self.rows.clear();

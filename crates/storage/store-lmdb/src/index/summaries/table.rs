@@ -50,7 +50,7 @@ pub(crate) fn records<'t>(
     }))
 }
 
-/// The records of all mailboxes behind that of a message, or from the first on.
+/// The records of all mailboxes after a message's record, or from the first on.
 pub(crate) fn records_after<'t>(
     index: &Index,
     txn: &'t RoTxn,

@@ -1,9 +1,8 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
-//! Invariants: UIDs are dealt with in rising order, each once. The walk keeps the part of the set
-//! that it has not dealt with yet ([`SummaryWalk::rest`]). A record may only shorten it from the
-//! front. So records out of order, which damage may leave, can neither repeat a message nor hide
-//! one.
+//! Invariants: UIDs are visited or reported in rising order, each once. The walk keeps the rest of
+//! the set ([`Rest`]). A record may only shorten it from the front. So records out of order, which
+//! damage may cause, can neither repeat a message nor hide one.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +10,7 @@ use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
 
-use super::mend::Mend;
+use super::repair::Repair;
 use super::rows_there::RowsThere;
 use super::table;
 use crate::index::Indexed;
@@ -34,13 +33,13 @@ pub(super) struct SummaryWalk<'w> {
     verified: verified::VerifiedWalk<'w>,
     follow: Follow<'w>,
     rows: RowsThere<'w>,
-    mend: Mend<'w>,
-    /// LMDB met a damaged page, and answers nothing more in this transaction.
+    repair: Repair<'w>,
+    /// LMDB met a damaged page, and this transaction cannot be used any more.
     is_broken: bool,
 }
 
-/// A range of wanted UIDs that is not dealt with yet. 64 bits, so that the highest UID has a
-/// successor.
+/// A range of requested UIDs, neither visited nor reported yet. 64 bits, so that the highest UID
+/// has a successor.
 #[derive(Clone, Copy)]
 struct Rest {
     low: u64,
@@ -63,14 +62,14 @@ impl<'w> SummaryWalk<'w> {
             verified: shared.verified.walk(mailbox),
             follow: Follow::new(&shared.index, txn, &shared.verified),
             rows: RowsThere::new(&shared.index, mailbox),
-            mend: Mend::new(shared, mailbox),
+            repair: Repair::new(shared, mailbox),
             is_broken: false,
         }
     }
 
     /// The messages that have rows and could not be visited.
     pub(super) fn unreadable(self) -> Unreadable {
-        Unreadable(self.mend.unreadable())
+        Unreadable(self.repair.unreadable())
     }
 
     /// Visits the summaries of these ranges, rising.
@@ -99,8 +98,8 @@ impl<'w> SummaryWalk<'w> {
                 Ok(there) => Some(there),
                 Err(error) => self.stop_on(error).map(|()| None)?,
             };
-            // No adapter over the cursor: each would copy the item once more, right after it was
-            // written, which costs some 4 ns a message.
+            // No adapter over the cursor: each would copy the item once more, which costs some 4 ns
+            // a message.
             let Some(there) = there else { return self.absent_all(rest, ranges, visit) };
             for item in there {
                 let (key, value) = match item {
@@ -113,8 +112,8 @@ impl<'w> SummaryWalk<'w> {
                 if value.len() > LINK_LEN {
                     prefetch(value);
                 }
-                // Both ends are this mailbox's, and so is what lies between, if the page is in
-                // order.
+                // Both ends are this mailbox's keys. So are the keys between them, if the page is
+                // in order.
                 let Some(uid) = uid_of(self.mailbox, key) else { break };
                 while u64::from(uid) > rest.high {
                     if self.absent(rest, visit)?.is_break() {
@@ -177,22 +176,21 @@ impl<'w> SummaryWalk<'w> {
         let index = &self.shared.index;
         let good = index.holds(value) && self.verified.is_good(uid, || is_summary_good(seed, uid, value));
         let (true, Some(found), Some(of)) = (good, summary_parts(value), Uid::new(uid)) else {
-            return self.mend.visit(uid, visit);
+            return self.repair.visit(uid, visit);
         };
         let is_shared = found.kind.origin().is_some();
         let summary = match found.kind {
             RecordKind::Summary(summary) => summary,
             RecordKind::Link(origin) => match self.follow.summary(origin, found.body) {
                 Ok(summary) => summary,
-                Err(StoreError::Corrupt(_)) => return self.mend.visit(uid, visit),
+                Err(StoreError::Corrupt(_)) => return self.repair.visit(uid, visit),
                 Err(error) => return Err(error),
             },
         };
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
     }
 
-    /// Requested UIDs without a record where the walk was: those that have a row are looked for
-    /// once more.
+    /// Requested UIDs without a record on the walk. Those that have a row are looked for once more.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));
@@ -201,7 +199,7 @@ impl<'w> SummaryWalk<'w> {
             return Ok(ControlFlow::Continue(()));
         }
         for uid in self.rows.between(low, high)? {
-            if self.mend.visit(uid, visit)?.is_break() {
+            if self.repair.visit(uid, visit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -1,18 +1,18 @@
-//! Reads everything and proves that it fits together, while commits go on.
+//! Reads everything and verifies that it is consistent, while commits go on.
 //!
-//! What is proved: every page of the index is in order (`pages`). Every record of every pack below
-//! its end is intact, and no pack is missing or unknown. Every body of the index lies where it says
-//! and is held by as many messages as it says. Every mailbox's rows are in order, within its head,
-//! and add up to its counts. Each row has its summary and a body of its size. Each mailbox is in a
-//! list, and each entry of a list has its mailbox. Nothing is left that belongs to no one.
+//! It verifies that every page of the index is in order (`pages`). Every record of every pack
+//! below its end is intact, and no pack is missing or unknown. Every body is at its location in
+//! the index, and its reference count is right. Every mailbox's rows are in order, within its
+//! head, and match its counts. Each row has its summary and a body of its size. Each mailbox is
+//! in a list, and each entry of a list has its mailbox. No record is without an owner.
 //!
 //! A reading transaction keeps LMDB from using freed pages again, so none is held for long. The
-//! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
-//! two mailboxes it may begin another; one mailbox is judged within one. Some properties hold at
-//! one moment only: references against holders, and records that belong to no one. They are judged
-//! if all mailboxes were read in one slice, or no commit came between the slices. If not, the
-//! report says so. Until the pages are known to be in order, LMDB reads nothing: it might not
-//! survive. Memory: 24 bytes a body, 28 a message of the largest mailbox, 16 a mailbox.
+//! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs
+//! or two mailboxes it may begin another; one mailbox is judged within one. Some properties hold
+//! at one moment only: reference counts, and records without an owner. They are checked if all
+//! mailboxes were read in one slice, or no commit came between the slices. If not, the report
+//! says so. LMDB reads nothing before the pages are known to be in order: a damaged page could
+//! end the process. Memory: 24 bytes a body, 28 a message of the largest mailbox, 16 a mailbox.
 
 mod named;
 
@@ -37,10 +37,10 @@ use crate::log::{number_of, path_of};
 use crate::shared::Shared;
 use crate::verify::pages::{PageWalk, WalkEnd};
 
-/// Faults listed; a store in ruins shall not fill the memory with sentences about it.
+/// Faults listed at most, so that a destroyed store does not fill the memory with sentences.
 const FAULTS_MAX: usize = 1_000;
 
-/// Share of the whole that reading the packs is taken to be.
+/// The share of the whole time that reading the packs is estimated to take.
 const PACKS_SHARE: f64 = 0.8;
 
 /// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds.
@@ -52,7 +52,7 @@ pub(crate) const SLICE: u64 = 1_000_000;
 struct BodyUse {
     /// How many messages hold it, less the holders that are not counted yet.
     holders: i32,
-    /// Its record was met where the index says it is, and is intact.
+    /// Whether its record at the location in the index is intact.
     is_met: bool,
 }
 
@@ -171,7 +171,7 @@ impl Check<'_> {
         }
     }
 
-    /// Begins another transaction. What was committed since the last one shows.
+    /// Begins another transaction, which has the commits since the last one.
     fn renew(&mut self) -> Result<()> {
         self.txn = self.index.read()?;
         self.slice_began = self.report.examined;
@@ -228,8 +228,8 @@ impl Check<'_> {
         Ok(unknown)
     }
 
-    /// Packs that are unknown still, at the end: one that was just made is in the index by now, one
-    /// that was emptied is removed.
+    /// Packs that are still unknown at the end. A pack that was just created is in the index by
+    /// now, and a retired one is removed.
     fn unknown_packs(&mut self) -> Result<()> {
         let still = self.packs_not_in_index()?;
         for number in std::mem::take(&mut self.unknown_packs) {
@@ -318,7 +318,7 @@ impl Check<'_> {
         }
     }
 
-    /// Where the bodies of a pack lie that the index knows, in order.
+    /// The offsets of a pack's bodies in the index, rising.
     fn bodies_in(&self, number: u32) -> Result<Vec<u64>> {
         let known = self.index.all_bodies(&self.txn)?.flatten();
         let mut offsets: Vec<u64> = known
@@ -404,7 +404,7 @@ impl Check<'_> {
         let seed = seed(mailbox.0);
         let mut rest = rows.iter().peekable();
         let (mut faults, mut bare) = (Vec::new(), Vec::new());
-        // Of a removed mailbox, rows are the last to go.
+        // The rows of a removed mailbox are removed last.
         let mut lacking = |row: &Row| {
             if !leftovers.contains(chunk::number(row)) {
                 bare.push(format!("mailbox {mailbox}: UID {} has no summary", row.uid()));
@@ -428,7 +428,7 @@ impl Check<'_> {
                 if !links::has_origin(index, &self.txn, origin, found.body)? {
                     let (from, at) = origin;
                     faults.push(format!(
-                        "mailbox {mailbox}: UID {uid} has its summary at UID {at} of mailbox {from}, and it is not there"
+                        "mailbox {mailbox}: UID {uid} has its summary at UID {at} of mailbox {from}, where it is missing"
                     ));
                 }
             }
@@ -488,8 +488,8 @@ impl Check<'_> {
             }
         }
         faults.into_iter().for_each(|f| self.fault(f));
-        // A remaining body is held by a message, or was met in a pack and has lost its last holder
-        // since.
+        // A remaining body has a reference, or was read from a pack and has lost its last
+        // reference since.
         let missing = self.bodies_used.drain().filter(|(_, held)| held.holders != 0).map(|(body, _)| body);
         let missing: Vec<BodyId> = missing.collect();
         if !self.has_changed {
@@ -501,8 +501,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or
-    /// lie where something else is.
+    /// Reads the bodies that the walk through the packs did not read: they were added or moved
+    /// since, or their location is wrong.
     fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyLocation)]) {
         for (body, location) in bodies {
             match self.shared.reader.read(*body, *location, 0..u64::MAX) {
@@ -512,7 +512,7 @@ impl Check<'_> {
         }
     }
 
-    /// Records that no mailbox laid claim to.
+    /// Reports records that belong to no mailbox.
     fn totals(&mut self) -> Result<()> {
         if self.has_changed {
             let why = "the store changed between the slices of the check. References of bodies and their holders were \

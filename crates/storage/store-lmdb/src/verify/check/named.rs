@@ -1,4 +1,4 @@
-//! Proves what has a name: mailbox lists and the directory.
+//! Verifies mailbox lists and the directory.
 
 use posthaste_store::Result;
 

@@ -1,4 +1,4 @@
-//! The pages of any file, for the fuzz target.
+//! Checks the pages of any file, for the fuzz target.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::file::PageFile;
 use super::walk::PageWalk;
 use super::{Extent, examine};
 
-/// Judges a file as an opening and `check` do, each of its snapshots, without LMDB.
+/// Checks each snapshot of a file, as an opening and `check` do, without LMDB.
 pub(crate) fn walk_any(path: &Path) {
     let Ok(file) = File::open(path) else { return };
     let _ = PageFile::prove_metas(path);
@@ -15,7 +15,7 @@ pub(crate) fn walk_any(path: &Path) {
     for snapshot in file.snapshots().into_iter().flatten() {
         let _ = examine(&file, &snapshot, Extent::First);
         let mut walk = PageWalk::default();
-        // A slice ends with a leaf; a ruined tree may have no more of them.
+        // A slice ends with a leaf; a damaged tree may have no more leaves.
         for _ in 0..1_000 {
             if !walk.slice(&file, &snapshot, 3).is_ok_and(|end| end == super::WalkEnd::More) {
                 break;

@@ -1,7 +1,7 @@
 //! The file of the index, and the snapshot of it that a reading transaction holds.
 //!
-//! Pages are read with `pread`, never through the map: a page that the disk cannot give is an error
-//! here, and a signal there.
+//! Pages are read with `pread`, never through the map: a page that the disk cannot read is an
+//! error here, and a signal through the map.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ use super::layout::{META_LEN, Meta, MetaHead, PAGE_HEADER};
 /// a millisecond at most, reading some microseconds.
 const META_READS_MAX: usize = 100;
 
-/// The head of a meta page, and all of it, or why it is not in order.
+/// The head of a meta page, and the whole page or why it is not in order.
 type JudgedMeta = (MetaHead, std::result::Result<Meta, &'static str>);
 
 /// The opened file of the index.
@@ -39,8 +39,8 @@ impl PageFile {
         Self { file }
     }
 
-    /// Proves the meta pages of a file that LMDB has not seen yet. A file that is not there, or
-    /// empty, is LMDB's to make.
+    /// Verifies the meta pages of a file before LMDB opens it. LMDB creates a file that is
+    /// missing or empty.
     pub(crate) fn prove_metas(path: &Path) -> Result<()> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -57,7 +57,7 @@ impl PageFile {
         })
     }
 
-    /// The snapshot of a transaction, which keeps its pages from being written over.
+    /// The snapshot of a transaction, which keeps its pages from being overwritten.
     pub(crate) fn snapshot(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<Snapshot> {
         let metas = self.metas()?;
         let meta = metas.into_iter().flatten().find(|meta| meta.transaction == txn.id() as u64);
@@ -67,7 +67,7 @@ impl PageFile {
         Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
-    /// Both meta pages; none for one that is half written. They are written in turn, one
+    /// Both meta pages; `None` for one that is half written. They are written in turn, one
     /// transaction apart.
     fn metas(&self) -> Result<[Option<Meta>; 2]> {
         let mut why = "";
@@ -81,12 +81,12 @@ impl PageFile {
         Err(StoreError::Corrupt(format!("a meta page: {why}")))
     }
 
-    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of
-    /// the other one that failed leaves new trees there under the old, lower transaction. LMDB
-    /// never reads such a page: its next transaction writes it again. So one page that is not in
-    /// order is let be if LMDB takes the other. If LMDB would take it, the index is refused. The
-    /// other page is a transaction behind. After that transaction the files of retired packs may
-    /// have been removed. So it is not safe to put it in the place of the damaged page.
+    /// LMDB uses the meta page with the higher transaction and ignores the other. A failed write
+    /// may leave new trees in the other page under its old, lower transaction. LMDB never reads
+    /// such a page: its next transaction overwrites it. So a damaged page is accepted if LMDB
+    /// uses the other one. If LMDB would use the damaged page, the index is refused. The other
+    /// page is one transaction older. After that transaction the files of retired packs may have
+    /// been removed. So it is not safe to use the older page.
     fn read_metas(&self) -> Result<Result<[Option<Meta>; 2], &'static str>> {
         let (first_head, first) = match self.meta(0, 0)? {
             Ok(first) => first,
@@ -128,7 +128,7 @@ impl PageFile {
         }
     }
 
-    /// The content of both meta pages: LMDB uses one of them.
+    /// The contents of the two meta pages, of which LMDB uses one.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let len = self.file.metadata().map_err(io)?.len();
@@ -140,7 +140,7 @@ impl PageFile {
         Ok(metas.map(snapshot).collect())
     }
 
-    /// So many bytes behind the header of an overflow page; `None` if they cannot be read.
+    /// This many bytes after the header of an overflow page; `None` if they cannot be read.
     pub(super) fn data(&self, snapshot: &Snapshot, number: u64, len: u32) -> Option<Vec<u8>> {
         let at = number.checked_mul(u64::from(snapshot.meta.page_size))? + PAGE_HEADER as u64;
         let end = snapshot.pages * u64::from(snapshot.meta.page_size);
@@ -160,7 +160,7 @@ impl PageFile {
         bytes.resize(size as usize, 0);
         match self.file.read_exact_at(bytes, number * u64::from(size)) {
             Ok(()) => Ok(Some(())),
-            // The disk says which page it cannot give; the others can be judged.
+            // The fault names the page that the disk cannot read; the others can be checked.
             Err(_) => Ok(None),
         }
     }
@@ -168,6 +168,6 @@ impl PageFile {
 
 fn io(error: std::io::Error) -> StoreError {
     StoreError::Unavailable(format!(
-        "the index: {error}: if the disk cannot read it any more, `posthaste check --rebuild` makes it again from the packs"
+        "the index: {error}: if the disk cannot read it any more, `posthaste check --rebuild` rebuilds it from the packs"
     ))
 }

@@ -1,5 +1,5 @@
-//! What is judged each time the index is opened, before LMDB follows any page: all of a small
-//! index, the top of a large one.
+//! Checks pages each time the index is opened, before LMDB follows any: all of a small index, the
+//! top of a large one.
 //!
 //! A damaged branch page misleads every search below it, and the top pages are the ones that every
 //! search takes; there are few. The leaves of a large index are too many to read at each start of a
@@ -16,12 +16,12 @@ use super::judge::{ExpectedPage, Order, judge};
 use super::layout::{NO_PAGE, Page, Tree, Value};
 use super::walk::{PageWalk, WalkEnd};
 
-/// Pages judged at an opening: 16 MiB of 4 KiB, some 10 ms of one core if they are in memory. That
-/// is all of the index of 10,000 messages, and every branch page of that of 200,000. Twice as many
-/// would be felt in each `posthaste account`.
+/// Pages checked at an opening: 16 MiB of 4 KiB, some 10 ms of one core if they are in memory.
+/// That is all of the index of 10,000 messages, and every branch page of that of 200,000. Twice
+/// as many would delay each `posthaste account` noticeably.
 const FIRST_PAGES: u64 = 4096;
 
-/// How much is judged at an opening.
+/// How much is checked at an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The first pages.
@@ -30,7 +30,7 @@ pub(crate) enum Extent {
     All,
 }
 
-/// Judges a snapshot; `Corrupt` if a page is damaged.
+/// Checks a snapshot; `Corrupt` if a page is damaged.
 pub(crate) fn examine(file: &PageFile, snapshot: &Snapshot, extent: Extent) -> Result<()> {
     let mut walk = PageWalk::default();
     if extent == Extent::All || snapshot.pages <= FIRST_PAGES {
@@ -47,7 +47,7 @@ pub(crate) fn examine(file: &PageFile, snapshot: &Snapshot, extent: Extent) -> R
     }
 }
 
-/// A page to be judged.
+/// A page to check.
 struct Next {
     number: u64,
     levels: u16,
@@ -61,8 +61,8 @@ impl Next {
     }
 }
 
-/// Judges the main tree, then the branch pages of the trees it names, the upper levels of all
-/// before the lower ones of any.
+/// Checks the main tree, then the branch pages of the trees that it names: the upper levels of
+/// all trees before the lower levels.
 fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     let mut queue = VecDeque::from([Next::root(&snapshot.meta.main)]);
@@ -95,8 +95,8 @@ fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
                     None if tree.root == NO_PAGE => {}
                     None => queue.push_back(Next::root(tree)),
                 },
-                // Branches only: the leaves of one tree must not keep those of the next from being
-                // judged.
+                // Branches only: the leaves of one tree must not use up the limit before the next
+                // tree is checked.
                 Value::Child(number) if next.levels > 2 || is_main(snapshot, &next) => {
                     let low = if at == 0 { next.low.clone() } else { Some(node.key.to_vec()) };
                     let high = nodes.get(at + 1).map(|n| n.key.to_vec()).or_else(|| next.high.clone());

@@ -35,7 +35,7 @@ pub(super) const PAGE_HEADER: usize = 16;
 const NODE_HEADER: usize = 8;
 /// Bytes of a tree's record.
 pub(super) const TREE_LEN: usize = 48;
-/// Bytes of a meta page that mean something, its header included.
+/// Bytes of a meta page that LMDB uses, its header included.
 pub(super) const META_LEN: usize = PAGE_HEADER + 136;
 /// "No page": the root of an empty tree.
 pub(super) const NO_PAGE: u64 = u64::MAX;
@@ -92,7 +92,7 @@ impl Tree {
         })
     }
 
-    /// Why this cannot be a tree.
+    /// The reason why this cannot be a tree.
     fn fault(&self, last_page: u64) -> Option<&'static str> {
         let is_empty = self.root == NO_PAGE;
         let pages = self.branch_pages.saturating_add(self.leaf_pages).saturating_add(self.overflow_pages);
@@ -109,7 +109,7 @@ impl Tree {
         (pages > last_page).then_some("it has more pages than the file")
     }
 
-    /// Why this cannot be one of the index's own trees.
+    /// The reason why this cannot be one of the index's own trees.
     pub(super) fn named_fault(&self, last_page: u64) -> Option<&'static str> {
         if self.flags != 0 { Some("it has unknown flags") } else { self.fault(last_page) }
     }
@@ -145,7 +145,7 @@ impl MetaHead {
         }
         let page_size = u32_at(body, 24).ok_or(SHORT)?;
         if !page_size.is_power_of_two() || !(512..=65_536).contains(&page_size) {
-            return Err("its page size is none");
+            return Err("its page size is not valid");
         }
         Ok(Self { page_size, transaction: u64_at(body, 128).ok_or(SHORT)? })
     }
@@ -165,7 +165,7 @@ impl Meta {
             return Err("its last page lies beyond the map");
         }
         if meta.last_page < 1 || meta.free.flags & INTEGER_KEY == 0 {
-            return Err("its fields are none that LMDB writes");
+            return Err("LMDB does not write such fields");
         }
         if let Some(why) = meta.free.fault(meta.last_page) {
             return Err(why);
@@ -196,7 +196,7 @@ pub(super) enum Value<'p> {
     /// The page one level below.
     Child(u64),
     Data(&'p [u8]),
-    /// So many bytes from this page on.
+    /// This many bytes from this page on.
     Overflow {
         page: u64,
         len: u32,
@@ -222,7 +222,8 @@ impl<'p> Page<'p> {
         u32_at(self.bytes, 12)
     }
 
-    /// How many nodes it has, and how many bytes of it they take; `None` if both cannot be.
+    /// The number of its nodes, and the bytes that they take; `None` if the two contradict each
+    /// other.
     pub(super) fn nodes(self) -> Option<(usize, usize)> {
         let (lower, upper) = (usize::from(u16_at(self.bytes, 12)?), usize::from(u16_at(self.bytes, 14)?));
         let sane =

@@ -1,4 +1,4 @@
-//! The pages of the index's file, read and judged without LMDB.
+//! Reads and checks the pages of the index's file without LMDB.
 //!
 //! LMDB trusts its pages. It follows page numbers, offsets and lengths without checking them. A
 //! flipped bit in one of them ends the process with a signal or makes records vanish. Pages carry
@@ -7,9 +7,9 @@
 //! fill their page without gaps. A tree has its depth and the numbers of its pages and records.
 //! Every page below the last is in one tree or in one list of free pages.
 //!
-//! `layout` reads one page, and cannot be made to read beyond it. `file` reads pages of one
-//! snapshot. `judge` names the faults of one page. `walk` goes through whole trees, `first_pages`
-//! through the top of them.
+//! `layout` reads one page, and never reads beyond it. `file` reads pages of one snapshot.
+//! `judge` names the faults of one page. `walk` goes through whole trees, `first_pages` through
+//! the top of them.
 //!
 //! The structure is that of LMDB 0.9.70 (data version 1) on a little-endian machine with 64 bits.
 
@@ -29,4 +29,4 @@ pub(crate) use walk::{PageWalk, WalkEnd};
 
 /// The remedy for damage: the end of each sentence about it.
 pub(crate) const REMEDY: &str =
-    "the index is damaged and is not used; `posthaste check --rebuild` makes it again from the packs";
+    "the index is damaged and is not used; `posthaste check --rebuild` rebuilds it from the packs";

@@ -1,10 +1,10 @@
 //! The walk through all trees of the index, in slices.
 //!
-//! A slice is one snapshot. Its reading transaction keeps LMDB from using freed pages again. So the
-//! transaction must not be held for as long as a large index takes. Between slices the walk
-//! remembers the last key that it has passed, and goes on behind it in the next snapshot. Rules
-//! that hold at one moment only are judged within each slice. Counts are judged for the trees that
-//! the slice walked from end to end, double use among the pages that it met.
+//! A slice is one snapshot. Its reading transaction keeps LMDB from using freed pages again. So
+//! the transaction must not be held for as long as a large index takes. Between slices the walk
+//! keeps the last key that it has read, and continues after it in the next snapshot. Rules that
+//! hold at one moment only are checked within each slice: the counts of the trees that the slice
+//! read from end to end, and double use of the pages that it read.
 
 use posthaste_store::Result;
 
@@ -12,15 +12,15 @@ use super::file::{PageFile, Snapshot};
 use super::judge::{ExpectedPage, Order, judge};
 use super::layout::{NO_PAGE, Node, OVERFLOW, PAGE_HEADER, Page, Tree, Value, u64_at};
 
-/// Faults that a walk lists. A ruined file has one for each page.
+/// Faults that a walk lists at most. A destroyed file has one for each page.
 const FAULTS_MAX: usize = 100;
 
 /// How a slice ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
-    /// Everything was looked at.
+    /// Everything was read.
     Done,
-    /// There is more, for another snapshot.
+    /// Another snapshot is needed for the rest.
     More,
 }
 
@@ -29,9 +29,9 @@ pub(crate) enum WalkEnd {
 pub(crate) struct PageWalk {
     /// One sentence per fault.
     pub(crate) faults: Vec<String>,
-    /// Pages looked at.
+    /// Pages read.
     pub(crate) examined: u64,
-    /// The tree that the last slice ended in, and the last key passed there.
+    /// The tree in which the last slice ended, and the last key that was read.
     resume: Option<(Vec<u8>, Vec<u8>)>,
     is_begun: bool,
 }
@@ -45,7 +45,7 @@ impl PageWalk {
         if !std::mem::replace(&mut slice.walk.is_begun, true) {
             slice.tree(Branch::new(b"free pages", Order::Numbers), snapshot.meta.free, None)?;
         }
-        // The main tree is small, and says where the others are in this snapshot.
+        // The main tree is small, and names the roots of the others in this snapshot.
         let mut main = Branch::new(b"main", Order::Bytes);
         main = slice.tree(main, snapshot.meta.main, None)?.0;
         slice.left = pages.max(1);
@@ -76,11 +76,11 @@ impl PageWalk {
 struct Branch<'t> {
     name: &'t [u8],
     order: Order,
-    /// The last key passed; keys up to it were judged in an earlier slice.
+    /// The last key of an earlier slice; keys up to it were checked then.
     passed: Option<Vec<u8>>,
-    /// Pages and records met.
+    /// The number of pages and records read.
     counted: Tree,
-    /// Trees that this one names.
+    /// The trees that this one names.
     named: Vec<(Vec<u8>, Tree)>,
 }
 
@@ -90,7 +90,7 @@ impl<'t> Branch<'t> {
     }
 }
 
-/// The keys that a page may have: from the first on, and below the second.
+/// The keys that a page may have: at or above the first, and below the second.
 type Keys<'k> = (Option<&'k [u8]>, Option<&'k [u8]>);
 
 /// Whether the slice goes on.
@@ -116,8 +116,8 @@ impl Slice<'_> {
         self.walk.fault(format!("the index: page {page}, of the tree {name}: {why}"));
     }
 
-    /// Walks a tree, or the rest of it. Answers with what it names and, if the slice ended, the
-    /// last key passed.
+    /// Walks a tree, or the rest of it. Answers the trees that it names and, if the slice ended,
+    /// the last key.
     fn tree<'t>(
         &mut self,
         mut branch: Branch<'t>,
@@ -146,7 +146,7 @@ impl Slice<'_> {
         Ok((branch, None))
     }
 
-    /// Judges a page and all below it. `levels`: of the tree, from here on.
+    /// Checks a page and all pages below it. `levels`: those of the tree from this page on.
     fn page(&mut self, branch: &mut Branch<'_>, number: u64, levels: u16, keys: Keys<'_>) -> Result<Flow> {
         let mut bytes = Vec::new();
         if !self.meet(branch, number, 1) {
@@ -175,7 +175,7 @@ impl Slice<'_> {
             let Value::Child(child) = node.value else { continue };
             let low = if at == 0 { keys.0 } else { Some(node.key) };
             let high = nodes.get(at + 1).map(|next| next.key).or(keys.1);
-            // All below is before the key that an earlier slice ended with.
+            // All keys below are before the last key of an earlier slice.
             let is_behind = high.zip(branch.passed.as_deref()).is_some_and(|(high, passed)| high <= passed);
             if !is_behind && self.page(branch, child, levels - 1, (low, high))? == Flow::Stop {
                 return Ok(Flow::Stop);
@@ -187,7 +187,7 @@ impl Slice<'_> {
     fn leaf(&mut self, branch: &mut Branch<'_>, number: u64, nodes: &[Node<'_>]) -> Result<Flow> {
         let last = nodes.last().map(|node| node.key);
         if branch.passed.as_deref().is_some_and(|passed| last <= Some(passed)) {
-            // The leaf that an earlier slice ended with.
+            // The leaf in which an earlier slice ended.
             return Ok(Flow::On);
         }
         branch.counted.leaf_pages += 1;
@@ -208,7 +208,7 @@ impl Slice<'_> {
         Ok(Flow::Stop)
     }
 
-    /// Judges a record's data on pages of its own.
+    /// Checks a record's data on overflow pages.
     fn overflow(&mut self, branch: &mut Branch<'_>, number: u64, len: u32) -> Result<()> {
         let mut bytes = Vec::new();
         if self.file.page(self.snapshot, number, &mut bytes)?.is_none() {
@@ -232,7 +232,7 @@ impl Slice<'_> {
         Ok(())
     }
 
-    /// A list of free pages that lies on pages of its own.
+    /// A list of free pages on overflow pages.
     fn free_pages_at(&mut self, branch: &mut Branch<'_>, number: u64, len: u32) -> Result<()> {
         match self.file.data(self.snapshot, number, len) {
             Some(data) => self.free_pages(branch, number, &data),
@@ -241,7 +241,7 @@ impl Slice<'_> {
         Ok(())
     }
 
-    /// A list of free pages: how many, then their numbers, falling.
+    /// A list of free pages: their count, then their numbers, falling.
     fn free_pages(&mut self, branch: &mut Branch<'_>, number: u64, data: &[u8]) {
         let count = u64_at(data, 0).and_then(|count| usize::try_from(count).ok());
         let pages = count.and_then(|count| data.get(8..count.checked_mul(8)?.checked_add(8)?));
@@ -260,8 +260,8 @@ impl Slice<'_> {
         }
     }
 
-    /// Notes that pages are used here; `false` if one was used elsewhere: nothing below it is
-    /// walked twice.
+    /// Notes that pages are used; `false` if one is used twice, so that its subtree is not walked
+    /// again.
     fn meet(&mut self, branch: &Branch<'_>, first: u64, count: u64) -> bool {
         self.walk.examined += count;
         self.left = self.left.saturating_sub(count);

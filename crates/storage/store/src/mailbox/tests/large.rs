@@ -1,8 +1,8 @@
 //! Changes of very many messages: on another thread, or in slices.
 
 use super::*;
-use crate::aside::AT_ONCE;
 use crate::engine::{Unreadable, Visit};
+use crate::offload::AT_ONCE;
 
 /// Enough to be large.
 const MANY: u32 = AT_ONCE as u32 * 3 / 2;

@@ -121,10 +121,10 @@ async fn a_dropped_move_is_done_whole() {
 }
 
 /// Makes engines that change one mailbox at a time.
-struct Apart;
+struct WithoutPairs;
 
 #[async_trait::async_trait]
-impl Factory for Apart {
+impl Factory for WithoutPairs {
     async fn open(&self) -> Arc<dyn Engine> {
         Gated::new(Semaphore::MAX_PERMITS)
     }
@@ -135,7 +135,7 @@ impl Factory for Apart {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn moves_in_two_commits_may_cross() {
-    moves_that_cross_lose_nothing(&Apart).await;
+    moves_that_cross_lose_nothing(&WithoutPairs).await;
 }
 
 /// An engine in front of which another session expunges a message of the source whenever a copy

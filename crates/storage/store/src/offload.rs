@@ -1,5 +1,6 @@
-//! Changes of very many messages are resolved on threads of their own: no poll of a session's task
-//! takes over 10 ms. Few messages are resolved by the task itself, which costs no switch.
+//! Resolves changes of very many messages on threads of their own, so that no poll of a session's
+//! task takes over 10 ms. Changes of few messages are resolved by the task itself, without a
+//! switch.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::error::{Result, StoreError};
 /// times as long as a switch to another thread. Ten times as many would take 20 ms.
 pub(crate) const AT_ONCE: u64 = if cfg!(test) { 100 } else { 10_000 };
 
-/// Whether a change of so many messages is large. Where there is no runtime, nothing is: other
-/// tasks do not wait there.
+/// Whether a change of so many messages is large. Without a runtime no change is large: no other
+/// task waits.
 pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
 }
@@ -26,8 +27,7 @@ impl LargePermits {
         Self(Arc::new(Semaphore::new(posthaste_metrics::compute_threads())))
     }
 
-    /// Does work on another thread, in the order of the calls. Its cost counts as that of the
-    /// caller.
+    /// Does work on another thread, in the order of the calls. Its cost counts as the caller's.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
         let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_| failed())?;

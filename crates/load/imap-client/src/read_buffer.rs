@@ -1,21 +1,21 @@
 //! A buffer for each thread, which its connections borrow in turn.
 //!
-//! A connection reads into it and scans what came before another one has its turn. So reads are
-//! large, and a connection that waits holds no memory. One that keeps a part of what it read keeps
-//! the buffer, and the next connection gets another one.
+//! A connection reads into the buffer and scans the bytes before the next connection borrows it. So
+//! reads are large, and a connection that waits holds no memory. A connection that keeps unread
+//! bytes keeps the buffer, and the next connection gets another one.
 
 use std::cell::Cell;
 
-/// Room for one read: two of the largest segments on loopback, or eight TLS records. Larger ones
-/// save few system calls, and leave the processor's second cache to nobody else.
+/// Bytes of one read: two of the largest segments on loopback, or eight TLS records. Larger buffers
+/// save few system calls, and fill the processor's second cache.
 pub(crate) const READ_BYTES: usize = 128 * 1024;
 
 thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The thread's buffer, empty; a new one if it is lent.
-pub(crate) fn lend() -> Vec<u8> {
+/// The thread's buffer, empty; a new one if it is borrowed.
+pub(crate) fn borrow() -> Vec<u8> {
     let mut buffer = SPARE.take();
     buffer.clear();
     buffer.reserve(READ_BYTES);
@@ -35,14 +35,14 @@ mod tests {
 
     #[test]
     fn connections_of_a_thread_use_one_buffer_in_turn() {
-        let first = lend();
+        let first = borrow();
         let address = first.as_ptr();
-        let second = lend();
-        assert_ne!(second.as_ptr(), address, "the first is lent");
+        let second = borrow();
+        assert_ne!(second.as_ptr(), address, "the first is borrowed");
         drop(second);
         give_back(first);
         give_back(vec![1; 8]);
-        let again = lend();
+        let again = borrow();
         assert_eq!((again.as_ptr(), again.len()), (address, 0));
         assert!(again.capacity() >= READ_BYTES);
     }

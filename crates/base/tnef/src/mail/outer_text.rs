@@ -1,8 +1,8 @@
-//! The text that stands before a TNEF part, compared with the text in it.
+//! Compares the text before a TNEF part with the text in it.
 //!
-//! Exchange sends the plain form of a message as `text/plain`, and the whole of it as TNEF beside
-//! it. Then both are one text. Any other text is a message of its own: a comment of someone who
-//! forwards the file, or the words of a gateway. Then both are kept.
+//! Exchange sends the plain form of a message as `text/plain`, and the whole of it as TNEF. Then
+//! both are one text. Any other text is a message of its own: a comment of someone who forwards
+//! the file, or a gateway's note. Then both are kept.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use posthaste_mime_summary::{
 };
 use sha2::{Digest, Sha256};
 
-/// Bytes of a text that is compared. A longer one is kept beside the other: nothing is lost. The
+/// Bytes of a text that is compared. If it is longer, both texts are kept: nothing is lost. The
 /// copies of a comparison take some ten times as much.
 const LEN_MAX: usize = 1 << 20;
 /// Bytes of an address in brackets. Longer ones are text.
 const ADDRESS_MAX: usize = 4096;
 
-/// A text that stands before a TNEF part.
+/// The text before a TNEF part.
 pub(super) struct Outer {
     plain: Option<Read>,
-    /// The text that its HTML shows.
+    /// The visible text of its HTML.
     html: Option<Read>,
 }
 
@@ -42,7 +42,7 @@ impl Read {
 /// takes some hundred bytes here.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// By the place of a text's body. None if it is too long to be compared.
+    /// By the place of a text's body. `None` if it is too long to be compared.
     by_place: HashMap<usize, Option<Read>>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn is_attachment(part: &Part, message: &[u8]) -> bool {
     disposition.is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment"))
 }
 
-/// The text of a part; none if it is too long to be compared.
+/// The text of a part; `None` if it is too long to be compared.
 fn decoded(part: &Part, media: &Media<'_>, message: &[u8]) -> Option<String> {
     let body = part.body.of(message);
     if body.len() > LEN_MAX {
@@ -123,7 +123,7 @@ pub(super) struct Essence {
 }
 
 impl Essence {
-    /// None if the text is too long to be compared.
+    /// `None` if the text is too long to be compared.
     pub fn of(text: &str) -> Option<Self> {
         (text.len() <= LEN_MAX * 4).then(|| Self::of_any(text))
     }
@@ -167,8 +167,8 @@ fn letters(text: &str) -> String {
     out
 }
 
-/// What stands behind an address that begins with one of these. A bracket within it begins
-/// another one, so brackets that are never closed cost no more than others.
+/// The text after an address that begins with one of these. A bracket within it begins another
+/// one, so brackets that are never closed cost no more than others.
 fn behind_address<'t>(text: &'t str, brackets: [char; 2], begins: &[&str]) -> Option<&'t str> {
     let begin = begins.iter().find(|begin| text.starts_with(**begin))?;
     let rest = text.in_bounds(begin.len()..);

@@ -1,16 +1,16 @@
-//! A summary that the walk found damaged: looked for once more, then made again from the body.
+//! Reads a summary that the walk found damaged once more, then rebuilds it from the body.
 //!
-//! | record | what is believed | answer |
+//! | record | used fields | answer |
 //! | --- | --- | --- |
-//! | intact, and so is its origin if it is a link | all of it | the summary as it is stored |
-//! | intact link, origin damaged or missing | its body and its date saved | made from the body |
-//! | damaged, and its checksum fits once the summary is made again from the body that it names | all but its summary | made from the body |
-//! | damaged, and its summary is what is made from the body that it names | that body; not the date saved, for which the internal date stands | made from the body |
-//! | damaged link, whose origin is intact and names the same body | the same | made from the body |
-//! | anything else, or none | nothing | the message is named as unreadable |
+//! | intact, and so is the origin of a link | all | the stored summary |
+//! | intact link, origin damaged or missing | body, SAVEDATE | the rebuilt summary |
+//! | damaged; the rebuilt summary matches the checksum | body, SAVEDATE | the rebuilt summary |
+//! | damaged; the rebuilt summary equals the stored one | body; SAVEDATE is replaced by the internal date | the rebuilt summary |
+//! | damaged link, whose origin is intact and has the same body | body; SAVEDATE is replaced by the internal date | the rebuilt summary |
+//! | anything else, or no record | no field | the message is named as unreadable |
 //!
-//! A body is considered only if it is as long as the message's row says. A damaged record may name
-//! the body of another message. So an existing body with that id proves nothing.
+//! A body is used only if it is as long as the message's row says. A damaged record may name the
+//! body of another message. So an existing body with that id proves nothing.
 
 use std::ops::ControlFlow;
 
@@ -30,12 +30,12 @@ use crate::index::summaries::record::{
 use crate::index::summaries::table;
 use crate::shared::{Shared, summary_of};
 
-/// Damaged messages of one call that are logged one by one: twenty show what happened, and a ruined
-/// mailbox does not fill the log.
+/// Damaged messages of one call that are logged one by one: twenty show what happened. A mailbox
+/// whose records are all damaged does not fill the log.
 const LOGGED_MAX: usize = 20;
 
-/// Mends the summaries of one mailbox, for the length of one call.
-pub(super) struct Mend<'m> {
+/// Repairs the summaries of one mailbox, for the length of one call.
+pub(super) struct Repair<'m> {
     shared: &'m Shared,
     mailbox: MailboxId,
     unreadable: NumSet,
@@ -44,22 +44,22 @@ pub(super) struct Mend<'m> {
 
 /// The outcome for one message.
 enum Outcome {
-    /// It has no row any more.
+    /// The message has no row any more.
     Expunged,
-    /// Its summary, and whether it had to be made again.
-    Found(Mended),
-    /// It has a row, and nothing to make a summary of.
+    /// The summary, and whether it had to be rebuilt.
+    Found(Repaired),
+    /// The message has a row, and no body to rebuild the summary from. Holds the reason.
     Lost(String),
 }
 
-struct Mended {
+struct Repaired {
     body: BodyId,
     saved: i64,
     summary: Vec<u8>,
     is_made: bool,
 }
 
-impl<'m> Mend<'m> {
+impl<'m> Repair<'m> {
     pub(super) fn new(shared: &'m Shared, mailbox: MailboxId) -> Self {
         Self { shared, mailbox, unreadable: NumSet::new(), logged: 0 }
     }
@@ -68,15 +68,15 @@ impl<'m> Mend<'m> {
         self.unreadable
     }
 
-    /// Visits a message, notes that it cannot be read, or passes it over if it has no row. UIDs
-    /// rise from call to call.
+    /// Visits a message, notes that it cannot be read, or skips it if it has no row. UIDs rise from
+    /// call to call.
     pub(super) fn visit(&mut self, uid: u32, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let Some(of) = Uid::new(uid) else { return Ok(ControlFlow::Continue(())) };
         match self.find(uid) {
             Ok(Outcome::Expunged) => Ok(ControlFlow::Continue(())),
-            Ok(Outcome::Found(Mended { body, saved, summary, is_made })) => {
+            Ok(Outcome::Found(Repaired { body, saved, summary, is_made })) => {
                 if is_made {
-                    self.log(uid, "the summary is damaged; it was made again from the body");
+                    self.log(uid, "the summary is damaged; it was rebuilt from the body");
                 }
                 Ok(visit(Stored { uid: of, body, saved, summary: &summary, is_shared: false }))
             }
@@ -94,12 +94,12 @@ impl<'m> Mend<'m> {
         let why = match self.find_in(txn, uid)? {
             Outcome::Found(found) if found.body == body => {
                 if found.is_made {
-                    self.log(uid, "the summary is damaged; its copy gets one that was made from the body");
+                    self.log(uid, "the summary is damaged; its copy gets one that was rebuilt from the body");
                 }
                 return Ok(found.summary);
             }
-            Outcome::Found(_) => "it is of another body".to_owned(),
-            Outcome::Expunged => "its message is not there".to_owned(),
+            Outcome::Found(_) => "it belongs to another body".to_owned(),
+            Outcome::Expunged => "the message does not exist".to_owned(),
             Outcome::Lost(why) => why,
         };
         Err(StoreError::Corrupt(format!("summary of UID {uid} in mailbox {}: {why}", self.mailbox)))
@@ -112,7 +112,10 @@ impl<'m> Mend<'m> {
                 tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index")
             }
             std::cmp::Ordering::Equal => {
-                tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index; more is not logged now");
+                tracing::error!(
+                    mailbox = %self.mailbox, uid, what,
+                    "damage in the index; further messages of this call are not logged"
+                );
             }
             std::cmp::Ordering::Greater => {}
         }
@@ -145,10 +148,10 @@ impl<'m> Mend<'m> {
             RecordKind::Link(origin) => self.summary_at(txn, origin, body)?,
         };
         if let Some(summary) = stored {
-            return Ok(Outcome::Found(Mended { body, saved, summary: summary.to_vec(), is_made: false }));
+            return Ok(Outcome::Found(Repaired { body, saved, summary: summary.to_vec(), is_made: false }));
         }
         Ok(match self.made(txn, body, &row) {
-            Ok(summary) => Outcome::Found(Mended { body, saved, summary, is_made: true }),
+            Ok(summary) => Outcome::Found(Repaired { body, saved, summary, is_made: true }),
             Err(why) => Outcome::Lost(why),
         })
     }
@@ -167,33 +170,29 @@ impl<'m> Mend<'m> {
             Ok(stored) => stored,
             Err(why) => return Ok(lost(&why)),
         };
-        // One that delivery did not make may have been added since.
-        let mut summaries = vec![summary_of(self.shared.summarize, &stored)];
-        if lacks_items(&stored) {
-            summaries.push((self.shared.summarize)(&stored));
-        }
+        // The summary from delivery, and the one that may have been added since.
+        let delivered = summary_of(self.shared.summarize, &stored);
+        let added = lacks_items(&stored).then(|| (self.shared.summarize)(&stored));
+        let summaries = || std::iter::once(&delivered).chain(&added);
         let mut whole = Vec::with_capacity(record.len());
-        for summary in &summaries {
+        for summary in summaries() {
             put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, summary);
             if whole.get(..4) == header.get(..4) {
                 let summary = summary.clone();
-                return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+                return Ok(Outcome::Found(Repaired { body, saved, summary, is_made: true }));
             }
         }
         // The checksum itself is damaged, or the date.
         let saved = i64::from(row.date());
-        let at = summaries.iter().position(|summary| rest == summary);
-        let is_whole = at.is_some();
-        // A link has no summary of its own. It gets the one that delivery makes.
-        let summary = summaries.swap_remove(at.unwrap_or(0));
-        let is_link = || -> Result<bool> {
-            let Some(origin) = origin_from(rest) else { return Ok(false) };
-            Ok(self.summary_at(txn, origin, body)?.is_some())
-        };
-        if is_whole || is_link()? {
-            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        let found = |summary| Ok(Outcome::Found(Repaired { body, saved, summary, is_made: true }));
+        if let Some(summary) = summaries().find(|summary| rest == summary.as_slice()) {
+            return found(summary.clone());
         }
-        Ok(lost("no summary of the body that it names fits what is left of it"))
+        // A link has no summary of its own. It gets the one that delivery makes.
+        match origin_from(rest) {
+            Some(origin) if self.summary_at(txn, origin, body)?.is_some() => found(delivered),
+            _ => Ok(lost("no summary of the body that it names matches the rest of it")),
+        }
     }
 
     /// The summary of an origin, if that is intact and of this body.
@@ -224,7 +223,7 @@ impl<'m> Mend<'m> {
             location.len == u64::from(row.stored_size()) || self.shared.is_body_of(body, location, row)
         };
         if !location.is_some_and(is_right) {
-            return Err(format!("body {body} is not there, or not of this length"));
+            return Err(format!("body {body} is missing, or has another length"));
         }
         self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())
     }
