@@ -1,5 +1,4 @@
-//! The failure of a command: one sentence that names the thing and the remedy, and an
-//! exit code.
+//! The failure of a command: its message, and its exit code.
 
 use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;
