@@ -57,7 +57,7 @@ pub(crate) async fn run_to_end(mut session: Box<Session>) {
     match run(&mut session).await {
         Ok(()) => tracing::debug!(%peer, "session ended"),
         Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-        Err(error) => tracing::warn!(%peer, %error, "session failed"),
+        Err(error) => tracing::info!(%peer, %error, "IMAP session failed"),
     }
     let bytes = session.wire.input_bytes().held;
     session.give_back_memory(bytes);

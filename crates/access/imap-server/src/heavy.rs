@@ -22,9 +22,9 @@ use posthaste_net::{KeyedSemaphore, compute_threads};
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
 
-/// Steps between two yields. A step is the cost of reading one byte, 1 ns or less, so that a slice
-/// takes 2 ms at most. Half of it would have a search through a large folder yield more often than
-/// it reads.
+/// Steps between two yields. A step is the cost of reading one byte, 1 ns or less, so that a
+/// slice takes 2 ms at most. Half of it would make a search through a large folder yield more
+/// often than it reads.
 pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Steps that may be done in one go. What needs more is heavy.
@@ -44,8 +44,8 @@ const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
 
 thread_local! {
     /// Steps of finished work on this thread since a session yielded between two commands. A
-    /// session changes its thread only after it gave way, so its own steps since then are counted
-    /// here. Those of others may be, too: then it yields once more than it must.
+    /// session changes its thread only after it yielded, so its own steps since then are counted
+    /// here. The count may include steps of other sessions. Then the session yields early.
     static FINISHED: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -139,7 +139,7 @@ pub(crate) async fn carry(
 }
 
 impl CarriedSeen {
-    /// Notes which copies the user has seen. They are there, whatever becomes of the note.
+    /// Records which copies the user has seen. The copies exist even if this fails.
     pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
         let Some((reading, seen)) = self.noted else { return };
         let (mut uids, mut pace) = (NumSet::new(), Pace::default());

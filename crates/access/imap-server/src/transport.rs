@@ -51,8 +51,8 @@ pub(crate) enum StreamChange<'l> {
     Tls(&'l Certificates),
     /// Compression, over TLS or not.
     Deflate,
-    /// No compression any more.
-    NoDeflate,
+    /// Ends compression.
+    StopDeflate,
 }
 
 /// The bytes below a session. Each call ends in [`NetError::TimedOut`] after its time.
@@ -148,7 +148,7 @@ impl Transport for Connection {
             match change {
                 StreamChange::Tls(certificates) => self.start_tls(certificates, within).await?,
                 StreamChange::Deflate => self.start_deflate()?,
-                StreamChange::NoDeflate => {
+                StreamChange::StopDeflate => {
                     self.end_deflate(within).await?;
                     input.extend_from_slice(&std::mem::take(self.input_mut()));
                 }

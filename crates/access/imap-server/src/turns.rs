@@ -53,7 +53,7 @@ pub(crate) struct Turn<'s> {
 }
 
 impl<'s> Turn<'s> {
-    /// Of a session of this account. It does not have it yet.
+    /// A turn that the session has not taken yet.
     pub(crate) fn of(threads: Threads<'s>) -> Self {
         Self { threads, permit: None }
     }

@@ -269,7 +269,7 @@ impl Wire {
     pub(crate) async fn end_deflate(&mut self) -> Result<(), NetError> {
         self.flush().await?;
         let within = self.write_within();
-        self.transport.change(StreamChange::NoDeflate, &mut self.input, within).await?;
+        self.transport.change(StreamChange::StopDeflate, &mut self.input, within).await?;
         self.is_compressed = false;
         Ok(())
     }

@@ -21,7 +21,8 @@ impl Reachable {
         Self { allowed }
     }
 
-    /// Whether DNS may name an address. One that carries an IPv4 address is as good as that one.
+    /// Whether DNS may name an address. An IPv6 address that contains an IPv4 address is judged
+    /// as that address.
     pub fn allows(&self, address: IpAddr) -> bool {
         let carried = carried(address);
         is_public(carried)

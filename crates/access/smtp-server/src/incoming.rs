@@ -65,8 +65,8 @@ impl Incoming {
         self.header
     }
 
-    /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is
-    /// refused.
+    /// Reserves memory for `more` bytes; waits if necessary. If there is none in time, the
+    /// message is refused.
     pub async fn reserve(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
         permit.came(more);
@@ -102,7 +102,7 @@ impl Incoming {
         outcome
     }
 
-    /// Waits until the message has to give way to others, and refuses it then.
+    /// Waits until the message is evicted, and refuses it then.
     pub async fn displaced(&mut self) {
         match &self.permit {
             Some(permit) => permit.revoked().await,
@@ -111,8 +111,8 @@ impl Incoming {
         self.refuse(Refused::NoRoom);
     }
 
-    /// Waits for something else. If the message has to give way meanwhile, its bytes are dropped at
-    /// once: the budget counts them as free.
+    /// Waits for other work. If the message is evicted meanwhile, its bytes are dropped at once:
+    /// the budget counts them as free.
     pub async fn beside<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         tokio::select! {
@@ -123,7 +123,7 @@ impl Incoming {
         work.await
     }
 
-    /// No byte is missing: from now on the message gives way to nobody. One that had to before is
+    /// The message is complete and can no longer be evicted. If it was evicted before, it is
     /// refused.
     pub fn complete(&mut self) {
         let Some(permit) = &self.permit else { return };
@@ -147,7 +147,7 @@ impl Incoming {
         }
     }
 
-    /// Whether what comes is thrown away.
+    /// Whether input is discarded.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some()
     }

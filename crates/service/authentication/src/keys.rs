@@ -42,7 +42,7 @@ pub enum KeyError {
         why: String,
     },
     /// The library refuses to make a key or a signature.
-    #[error("a key of {domain} cannot be used: {what}")]
+    #[error("a key of {domain} cannot be used: {what}; `posthaste domain rotate {domain}` makes new ones")]
     Crypto {
         /// The domain of the key.
         domain: String,

@@ -93,7 +93,7 @@ pub(crate) fn step(
         }
         (Err(why), _) => return Err(why.to_string()),
     };
-    // Of what cannot be converted, clients see what was sent: it has no other form.
+    // A message that cannot be converted is served as sent: it has no other form.
     let form = match form {
         Form::Compressed => Form::Plain,
         Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,

@@ -35,7 +35,7 @@ pub enum DirectoryError {
         account: String,
     },
     /// No such alias.
-    #[error("there is no alias '{0}'")]
+    #[error("there is no alias '{0}': `account show` lists the aliases of an account")]
     NoAlias(String),
     /// The address is a group already.
     #[error("'{0}' is a group already: `group remove` removes it")]

@@ -57,7 +57,7 @@ pub enum ScriptError {
     #[error("the account has {SCRIPTS_MAX} scripts: remove one first")]
     TooMany,
     /// There is none.
-    #[error("there is no script '{0}'")]
+    #[error("there is no script '{0}': `sieve list` shows all")]
     NoScript(String),
     /// It may not be removed.
     #[error("script '{0}' is active: activate another or deactivate it first")]

@@ -117,7 +117,7 @@ impl<'c> Chain<'c> {
         Self { depth: self.depth + 1, account: None, is_free: false, ..self }
     }
 
-    /// The copies of the next group count for nobody, or are counted already.
+    /// The next group's copies are not counted against a limit, or were counted before.
     pub(crate) fn free(self) -> Self {
         Self { is_free: true, ..self }
     }

@@ -27,7 +27,7 @@ const NO_STEPS: u32 = flags::NO_CONNECT
     | flags::NO_DATA;
 const MESSAGE: &[u8] = b"From: a@example.net\r\nSubject: one\r\nSubject: two\r\n\r\nThe body\r\n";
 
-/// Says these bytes, and takes whatever is said to it.
+/// Sends these bytes and reads any answer.
 struct Filter(std::io::Cursor<Vec<u8>>);
 
 impl AsyncRead for Filter {

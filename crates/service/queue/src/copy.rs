@@ -24,7 +24,7 @@ pub enum Arrive {
 }
 
 impl Arrive {
-    /// A record as the other end shall have it. One that cannot be read stays as it is.
+    /// The record for the target. One that cannot be read stays as it is.
     fn value(self, entry: &DirectoryEntry) -> Result<Bytes, QueueError> {
         match (self, Item::read(entry)) {
             (Self::Held, Ok(mut item)) if !item.held => {

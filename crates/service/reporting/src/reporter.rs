@@ -98,16 +98,16 @@ impl Reporter {
             };
             let engine = Arc::clone(relay.delivery().store().engine());
             if let Err(error) = self.tls.flush(&*engine, unix_s()).await {
-                tracing::warn!(%error, "counts for reports of TLS wait");
+                tracing::warn!(%error, "counts for reports about TLS could not be stored: they are kept in memory and tried again");
             }
             if let Err(error) = self.dmarc.flush(&*engine, unix_s()).await {
-                tracing::warn!(%error, "counts for reports of DMARC wait");
+                tracing::warn!(%error, "counts for reports about DMARC could not be stored: they are kept in memory and tried again");
             }
             if is_end {
                 return;
             }
             if let Err(error) = self.send_due(&relay, &*engine, &resolver).await {
-                tracing::warn!(%error, "reports wait");
+                tracing::warn!(%error, "reports to other domains could not be sent: they are tried again");
             }
         }
     }

@@ -102,7 +102,7 @@ impl Order {
         runs
     }
 
-    /// Removes members. Those that are none are passed over.
+    /// Removes members. Ignores UIDs that are not members.
     pub(super) async fn remove(&mut self, dropped: &NumSet, pace: &mut Pace) {
         for uid in dropped.iter() {
             if let Some((block, offset)) = self.place(uid)

@@ -201,7 +201,7 @@ impl Context {
         due: &NumSet<SeqNum>,
     ) -> Result<Looked, Failure> {
         to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
-        // Nothing that `kept` lets through depends on the time.
+        // `kept` rejects criteria that depend on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
         if candidates.is_empty() {

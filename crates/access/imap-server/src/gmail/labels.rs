@@ -122,7 +122,7 @@ pub(crate) fn labels_of(table: &KeywordTable, flags: FlagSet) -> Vec<Flag> {
     table.flags_of(flags).filter(|flag| text_of(flag).is_some()).collect()
 }
 
-/// The label that a flag is; `None` if it is none.
+/// The label for a flag, if the flag is a label.
 pub(super) fn text_of(flag: &Flag) -> Option<Cow<'_, str>> {
     Some(match flag {
         Flag::Flagged => "\\Starred".into(),

@@ -92,7 +92,7 @@ impl Searched<'_> {
         self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(none)
     }
 
-    /// The labels of the mailbox that are none of Gmail's own.
+    /// The labels of the mailbox that are not Gmail system labels.
     fn user_labels(self) -> impl Iterator<Item = Flag> {
         let is_own =
             |flag: &Flag| matches!(flag, Flag::Keyword(keyword) if !keyword.as_str().starts_with('$'));

@@ -33,7 +33,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(300);
 const OUTPUT_MAX: usize = 64 * 1024;
 /// Time for a TLS handshake.
 const TLS_WITHIN: Duration = Duration::from_secs(30);
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 const STOPS: &str = "The server is shutting down; try again later";
@@ -115,7 +115,7 @@ impl ManageSieveService {
         match driver.run().await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "ManageSieve session failed"),
         }
         let _ = driver.connection.close(CLOSE_WITHIN).await;
     }

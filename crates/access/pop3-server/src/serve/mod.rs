@@ -38,14 +38,14 @@ impl Pop3Service {
         match driver.run().await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::warn!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "POP3 session failed"),
         }
         let within = driver.service.options.write_within.min(CLOSE_WITHIN);
         let _ = driver.connection.close(within).await;
     }
 }
 
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Commands that are counted by name.

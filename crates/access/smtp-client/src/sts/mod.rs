@@ -63,8 +63,8 @@ struct Table {
 }
 
 impl Table {
-    /// The policy that ends for that of another domain, if there is no room for both. The domains
-    /// of one stranger only ever take the place of each other, while others have fewer.
+    /// The policy to evict for that of `domain`, if the table is full. Domains under one
+    /// registered domain evict each other first, and those of the largest group next.
     fn in_the_way_of(&self, domain: &str) -> Option<String> {
         if self.policies.contains_key(domain) {
             return None;

@@ -70,13 +70,13 @@ impl SmtpService {
         match end {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "SMTP or LMTP session failed"),
         }
         let _ = driver.connection.close(write_within.min(CLOSE_WITHIN)).await;
     }
 }
 
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Commands that are counted by name.

@@ -124,7 +124,7 @@ pub fn place_of(config: &Config) -> String {
     }
 }
 
-/// One instant needs one look.
+/// A snapshot is complete after one attempt. On a cluster, mail changes meanwhile.
 fn looks(config: &Config) -> u32 {
     if config.engine == "embedded" { 1 } else { LOOKS_MAX }
 }
@@ -364,8 +364,8 @@ impl BackupJob<'_> {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
-                // As after a return to an earlier state: new mail under UIDs that were expunged, or
-                // a mailbox that the backup has removed.
+                // The store was rolled back: it has new mail under UIDs that the backup has
+                // expunged, or a mailbox that the backup has removed.
                 Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => {
                     damaged.push(has_other_mail(&account.name, &error));
                 }

@@ -351,8 +351,8 @@ impl RestoreJob {
             )));
         }
         let named = |LeftOut { mailbox, unreadable, passed }: LeftOut| {
-            // No earlier run came past anything but what it could not read: a backup is not set
-            // back, and nobody sees the account before this run ends.
+            // UIDs that an earlier run skipped were unreadable, too: the backup does not change,
+            // and no client sees the account before this run ends.
             let uids = unreadable.union(&passed);
             format!("left out: {}: {mailbox}: UID {uids} cannot be read in the backup", wanted.name)
         };

@@ -45,7 +45,7 @@ const PAGE: usize = 256;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum JournalError {
     /// Another import is writing it.
-    #[error("another import writes into this mailbox")]
+    #[error("another import writes into this mailbox: wait until it ends, or end it")]
     Another,
     /// The store.
     #[error(transparent)]

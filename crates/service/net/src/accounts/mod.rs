@@ -375,8 +375,8 @@ impl AccountShare {
     }
 }
 
-/// Pours a message into the buckets of some bounds: into all, or into none if one of them does not
-/// allow it. `of` is the rate of a bound, and what the message counts for it.
+/// Counts a message against several leaky buckets: against all, or against none if one is full.
+/// `of` returns the rate of a limit, and what the message counts for it.
 fn pour_all<const N: usize>(
     buckets: &mut [u64; N],
     bounds: &[AccountLimit; N],

@@ -50,8 +50,15 @@ const SHARE_DIVISOR: usize = 4;
 pub enum Holder {
     /// An account, once somebody has logged in: its identifier.
     Account([u8; 16]),
-    /// The address of a peer that has not. Its /64 has one share, its /56 one and a half, its /48
-    /// two; in IPv4 the /24 around it two.
+    /// The address of a peer that has not logged in. Networks around it have bounds, too:
+    ///
+    /// | network | shares |
+    /// | --- | --- |
+    /// | IPv6 /64 | 1 |
+    /// | IPv6 /56 | 1½ |
+    /// | IPv6 /48 | 2 |
+    /// | IPv4 address | 1 |
+    /// | IPv4 /24 | 2 |
     Address(IpAddr),
 }
 
@@ -107,7 +114,8 @@ struct State {
     /// The waiters in their order, the first in front.
     waiting: VecDeque<u64>,
     next: u64,
-    /// Nobody becomes slow before this, as far as the last look at all messages found.
+    /// The earliest time at which a message can count as slow, from the last scan of all
+    /// messages.
     all_move_until: Option<Instant>,
 }
 

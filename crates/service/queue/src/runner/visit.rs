@@ -320,7 +320,11 @@ impl Runner {
 
     /// The destination takes no mail: all items for it are given up.
     async fn fail_all(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
-        tracing::warn!(destination, reply = failure.reply, "takes no mail");
+        tracing::warn!(
+            destination,
+            reply = failure.reply,
+            "this destination takes no mail: its items are given up"
+        );
         let ids = self.schedule.lock().items(destination);
         for id in ids {
             if !self.may_send() {
@@ -340,7 +344,12 @@ impl Runner {
     pub(super) async fn wait(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
         let now = self.now();
         let until = self.schedule.lock().unreachable(destination, now, &self.times);
-        tracing::info!(destination, reply = failure.reply, wait = until - now, "cannot be reached");
+        tracing::info!(
+            destination,
+            reply = failure.reply,
+            wait = until - now,
+            "this destination cannot be reached: it is tried again after these seconds"
+        );
         self.queue().note_unreachable(destination, &failure.reply, until).await?;
         if self.schedule.lock().is_quiet(destination, now) {
             return Ok(());

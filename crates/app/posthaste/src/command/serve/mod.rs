@@ -410,14 +410,17 @@ async fn maintain(store: Store) {
         match store.engine().maintain().await {
             Ok(report) => {
                 for fault in &report.faults {
-                    tracing::error!(fault, "maintenance found a fault");
+                    tracing::error!(fault, "maintenance found a fault: run `posthaste check`");
                 }
                 if report.examined > 0 {
                     tokio::task::yield_now().await;
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "maintenance has to wait"),
+            Err(error) => {
+                let seconds = MAINTENANCE_PAUSE.as_secs();
+                tracing::warn!(%error, seconds, "maintenance failed: it is tried again after these seconds");
+            }
         }
         tokio::time::sleep(MAINTENANCE_PAUSE).await;
     }
