@@ -38,7 +38,7 @@ pub(crate) const HEAD_STEPS: u64 = SLICE_STEPS / 1000;
 const OPEN_STEPS: u64 = SLICE_STEPS / 20;
 const MESSAGE_STEPS: u64 = 40;
 
-/// Steps to parse and answer a command, beside those that it counts itself. A hundred NOOPs, of
+/// Steps to parse and answer a command, without those that it counts itself. A hundred NOOPs, of
 /// some 2 µs each, cost one yield.
 const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
 
@@ -83,7 +83,7 @@ pub(crate) struct Pace {
     pauses: Pauses,
 }
 
-/// What a pause is.
+/// What a task does in a pause.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Pauses {
     /// Other tasks of the thread have their turn.
@@ -93,12 +93,12 @@ enum Pauses {
     None,
 }
 
-/// Work that waits for nothing, beside the pauses of its [`Pace`].
+/// Work that waits for nothing except the pauses of its [`Pace`].
 pub(crate) type Paced<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 
 impl Pace {
     /// The pace of work on a thread of its own.
-    fn apart() -> Self {
+    fn offloaded() -> Self {
         Self { steps: 0, progress: None, pauses: Pauses::None }
     }
 
@@ -194,9 +194,9 @@ impl Heavy {
         work: impl for<'p> FnOnce(&'p mut Pace) -> Paced<'p, T> + Send + 'static,
     ) -> Result<T, Failure> {
         let work = move || {
-            let mut pace = Pace::apart();
+            let mut pace = Pace::offloaded();
             let polled = work(&mut pace).as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            debug_assert!(polled.is_ready(), "work apart waits for something");
+            debug_assert!(polled.is_ready(), "offloaded work waits for something");
             polled
         };
         match self.run(account, work).await? {

@@ -73,7 +73,7 @@ pub(crate) struct Reports<'r> {
 }
 
 impl<'r> Reports<'r> {
-    /// Of a command whose progress is not counted: only that it is going on.
+    /// Reports on a command whose progress is not counted: only that it continues.
     pub(crate) fn uncounted(tag: &'r Tag, times: ProgressTimes) -> Self {
         static UNKNOWN: Progress =
             Progress { done: AtomicU64::new(0), goal: AtomicU64::new(0), in_parts: false };

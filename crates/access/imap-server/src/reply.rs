@@ -43,7 +43,7 @@ impl Reply {
         Self { kind: StatusKind::Bad, code: None, text: text.into() }
     }
 
-    /// The same with a code.
+    /// Adds a response code.
     pub(crate) fn with(mut self, code: Code) -> Self {
         self.code = Some(code);
         self

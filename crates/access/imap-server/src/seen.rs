@@ -14,9 +14,9 @@ use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
 
-use crate::apart::{RANGE_STEPS, Threads, range_steps, set_steps};
 use crate::heavy::Pace;
 use crate::layer::Layer;
+use crate::offload::{RANGE_STEPS, Threads, range_steps, set_steps};
 use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;

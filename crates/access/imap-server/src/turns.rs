@@ -14,7 +14,7 @@ use std::task::Poll;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{KeyedPermit, NetError};
 
-use crate::apart::Threads;
+use crate::offload::Threads;
 use crate::wire::Wire;
 
 /// Rows whose report needs no turn: some 0.1 ms.

@@ -1,4 +1,4 @@
-//! The addresses that mail may be sent to when a stranger's DNS names them.
+//! The addresses that mail may be sent to when the DNS of an untrusted domain names them.
 //!
 //! A sender chooses the domain that a report goes to, and that domain's DNS chooses the address.
 //! Without a rule, the DNS could make us connect to hosts that only we can reach: this machine, and

@@ -22,7 +22,7 @@ use crate::{
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// How long a message waits for others to finish before it is refused: longer than a sender may
-/// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
+/// pause before it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
 /// it wait three minutes.
 const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
@@ -103,7 +103,7 @@ impl Incoming {
     }
 
     /// Waits until the message is evicted, and refuses it then.
-    pub async fn displaced(&mut self) {
+    pub async fn evicted(&mut self) {
         match &self.permit {
             Some(permit) => permit.revoked().await,
             None => pending().await,
@@ -113,12 +113,12 @@ impl Incoming {
 
     /// Waits for other work. If the message is evicted meanwhile, its bytes are dropped at once:
     /// the budget counts them as free.
-    pub async fn beside<F: Future>(&mut self, work: F) -> F::Output {
+    pub async fn while_held<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         tokio::select! {
             biased;
             output = &mut work => return output,
-            () = self.displaced() => {}
+            () = self.evicted() => {}
         }
         work.await
     }
@@ -240,7 +240,7 @@ mod tests {
         let mut new = incoming(b"", 1 << 20, &budget);
         append(&mut new, &[0; 150_000]).await;
         assert!(new.refusal().is_none());
-        still.displaced().await;
+        still.evicted().await;
         assert_eq!(still.refusal().unwrap().code(), 452);
         assert!(still.bytes.capacity() == 0);
     }
@@ -253,7 +253,7 @@ mod tests {
         let mut new = incoming(b"", 1 << 20, &budget);
         append(&mut new, &[0; 150_000]).await;
         let (done, wait) = tokio::sync::oneshot::channel();
-        let mut beside = Box::pin(still.beside(wait));
+        let mut beside = Box::pin(still.while_held(wait));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(beside.as_mut().poll(&mut context).is_pending());
         done.send(5).unwrap();

@@ -74,7 +74,7 @@ pub enum Failure {
     /// A signal ended it between two steps. The report of what was done has been printed.
     #[error("interrupted; run the command again, and it continues")]
     Interrupted {
-        /// Its number.
+        /// The number of the signal.
         signal: u8,
         /// What was done before, for the record of administrative acts.
         done: String,

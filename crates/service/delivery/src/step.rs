@@ -14,9 +14,9 @@ use crate::rich::{Rich, Shape, as_mime_blocking};
 /// The treatment of rich originals for which the new form has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Their messages stay as they are.
+    /// Messages with such originals stay as they are.
     Refuse,
-    /// They are given up.
+    /// The originals are discarded.
     Allow,
 }
 

@@ -32,8 +32,8 @@ const MEMBERS_PER_BATCH: usize = 256;
 pub enum Target {
     /// An account, by its name or an alias.
     Account(Recipient),
-    /// A group. Sessions share one copy while any of them holds it: a stranger may name a group a
-    /// thousand times.
+    /// A group. Sessions share one copy while any of them holds it: an untrusted host may name a
+    /// group a thousand times.
     Group(Arc<Group>),
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn decoded(sent: &str, names: NameEncoding) -> Option<String> {
     }
 }
 
-/// The label of a text; or why there is none.
+/// The label of a text, or why it is not a label.
 pub(crate) fn label_of(text: &str) -> Result<Label, String> {
     let Some(name) = text.strip_prefix('\\') else {
         let why = |error| match error {

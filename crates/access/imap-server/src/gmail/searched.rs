@@ -7,7 +7,7 @@ use posthaste_store::{MailboxEntry, SpecialUse};
 
 use super::labels::{self, Label, Place};
 
-/// Words behind `in:` and `is:` for states that messages do not have here.
+/// Words after `in:` and `is:` for states that messages do not have here.
 const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox", "pinned"];
 
 /// What labels and queries mean depends on this.

@@ -8,7 +8,7 @@ use crate::heavy::Pace;
 
 /// Bits of a digit at most: its table of counts fits the processor's first cache.
 const DIGIT_MAX: u32 = 12;
-/// Messages between two looks at the pace.
+/// Messages between two checks of the pace.
 const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
 const STEPS: u64 = 4;

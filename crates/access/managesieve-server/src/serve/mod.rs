@@ -58,7 +58,7 @@ pub enum PlaintextAuth {
 pub struct ManageSieveOptions {
     /// Where passwords may go in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, beside where passwords may.
+    /// Where SCRAM may run in the clear, in addition to where passwords may.
     pub plaintext_scram: PlaintextAuth,
     /// The whole time before a login.
     pub login_within: Duration,
@@ -121,7 +121,7 @@ impl ManageSieveService {
     }
 }
 
-/// Whether a session goes on.
+/// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Command,
@@ -250,8 +250,8 @@ impl Driver {
         Reply::ok(text).print(&mut self.output);
     }
 
-    /// RFC 5804 §2.2. What was sent in the clear after the command is never taken for something
-    /// sent inside.
+    /// RFC 5804 §2.2. Input that was sent in the clear after the command never counts as
+    /// something sent inside.
     async fn start_tls(&mut self) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {

@@ -1,4 +1,4 @@
-//! Two stores, and the records that are copied beside mail: accounts' records, scripts,
+//! Two stores, and the records that are copied in addition to mail: accounts' records, scripts,
 //! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
 //! An account's record is copied after its mail. Until then, no login or delivery to the account

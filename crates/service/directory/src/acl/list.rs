@@ -141,7 +141,7 @@ impl Acl {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

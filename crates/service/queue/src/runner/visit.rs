@@ -17,7 +17,7 @@ const MESSAGES_PER_CONNECTION: usize = 100;
 const STORE_WAIT: i64 = 60;
 
 /// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has
-/// five minutes of patience with each.
+/// a timeout of five minutes for each.
 const CONNECT_WITHIN: Duration = Duration::from_secs(600);
 /// RFC 3463 §3.6: too many recipients.
 const TOO_MANY_RECIPIENTS: &str = "4.5.3";
@@ -362,7 +362,8 @@ impl Runner {
             }
             let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.item_to_send(id).await? else {
-                // It left the queue, is held, or was written at last: the next look is not put off.
+                // It left the queue, is held, or was written at last: the next check is not put
+                // off.
                 quiet_until = now;
                 continue;
             };

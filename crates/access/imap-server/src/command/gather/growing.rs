@@ -7,8 +7,8 @@ use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::SummaryRef;
 
 use super::missing::{Missing, ROW_STEPS};
-use crate::apart::Threads;
 use crate::keys::{Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn};
+use crate::offload::Threads;
 use crate::reply::Failure;
 
 /// Steps of a byte of a text.

@@ -12,7 +12,7 @@
 //! that the report arrived.
 //!
 //! The row moves only to the INBOX of an account that files all its mail there. If a script, a
-//! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Here`]).
+//! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Local`]).
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
@@ -22,14 +22,14 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
-use crate::item::{self, Arrival, Envelope, Here, Item, ItemId, Owed, Part, Recipient, To};
+use crate::item::{self, Arrival, Envelope, Item, ItemId, Local, Part, PendingReport, Recipient, To};
 use crate::queue::Queue;
 use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
 
 impl Relay {
     /// Stores a report, so that an item can owe it. `None` if nobody can get it.
-    pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<Owed>, QueueError> {
+    pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<PendingReport>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
             tracing::info!(report = report.id, "no report: the message is itself a report");
@@ -39,7 +39,7 @@ impl Relay {
         let text = self.traced(report.print(), report.now);
         let (message, destination) = match found {
             Addressed::Inbox(_) => ([RETURN_PATH, &*text].concat().into(), String::new()),
-            Addressed::Here => (self.signed(text).await?, report.tls.destination(Here::Inbox.domain())),
+            Addressed::Local => (self.signed(text).await?, report.tls.destination(Local::Inbox.domain())),
             Addressed::At(domain) => (self.signed(text).await?, report.tls.destination(&domain)),
             Addressed::Nowhere => return Ok(None),
         };
@@ -47,12 +47,12 @@ impl Relay {
         let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || report.is_international());
         let (row, body) = self.queue().add_row(message).await?;
         let (to, body) = (to.into_owned(), body.to_string());
-        Ok(Some(Owed { row, body, size, to, destination, smtputf8 }))
+        Ok(Some(PendingReport { row, body, size, to, destination, smtputf8 }))
     }
 
     /// Queues the report, unless that was done. It is durable on return. Returns its item, which is
     /// not scheduled yet.
-    pub(crate) async fn fulfil(&self, owed: &Owed, now: i64) -> Result<Option<Arrival>, QueueError> {
+    pub(crate) async fn fulfil(&self, owed: &PendingReport, now: i64) -> Result<Option<Arrival>, QueueError> {
         if !self.queue().has_row(owed.row).await? {
             return Ok(None);
         }
@@ -61,7 +61,7 @@ impl Relay {
             if self.is_moved(owed).await? {
                 return Ok(None);
             }
-            destination = Here::Inbox.domain().to_owned();
+            destination = Local::Inbox.domain().to_owned();
         }
         let wrong = || QueueError::Record {
             record: item::name(owed.row),
@@ -90,7 +90,7 @@ impl Relay {
 
     /// Moves the report to the sender's INBOX. `false` if the account has no room now, or if its
     /// mail does not simply go there any more.
-    async fn is_moved(&self, owed: &Owed) -> Result<bool, QueueError> {
+    async fn is_moved(&self, owed: &PendingReport) -> Result<bool, QueueError> {
         // A crash may have come after it became an item.
         if self.queue().item(owed.row).await?.is_some() {
             return Ok(false);
@@ -151,7 +151,7 @@ impl Queue {
 }
 
 #[cfg(test)]
-impl Owed {
+impl PendingReport {
     pub(crate) fn sample(destination: &str) -> Self {
         let (body, to) = (BodyId(Id::new(3, 4)).to_string(), "ana@example.org".to_owned());
         Self { row: 9, body, size: 7, to, destination: destination.to_owned(), smtputf8: true }

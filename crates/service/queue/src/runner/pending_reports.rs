@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
-use crate::item::{Here, Item, Outcome, Owed, Recipient};
+use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
 use crate::report::{About, Kind, Report};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
@@ -141,14 +141,19 @@ impl Runner {
 
     /// Stores the reports about an item: who was given up, who has it, and who gets it late because
     /// of a failure.
-    async fn reports(&self, item: &Item, late: Option<&Failure>, now: i64) -> Result<Vec<Owed>, QueueError> {
+    async fn reports(
+        &self,
+        item: &Item,
+        late: Option<&Failure>,
+        now: i64,
+    ) -> Result<Vec<PendingReport>, QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
             Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
         // Records of earlier versions do not have it.
-        let usual = if Here::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
+        let usual = if Local::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
         let sent = Success::ALL.map(|wanted| {
             let (kind, status) = wanted.report();
             let is_so = |outcome: &Outcome| match outcome {
@@ -182,7 +187,7 @@ impl Runner {
         Ok(owed)
     }
 
-    async fn remove_rows(&self, owed: &[Owed]) -> Result<(), QueueError> {
+    async fn remove_rows(&self, owed: &[PendingReport]) -> Result<(), QueueError> {
         for owed in owed {
             self.queue().remove_row(owed.row).await?;
         }
@@ -196,7 +201,7 @@ impl Runner {
         item: &Item,
         about: &[About<'_>],
         now: i64,
-    ) -> Result<Option<Owed>, QueueError> {
+    ) -> Result<Option<PendingReport>, QueueError> {
         let message = self.quoted(item, kind).await?;
         let id = format!("{}.{now:x}.{:x}.{}", item.body, item.id, kind.action());
         let report = Report {
