@@ -319,7 +319,7 @@ impl Queue {
             after = Some(last.name.clone());
             known.extend(entries.iter().filter_map(|entry| item::number(&entry.name)));
             let items = entries.iter().filter_map(|entry| Item::read(entry).ok());
-            known.extend(items.flat_map(|item| item.owed).map(|owed| owed.row));
+            known.extend(items.flat_map(|item| item.pending).map(|pending| pending.row));
         }
         let all = view.all();
         let old = view.rows(&all).filter(|(_, row)| match before {

@@ -50,7 +50,7 @@ impl Order {
             let mut before = 0;
             for chunk in self.entries.chunks_mut(CHUNK) {
                 for (key, place) in chunk.iter_mut() {
-                    let whole = keys.get(*place as usize).copied().unwrap_or(0) - least;
+                    let whole = keys[*place as usize] - least;
                     let whole = match direction {
                         Direction::Ascending => whole,
                         Direction::Descending => range - whole,

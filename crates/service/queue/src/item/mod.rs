@@ -191,7 +191,7 @@ pub struct Item {
     /// Whether the sender has had a report that it is late.
     pub warned: bool,
     /// Reports that are stored and not on their way.
-    pub(crate) owed: Vec<PendingReport>,
+    pub(crate) pending: Vec<PendingReport>,
     /// The account that submitted it. Its octets count for that account. So do copies that groups
     /// make of an item for mailboxes here.
     pub account: Option<String>,
@@ -332,7 +332,7 @@ impl Item {
             reason,
             held: false,
             warned: false,
-            owed: Vec::new(),
+            pending: Vec::new(),
             account: envelope.account.clone(),
             sent_on_by: envelope.sent_on_by.clone(),
         }
@@ -402,14 +402,14 @@ impl Item {
         self.recipients.iter_mut().filter(is_unwanted).for_each(Recipient::reported);
     }
 
-    /// Whether reports are owed, or only reports are left to do.
+    /// Whether reports are pending, or only reports are left to do.
     pub(crate) fn has_only_reports(&self) -> bool {
-        !self.owed.is_empty() || self.is_done()
+        !self.pending.is_empty() || self.is_done()
     }
 
     /// Whether it can leave the queue: nothing is left to be tried or reported.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_done() && !self.is_unreported() && self.owed.is_empty()
+        self.is_done() && !self.is_unreported() && self.pending.is_empty()
     }
 
     /// Takes over what others wrote meanwhile, apart from what is known better here.
@@ -481,7 +481,7 @@ pub(crate) mod tests {
             reason: "421 busy".into(),
             held: true,
             warned: true,
-            owed: Vec::new(),
+            pending: Vec::new(),
             account: None,
             sent_on_by: None,
         }

@@ -91,7 +91,7 @@ impl Item {
             reason: record.reason,
             held: record.held,
             warned: record.warned,
-            owed: record.owed,
+            pending: record.owed,
             account: record.account,
             sent_on_by: record.sent_on_by,
         })
@@ -100,7 +100,7 @@ impl Item {
     /// The record's content.
     pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
         // An older program would look for a host of that name.
-        let is_known_to_version_2 = self.owed.is_empty()
+        let is_known_to_version_2 = self.pending.is_empty()
             && Local::of_item(self).is_none()
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = ItemRecord {
@@ -126,7 +126,7 @@ impl Item {
             reason: self.reason.clone(),
             held: self.held,
             warned: self.warned,
-            owed: self.owed.clone(),
+            owed: self.pending.clone(),
             account: self.account.clone(),
             sent_on_by: self.sent_on_by.clone(),
         };
@@ -151,8 +151,8 @@ mod tests {
         assert!(item.write().unwrap().starts_with(b"{\"v\":2,"));
         item.recipients[1].outcome = Outcome::Unreported { success: Some(Success::Expanded) };
         assert!(item.write().unwrap().starts_with(b"{\"v\":3,"));
-        for owed in [vec![], vec![PendingReport::sample("x.test"), PendingReport::sample("")]] {
-            item.owed = owed;
+        for pending in [vec![], vec![PendingReport::sample("x.test"), PendingReport::sample("")]] {
+            item.pending = pending;
             let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
             assert_eq!(Item::read(&entry).unwrap(), item);
         }

@@ -296,28 +296,28 @@ impl Runner {
         let changes = self.queue().changes().await?;
         // Their records are read now.
         self.queue().take_arrivals();
-        self.send_all_owed().await?;
+        self.send_all_pending().await?;
         let front = self.read_all().await?;
         self.queue().clear_others(|destination| self.schedule.lock().knows(destination)).await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(StoreState { changes, front })
     }
 
-    /// Sends the reports that a crash left owed. Nothing else is sent before. Once the lease is
+    /// Sends the reports that a crash left pending. Nothing else is sent before. Once the lease is
     /// over, the node that has it sends them.
-    async fn send_all_owed(&self) -> Result<(), QueueError> {
+    async fn send_all_pending(&self) -> Result<(), QueueError> {
         let mut after = None;
         while let Some(page) = self.queue().page(after).await? {
             after = Some(page.last);
-            for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
+            for item in page.items.into_iter().filter(|item| !item.pending.is_empty()) {
                 if !self.may_send() {
                     return Ok(());
                 }
                 let id = item.id;
                 // One whose reports cannot be sent keeps no other waiting. It is tried again when
                 // its item is.
-                if let Err(error) = self.send_owed(item).await {
-                    tracing::error!(id, %error, "a report that the queue owes cannot be sent now");
+                if let Err(error) = self.send_pending(item).await {
+                    tracing::error!(id, %error, "a pending report to a sender cannot be sent now: it is tried again later");
                 }
             }
         }
