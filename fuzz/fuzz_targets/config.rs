@@ -3,7 +3,7 @@
 
 // What a program does not use of its own is used by the server.
 #[allow(dead_code, unused_imports)]
-#[path = "../../crates/app/posthaste/src/config.rs"]
+#[path = "../../crates/app/posthaste/src/config/mod.rs"]
 mod config;
 #[allow(dead_code)]
 #[path = "../../crates/app/posthaste/src/failure.rs"]

@@ -28,7 +28,7 @@ type box struct {
 	size int
 	// deleted is set once DELETE succeeded.
 	deleted bool
-	// last is what was read after all faults were mended; nil if that failed.
+	// last is what was read after all faults were removed; nil if that failed.
 	last *output
 	// validity is UIDVALIDITY, which never changes.
 	validity string

@@ -43,7 +43,7 @@ var (
 	healed   = flag.String("healed", "", "the last reads wait for this file")
 	seed     = flag.Int64("seed", 1, "of the choice of operations")
 	out      = flag.String("out", ".", "folder for histories that are not linearizable")
-	patience = flag.Duration("check", 2*time.Minute, "longest time for checking one history")
+	checkMax = flag.Duration("check", 2*time.Minute, "longest time for checking one history")
 )
 
 func main() {
@@ -166,7 +166,7 @@ func (r *run) deleteOne(p *pair, addresses []string, random *rand.Rand) {
 	deleting.Wait()
 }
 
-// lastReads reads every mailbox from every server, after all faults were mended. What is read is
+// lastReads reads every mailbox from every server, after all faults were removed. What is read is
 // the end of its history.
 func (r *run) lastReads(addresses []string) {
 	for n, address := range addresses {
@@ -194,7 +194,7 @@ func (w *worker) lastRead() {
 		}
 		time.Sleep(time.Second)
 	}
-	w.box.fault("not every message can be read from %s after all faults were mended", w.client.address)
+	w.box.fault("not every message can be read from %s after all faults were removed", w.client.address)
 }
 
 // checkDeleted checks that a mailbox no longer exists.
@@ -291,7 +291,7 @@ func (p *pair) check(decide func(*box)) {
 
 // decide checks a history for linearizability; false if that takes too long.
 func (b *box) decide() bool {
-	result, info := porcupine.CheckOperationsVerbose(model(), b.operations(), *patience)
+	result, info := porcupine.CheckOperationsVerbose(model(), b.operations(), *checkMax)
 	if result == porcupine.Illegal {
 		b.fault("its history is not linearizable")
 		file := filepath.Join(*out, b.name+".html")

@@ -13,7 +13,7 @@ import (
 // messagesMax keeps mailboxes small, so that histories are checked fast.
 const messagesMax = 8
 
-// lastReader is the id of the first client that reads after all faults were mended.
+// lastReader is the id of the first client that reads after all faults were removed.
 const lastReader = 1000
 
 // worker is one client: it has one mailbox selected, copies and moves messages to the other one of

@@ -34,22 +34,22 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
     }
     // Boxed: few sessions request notifications.
     match session.notify {
-        Some(_) => Box::pin(selected_as_wished(session, numbers)).await,
+        Some(_) => Box::pin(selected_as_requested(session, numbers)).await,
         None => session.announce(numbers).await,
     }
 }
 
-async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+async fn selected_as_requested(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
     let Some(notify) = &session.notify else { return Ok(()) };
-    let wish = notify.selected();
-    if !wish.messages || numbers == Numbers::Silent {
+    let request = notify.selected();
+    if !request.messages || numbers == Numbers::Silent {
         // RFC 5465 §3.1: without SELECTED that mailbox is not reported.
         return Ok(());
     }
     let Some(selected) = &mut session.selected else { return Ok(()) };
     // With too many annotations only MODSEQ shows that some have changed.
-    let by_modseq = wish.annotations && selected.annotations.is_none();
-    selected.quiet = Quiet { flags: !wish.flags && !by_modseq, annotations: !wish.annotations };
+    let by_modseq = request.annotations && selected.annotations.is_none();
+    selected.quiet = Quiet { flags: !request.flags && !by_modseq, annotations: !request.annotations };
     let outcome = session.announce(numbers).await;
     if let Some(selected) = &mut session.selected {
         selected.quiet = Quiet::default();

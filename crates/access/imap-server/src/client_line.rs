@@ -1,7 +1,8 @@
 //! The line of the log that names the client program of a session.
 //!
-//! A client names itself by ID (RFC 2971), before its login too, and as often as it likes. The log
-//! has the line once for a session, after the login. So strangers write nothing into it.
+//! A client names itself by ID (RFC 2971), before its login too, and as often as it likes. The
+//! log has the line once for a session, after the login. So unauthenticated clients write nothing
+//! into it.
 
 /// Octets of an ID that go to the log. Ordinary clients send under 300. RFC 2971 §3.3 allows 30
 /// fields of 1,024 octets.

@@ -23,8 +23,8 @@ use crate::capability;
 use crate::command::{self, metadata};
 use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
+use crate::quota_check;
 use crate::reply::Reply;
-use crate::room;
 use crate::service::ImapService;
 use crate::session::{LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
 use crate::table::State;
@@ -57,7 +57,7 @@ pub(crate) async fn run_to_end(mut session: Box<Session>) {
     match run(&mut session).await {
         Ok(()) => tracing::debug!(%peer, "session ended"),
         Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-        Err(error) => tracing::warn!(%peer, %error, "session failed"),
+        Err(error) => tracing::info!(%peer, %error, "IMAP session failed"),
     }
     let bytes = session.wire.input_bytes().held;
     session.give_back_memory(bytes);
@@ -230,7 +230,7 @@ fn too_many_bad_commands(session: &Session) -> bool {
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     let judged = match judge_literal(session, wanted) {
         // Boxed: nearly no command brings a message.
-        Ok(()) => Box::pin(room::check(session, wanted)).await,
+        Ok(()) => Box::pin(quota_check::check(session, wanted)).await,
         refused => refused,
     };
     if let Err(reply) = judged {
@@ -254,11 +254,11 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
     }
 }
 
-/// Sends the printed responses. An APPEND that is arriving gives way to others meanwhile.
+/// Sends the printed responses. An APPEND that is arriving can be evicted meanwhile.
 async fn flush(session: &mut Session) -> Result<(), NetError> {
     let Session { wire, permit, .. } = session;
     let Some(held) = permit else { return wire.flush().await };
-    // Boxed: nearly no write is beside an APPEND.
+    // Boxed: nearly no write happens during an APPEND.
     if let Some(dropped) = Box::pin(wire.flush_beside(held.revoked())).await? {
         *permit = None;
         wire.say_status(no_memory().status(dropped.tag));
@@ -352,11 +352,11 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     if !mid_command {
         session.wire.release();
     }
-    let within = patience(session, mid_command);
-    let room = room(session);
+    let within = read_timeout(session, mid_command);
+    let unread_max = unread_max(session);
     if session.notify.is_some() && !mid_command && session.permit.is_none() {
         // Boxed: few sessions request notifications.
-        return Box::pin(waiting::for_command(session, room, within)).await;
+        return Box::pin(waiting::for_command(session, unread_max, within)).await;
     }
     let Session { wire, shutdown, permit, lease, .. } = session;
     let displaced = async {
@@ -368,8 +368,8 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     let filled = async {
         match mid_command {
             // The client may hold back the rest until these bytes are acknowledged.
-            true => wire.fill_rest(room, within).await,
-            false => wire.fill(room, within).await,
+            true => wire.fill_rest(unread_max, within).await,
+            false => wire.fill(unread_max, within).await,
         }
     };
     // On shutdown, a command that has only partly arrived is not waited for.
@@ -402,17 +402,17 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
 }
 
 /// How long the server waits for input: before login, within a command, or between commands.
-fn patience(session: &Session, mid_command: bool) -> Duration {
+fn read_timeout(session: &Session, mid_command: bool) -> Duration {
     let options = &session.service.options;
     if session.state() == State::NotAuthenticated {
-        return session.login_patience();
+        return session.login_timeout();
     }
     let whole = session.permit.as_ref().map_or(MESSAGE_WITHIN, BytePermit::time_left);
     if mid_command { options.command_within.min(whole) } else { options.silence_within }
 }
 
 /// How many bytes may lie unread: the accepted literal, and a line.
-fn room(session: &mut Session) -> usize {
+fn unread_max(session: &mut Session) -> usize {
     let InputBytes { held, missing } = session.wire.input_bytes();
     held.saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)
 }

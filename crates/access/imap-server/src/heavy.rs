@@ -22,9 +22,9 @@ use posthaste_net::{KeyedSemaphore, compute_threads};
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
 
-/// Steps between two yields. A step is the cost of reading one byte, 1 ns or less, so that a slice
-/// takes 2 ms at most. Half of it would have a search through a large folder yield more often than
-/// it reads.
+/// Steps between two yields. A step is the cost of reading one byte, 1 ns or less, so that a
+/// slice takes 2 ms at most. Half of it would make a search through a large folder yield more
+/// often than it reads.
 pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Steps that may be done in one go. What needs more is heavy.
@@ -38,14 +38,14 @@ pub(crate) const HEAD_STEPS: u64 = SLICE_STEPS / 1000;
 const OPEN_STEPS: u64 = SLICE_STEPS / 20;
 const MESSAGE_STEPS: u64 = 40;
 
-/// Steps to parse and answer a command, beside those that it counts itself. A hundred NOOPs, of
+/// Steps to parse and answer a command, without those that it counts itself. A hundred NOOPs, of
 /// some 2 µs each, cost one yield.
 const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
 
 thread_local! {
     /// Steps of finished work on this thread since a session yielded between two commands. A
-    /// session changes its thread only after it gave way, so its own steps since then are counted
-    /// here. Those of others may be, too: then it yields once more than it must.
+    /// session changes its thread only after it yielded, so its own steps since then are counted
+    /// here. The count may include steps of other sessions. Then the session yields early.
     static FINISHED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Pace {
     pauses: Pauses,
 }
 
-/// What a pause is.
+/// What a task does in a pause.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Pauses {
     /// Other tasks of the thread have their turn.
@@ -93,12 +93,12 @@ enum Pauses {
     None,
 }
 
-/// Work that waits for nothing, beside the pauses of its [`Pace`].
+/// Work that waits for nothing except the pauses of its [`Pace`].
 pub(crate) type Paced<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 
 impl Pace {
     /// The pace of work on a thread of its own.
-    fn apart() -> Self {
+    fn offloaded() -> Self {
         Self { steps: 0, progress: None, pauses: Pauses::None }
     }
 
@@ -194,9 +194,9 @@ impl Heavy {
         work: impl for<'p> FnOnce(&'p mut Pace) -> Paced<'p, T> + Send + 'static,
     ) -> Result<T, Failure> {
         let work = move || {
-            let mut pace = Pace::apart();
+            let mut pace = Pace::offloaded();
             let polled = work(&mut pace).as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            debug_assert!(polled.is_ready(), "work apart waits for something");
+            debug_assert!(polled.is_ready(), "offloaded work waits for something");
             polled
         };
         match self.run(account, work).await? {

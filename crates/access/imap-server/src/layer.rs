@@ -7,7 +7,7 @@ use posthaste_directory::{Directory, Reading};
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
-use crate::apart::{Threads, difference, range_steps};
+use crate::offload::{Threads, difference, range_steps};
 use crate::reply::Failure;
 
 /// Messages from which a view is laid over on another thread: some 5 ms.

@@ -16,9 +16,7 @@
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
 mod annotate;
-mod annotations;
 mod announce;
-mod apart;
 mod capability;
 mod client_line;
 mod command;
@@ -35,24 +33,26 @@ mod layer;
 mod listed;
 mod mailbox_filter;
 mod message_limit;
+mod metadata_reports;
 mod notify;
+mod offload;
 mod options;
 #[cfg(test)]
 mod pause_tests;
 mod progress;
 #[cfg(test)]
 mod progress_tests;
+mod quota_check;
 mod referred;
 mod reply;
+mod resolve;
 mod rights;
-mod room;
 mod seen;
 mod selected;
 mod service;
 mod session;
 #[cfg(test)]
 mod session_tests;
-mod sharing;
 #[cfg(test)]
 mod size_tests;
 mod special_use;

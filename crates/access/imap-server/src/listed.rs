@@ -8,7 +8,7 @@ use posthaste_store::{MailboxEntry, MailboxList};
 
 use crate::special_use;
 
-/// The attributes of a listed name beside its entry.
+/// The attributes of a listed name that its entry does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
     /// Below it are mailboxes.

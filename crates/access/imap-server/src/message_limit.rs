@@ -27,7 +27,7 @@ use crate::wire::Wire;
 /// The limits of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MessageLimit {
-    /// There are none.
+    /// No limit.
     None,
     /// MESSAGELIMIT: for every command.
     Process(NonZeroU32),
@@ -140,7 +140,7 @@ impl crate::session::Ctx<'_> {
         }
     }
 
-    /// The same for a set of UIDs that exist.
+    /// Like [`Self::limit_seqs`], for a set of UIDs that exist.
     pub(crate) fn limit_uids(&mut self, uids: &mut NumSet) {
         if let Some((limit, kept)) = self.message_limit().cut(uids) {
             self.selected.stopped = kept.first().and_then(Uid::new).map(|lowest| Stopped { limit, lowest });

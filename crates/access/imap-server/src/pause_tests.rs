@@ -17,14 +17,14 @@ use posthaste_mail_model::{AccountId, MailboxName, NumSet, Secret};
 use posthaste_net::{Connection, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::DuplexStream;
 
-use crate::apart::Threads;
 use crate::heavy::SLICE_STEPS;
 use crate::layer::Layer;
+use crate::offload::Threads;
 use crate::service::ImapService;
 use crate::session::Session;
 use crate::size_tests::service;
 use crate::wire::OUT_BYTES;
-use crate::{apart, connection, seen};
+use crate::{connection, offload, seen};
 
 /// Mailboxes with a message each.
 const MAILBOXES: usize = 200;
@@ -267,7 +267,7 @@ async fn long_sets_are_sent_in_slices() {
     let wire = &mut paused.session.wire;
     let mut whole = Vec::new();
     posthaste_imap_codec::print::ranges(&mut whole, &ranges);
-    apart::print_ranges(wire, &ranges).await.unwrap();
+    offload::print_ranges(wire, &ranges).await.unwrap();
     let left = wire.out();
     assert!(!left.is_empty() && left.capacity() <= 2 * OUT_BYTES, "{}", left.capacity());
     assert!(whole.ends_with(left), "the end of the set is left to send");

@@ -17,8 +17,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of work in parts: the goal is not reported, as it would grow from part to part, which
-    /// RFC 9585 §4 advises against.
+    /// Progress of work in parts. It reports no goal, because the goal grows from part to part
+    /// (RFC 9585 §4).
     pub(crate) fn in_parts() -> Self {
         Self { in_parts: true, ..Self::default() }
     }
@@ -73,7 +73,7 @@ pub(crate) struct Reports<'r> {
 }
 
 impl<'r> Reports<'r> {
-    /// Of a command whose progress is not counted: only that it is going on.
+    /// Reports on a command whose progress is not counted: only that it continues.
     pub(crate) fn uncounted(tag: &'r Tag, times: ProgressTimes) -> Self {
         static UNKNOWN: Progress =
             Progress { done: AtomicU64::new(0), goal: AtomicU64::new(0), in_parts: false };

@@ -11,7 +11,7 @@ use posthaste_mail_model::MailboxName;
 
 use crate::reply::{Failure, Reply};
 
-/// The URL of a mailbox that another server has. Of several referrals the longest name counts.
+/// The URL of a mailbox that another server has. Among several referrals the longest name counts.
 fn url_of(login: &Account, name: &MailboxName) -> Option<String> {
     let rest = |of: &str| {
         let rest = name.as_str().strip_prefix(of)?;
@@ -69,7 +69,7 @@ pub(crate) fn check_pair(
     Err(refer(vec![from_url.unwrap_or_else(|| here(from)), to_url.unwrap_or_else(|| here(to))]))
 }
 
-/// The names that RLIST and RLSUB show beside those of mailboxes here.
+/// The names that RLIST and RLSUB show in addition to those of mailboxes here.
 pub(crate) fn names(login: &Account) -> Vec<MailboxName> {
     login.mailbox_referrals.iter().filter_map(|one| MailboxName::new(&one.mailbox).ok()).collect()
 }

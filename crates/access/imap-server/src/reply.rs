@@ -43,7 +43,7 @@ impl Reply {
         Self { kind: StatusKind::Bad, code: None, text: text.into() }
     }
 
-    /// The same with a code.
+    /// Adds a response code.
     pub(crate) fn with(mut self, code: Code) -> Self {
         self.code = Some(code);
         self
@@ -170,23 +170,23 @@ fn of_store(error: &StoreError) -> Reply {
             return Reply::no(Code::Unavailable, "The disk is full: delete messages, or try again later");
         }
         StoreError::Unavailable(why) => {
-            tracing::error!(%why, "storage is unavailable");
+            tracing::error!(%why, "storage is unavailable: commands fail until this cause is removed");
             // The system's error text goes to the log only: clients must not see paths.
             return Reply::no(Code::Unavailable, "Storage is unavailable, try again later");
         }
         StoreError::Corrupt(what) => {
-            tracing::error!(%what, "damaged record");
+            tracing::error!(%what, "damaged record: run `posthaste check`");
             return Reply::no(Code::Corruption, "A stored record is damaged and is not served");
         }
         StoreError::Unreadable(uids) => {
-            tracing::error!(uids = %named_ranges(uids), "summaries cannot be read");
+            tracing::error!(uids = %named_ranges(uids), "summaries cannot be read: run `posthaste check`");
             let text = format!("Stored data of UID {} is damaged", named_ranges(uids));
             return Reply::no(Code::Corruption, text);
         }
         // It is expunged, and a new message has come.
         StoreError::Superseded(_) => return Reply::no(Code::ExpungeIssued, "The message has a new UID"),
         StoreError::Body { uid, body, why } => {
-            tracing::error!(%uid, %body, %why, "body cannot be read");
+            tracing::error!(%uid, %body, %why, "body cannot be read: run `posthaste check`");
             return Reply::no(Code::Corruption, format!("Message {uid} cannot be read"));
         }
     };

@@ -86,7 +86,7 @@ pub(crate) const fn changeable(rights: Rights) -> FlagSet {
     flags
 }
 
-/// Those of the flags that may be changed with these rights.
+/// The flags that these rights permit to change.
 pub(crate) fn permitted(flags: Vec<Flag>, rights: Rights) -> Vec<Flag> {
     if rights == Rights::ALL {
         return flags;

@@ -14,9 +14,9 @@ use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
 
-use crate::apart::{RANGE_STEPS, Threads, range_steps, set_steps};
 use crate::heavy::Pace;
 use crate::layer::Layer;
+use crate::offload::{RANGE_STEPS, Threads, range_steps, set_steps};
 use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;
@@ -139,7 +139,7 @@ pub(crate) async fn carry(
 }
 
 impl CarriedSeen {
-    /// Notes which copies the user has seen. They are there, whatever becomes of the note.
+    /// Records which copies the user has seen. The copies exist even if this fails.
     pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
         let Some((reading, seen)) = self.noted else { return };
         let (mut uids, mut pace) = (NumSet::new(), Pace::default());

@@ -14,9 +14,9 @@ use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::annotate::reported::ReportedAnnotations;
-use crate::apart::{Threads, range_steps};
 use crate::contexts::Contexts;
 use crate::layer::Layer;
+use crate::offload::{Threads, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 
@@ -151,7 +151,7 @@ pub(crate) struct Selected {
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
     pub(crate) notified_to: Uid,
-    /// Of a command that stopped at the limit of messages (RFC 9738 §3.1).
+    /// Where a command stopped at the limit of messages (RFC 9738 §3.1).
     pub(crate) stopped: Option<Stopped>,
     /// The messages that the user has seen, in a mailbox of another account.
     pub(crate) layer: Option<Box<Layer>>,

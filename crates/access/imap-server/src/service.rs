@@ -28,7 +28,7 @@ fn one_message(options: &ImapOptions) -> usize {
 /// Turns of all accounts together: more than there are sessions.
 const TURNS_MAX: usize = 1 << 20;
 
-/// Everything an IMAP session needs besides its connection. All listeners share one.
+/// Everything an IMAP session needs in addition to its connection. All listeners share one.
 pub struct ImapService {
     pub(crate) options: ImapOptions,
     pub(crate) store: Store,
@@ -242,7 +242,11 @@ impl ImapService {
 
     /// Waits for memory to hold bytes read from a message. The memory is held until the permit is
     /// dropped.
-    pub(crate) async fn room_to_read(&self, account: AccountId, bytes: u64) -> Result<BytePermit, Failure> {
+    pub(crate) async fn reserve_to_read(
+        &self,
+        account: AccountId,
+        bytes: u64,
+    ) -> Result<BytePermit, Failure> {
         let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.held.make_room(account, &self.reads, bytes);

@@ -15,18 +15,18 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
 
-use crate::annotations::ReportedMetadata;
-use crate::apart::Threads;
 use crate::client_line::ClientLine;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
 use crate::freed::free;
+use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
+use crate::offload::Threads;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
+use crate::resolve::{self, Asker};
 use crate::selected::Selected;
 use crate::service::ImapService;
-use crate::sharing::{self, Asker};
 use crate::sync::{self, Changeable, OwnChange};
 use crate::table::{Numbers, State};
 use crate::transport::{Peer, Transport};
@@ -35,7 +35,7 @@ use crate::wire::Wire;
 /// Whether the session goes on after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// It does.
+    /// The session continues with the next command.
     Command,
     /// BYE was printed.
     Close,
@@ -234,7 +234,7 @@ impl Session {
         let before = Changeable::of(selected);
         // Boxed: nearly no session needs it. A mailbox that may no longer be read, or of an account
         // that was removed, is treated as deleted.
-        match Box::pin(sharing::renew(&self.service, login, selected)).await? {
+        match Box::pin(resolve::renew(&self.service, login, selected)).await? {
             true => {
                 sync::report_rights(&mut self.wire, selected, before);
                 Ok(())
@@ -267,7 +267,7 @@ impl Session {
     }
 
     /// How long the server waits for input before login.
-    pub(crate) fn login_patience(&self) -> Duration {
+    pub(crate) fn login_timeout(&self) -> Duration {
         let within = self.service.options.pre_login_within;
         self.wire.login_left().map_or(within, |left| left.min(within))
     }
@@ -278,7 +278,7 @@ impl Session {
         self.login.is_none() && self.wire.login_left().is_some_and(|left| left.is_zero())
     }
 
-    /// Gives back the memory of the APPEND that was arriving. The input behind it was in the same
+    /// Gives back the memory of the APPEND that was arriving. The input after it was in the same
     /// allocation, which had this many bytes of it.
     pub(crate) fn give_back_memory(&mut self, bytes: usize) {
         if let Some(permit) = self.permit.take() {

@@ -1,6 +1,6 @@
 //! Whole sessions in memory: no socket, and a clock that the test advances.
 //!
-//! The sessions stand on a transport of this file. Those that compress stand on a connection of
+//! The sessions use a transport of this file. Those that compress use a connection of
 //! `posthaste-net` over memory, because the layers are the connection's.
 
 #![allow(clippy::unwrap_used)]

@@ -19,12 +19,12 @@ use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Rights, 
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::annotate::report;
-use crate::apart::{Threads, difference, print_ranges};
 use crate::contexts::update::{self, Reporter, Searcher, Step};
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
+use crate::offload::{Threads, difference, print_ranges};
 use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;
@@ -425,7 +425,7 @@ fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, rep
     begin_fetch(out, enabled, seq, row);
     let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
     if enabled.uid_only {
-        // Nothing stands before the first item.
+        // Nothing is before the first item.
         items = [b"FLAGS ", if what == RowItems::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
     } else {
         out.extend_from_slice(b"UID ");

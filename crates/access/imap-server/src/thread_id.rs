@@ -35,7 +35,7 @@ impl ThreadId {
             return Id::parse(body).map(|id| Self::Alone(BodyId(id)));
         }
         let digits = text.strip_prefix('T').filter(|digits| digits.len() == 16)?;
-        // Identifiers are compared as they stand (RFC 8474 §4).
+        // Identifiers are compared octet by octet (RFC 8474 §4).
         let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         digits.bytes().all(is_digit).then(|| u64::from_str_radix(digits, 16).ok().map(Self::Root))?
     }

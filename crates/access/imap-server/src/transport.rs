@@ -4,7 +4,7 @@
 //! methods. Four do I/O: read, write, change a layer, close. Three do none: they name the account,
 //! count a command, and describe the connection for SASL. The server's transport is a
 //! [`Connection`] of `posthaste-net`: a socket with TLS, compression and the limits of accounts. A
-//! test's transport may be memory. The session's clock is handed in beside it.
+//! test's transport may be memory. The session's clock is handed in with it.
 //!
 //! A session does not know its transport's type, so each call allocates its future. A session makes
 //! some two calls for a command, one for 64 KiB of a listing, and none between pipelined commands.
@@ -51,8 +51,8 @@ pub(crate) enum StreamChange<'l> {
     Tls(&'l Certificates),
     /// Compression, over TLS or not.
     Deflate,
-    /// No compression any more.
-    NoDeflate,
+    /// Ends compression.
+    StopDeflate,
 }
 
 /// The bytes below a session. Each call ends in [`NetError::TimedOut`] after its time.
@@ -65,7 +65,7 @@ pub(crate) trait Transport: Send + Sync {
     fn write<'t>(&'t mut self, bytes: &'t [u8], then: Then, within: Duration) -> Io<'t, ()>;
 
     /// Changes the layers. The input is empty for a new one (see [`Wire`](crate::wire::Wire)). What
-    /// came behind the end of compression is appended to it.
+    /// came after the end of compression is appended to it.
     fn change<'t>(
         &'t mut self,
         change: StreamChange<'t>,
@@ -148,7 +148,7 @@ impl Transport for Connection {
             match change {
                 StreamChange::Tls(certificates) => self.start_tls(certificates, within).await?,
                 StreamChange::Deflate => self.start_deflate()?,
-                StreamChange::NoDeflate => {
+                StreamChange::StopDeflate => {
                     self.end_deflate(within).await?;
                     input.extend_from_slice(&std::mem::take(self.input_mut()));
                 }

@@ -14,7 +14,7 @@ use std::task::Poll;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{KeyedPermit, NetError};
 
-use crate::apart::Threads;
+use crate::offload::Threads;
 use crate::wire::Wire;
 
 /// Rows whose report needs no turn: some 0.1 ms.
@@ -53,7 +53,7 @@ pub(crate) struct Turn<'s> {
 }
 
 impl<'s> Turn<'s> {
-    /// Of a session of this account. It does not have it yet.
+    /// A turn that the session has not taken yet.
     pub(crate) fn of(threads: Threads<'s>) -> Self {
         Self { threads, permit: None }
     }

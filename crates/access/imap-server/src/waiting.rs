@@ -9,8 +9,8 @@ use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
 use tokio::sync::watch;
 
-use crate::annotations::ReportedMetadata;
 use crate::announce;
+use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
 use crate::reply::Failure;
 use crate::session::{Next, REVOKED, Session};
@@ -28,11 +28,11 @@ enum WaitEvent {
     Revoked,
 }
 
-/// Waits until input is there, at most so long. `room` is how many bytes may lie unread. `Close` if
-/// the server ends the session; BYE is printed then.
+/// Waits until input is there, at most so long. `unread_max` is how many bytes may lie unread.
+/// `Close` if the server ends the session; BYE is printed then.
 pub(crate) async fn for_command(
     session: &mut Session,
-    room: usize,
+    unread_max: usize,
     within: Duration,
 ) -> Result<Next, NetError> {
     let clock = session.wire.clock().clone();
@@ -76,8 +76,8 @@ pub(crate) async fn for_command(
         let left = until.saturating_duration_since(clock.now());
         let event = match failed {
             // Boxed: no session holds memory for it until it happens.
-            true => Box::pin(next_event_after_failure(session, room, left)).await,
-            false => next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await,
+            true => Box::pin(next_event_after_failure(session, unread_max, left)).await,
+            false => next_event(session, (watch.as_mut(), shared.as_mut()), unread_max, left).await,
         };
         let why = match event {
             WaitEvent::News => continue,
@@ -99,7 +99,7 @@ pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
 }
 
 /// Events that few sessions wait for.
-pub(crate) enum Besides {
+pub(crate) enum RareEvent {
     /// Annotations may have changed.
     Annotations,
     /// Something may have happened that NOTIFY requests.
@@ -109,11 +109,11 @@ pub(crate) enum Besides {
 }
 
 /// Waits for one of these events.
-pub(crate) async fn besides(
+pub(crate) async fn rare_event(
     annotations: Option<&mut ReportedMetadata>,
     notify: Option<&mut Notify>,
     shared: Option<&mut watch::Receiver<()>>,
-) -> Besides {
+) -> RareEvent {
     let annotated = async {
         match annotations {
             Some(known) => known.wait_for_changes().await,
@@ -133,25 +133,25 @@ pub(crate) async fn besides(
         }
     };
     tokio::select! {
-        () = annotated => Besides::Annotations,
-        () = happened => Besides::Elsewhere,
-        () = rights => Besides::Rights,
+        () = annotated => RareEvent::Annotations,
+        () = happened => RareEvent::Elsewhere,
+        () = rights => RareEvent::Rights,
     }
 }
 
 /// Changes that could not be read are still due. Without a pause the next try would come at once.
-async fn next_event_after_failure(session: &mut Session, room: usize, within: Duration) -> WaitEvent {
+async fn next_event_after_failure(session: &mut Session, unread_max: usize, within: Duration) -> WaitEvent {
     let clock = session.wire.clock().clone();
     tokio::select! {
         () = clock.sleep(AGAIN_AFTER) => WaitEvent::News,
-        event = next_event(session, (None, None), room, within) => event,
+        event = next_event(session, (None, None), unread_max, within) => event,
     }
 }
 
 async fn next_event(
     session: &mut Session,
     (watch, shared): (Option<&mut Watch>, Option<&mut watch::Receiver<()>>),
-    room: usize,
+    unread_max: usize,
     within: Duration,
 ) -> WaitEvent {
     let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
@@ -164,13 +164,13 @@ async fn next_event(
     };
     let wants_annotations = notify.as_ref().is_some_and(|notify| notify.wants_annotations());
     let known = annotations.as_deref_mut().filter(|_| wants_annotations);
-    let besides = besides(known, notify.as_deref_mut(), shared);
+    let rare_event = rare_event(known, notify.as_deref_mut(), shared);
     tokio::select! {
         biased;
         () = shutdown.requested() => WaitEvent::Shutdown,
         () = revoked(lease) => WaitEvent::Revoked,
-        input = wire.fill(room, within) => WaitEvent::Input(input),
+        input = wire.fill(unread_max, within) => WaitEvent::Input(input),
         () = changed => WaitEvent::News,
-        _ = besides => WaitEvent::News,
+        _ = rare_event => WaitEvent::News,
     }
 }

@@ -28,7 +28,7 @@ use crate::progress::Reports;
 use crate::transport::{Peer, StreamChange, Then, Transport, Wait};
 
 /// Bytes gathered before they are sent. One TLS record is 16 KiB. With four of them, the system
-/// call costs little beside the printing. Twice as many gain nothing measurable.
+/// call costs little compared with the printing. Twice as many gain nothing measurable.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
 
 /// Bodies of at least this size are sent without a copy.
@@ -116,7 +116,7 @@ impl Wire {
         self.is_compressed
     }
 
-    /// Whether bytes wait behind the command that was taken.
+    /// Whether bytes wait after the command that was taken.
     pub(crate) fn has_input(&self) -> bool {
         !self.input.is_empty()
     }
@@ -269,7 +269,7 @@ impl Wire {
     pub(crate) async fn end_deflate(&mut self) -> Result<(), NetError> {
         self.flush().await?;
         let within = self.write_within();
-        self.transport.change(StreamChange::NoDeflate, &mut self.input, within).await?;
+        self.transport.change(StreamChange::StopDeflate, &mut self.input, within).await?;
         self.is_compressed = false;
         Ok(())
     }
@@ -331,7 +331,7 @@ impl Wire {
         self.wait_for(work, Some(reports)).await
     }
 
-    /// Does work that changes mailboxes, and reports that it is going on if it takes long
+    /// Does work that changes mailboxes, and reports that it is continuing if it takes long
     /// (RFC 9585). The work is not cancelled when the connection breaks: after it, the caller does
     /// the rest of the change.
     pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {

@@ -4,10 +4,10 @@
 //! Connection ─► syntax: frame, parse ─► session: may it? ─► serve: TLS, login, scripts ─► reply
 //! ```
 //!
-//! Invariants: a stranger sends at most [`STRANGER_LEN_MAX`] octets for one command, a user
-//! at most one script and a line. A script is compiled before it is stored. A failed login is
-//! delayed and logged as in the other servers. Not in here: the language of scripts
-//! (`posthaste-sieve`), their records (`posthaste-directory`).
+//! Invariants: an unauthenticated client sends at most [`STRANGER_LEN_MAX`] octets for one
+//! command, a user at most one script and a line. A script is compiled before it is stored. A
+//! failed login is delayed and logged as in the other servers. Not in here: the language of
+//! scripts (`posthaste-sieve`), their records (`posthaste-directory`).
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -140,7 +140,7 @@ impl Session {
             return Action::Close(Reply::bye("Too many errors"));
         }
         let reply = Reply::no(match failure {
-            // Strangers learn nothing about the store's state.
+            // Unauthenticated clients learn nothing about the store's state.
             LoginFailure::Unavailable(_) => "Logins are unavailable; try again later".to_owned(),
             failure => failure.to_string(),
         });
@@ -171,7 +171,7 @@ pub(crate) fn failure(error: &ScriptError) -> Reply {
         ScriptError::NoScript(_) => Reply::no(text).with_code("NONEXISTENT"),
         ScriptError::Active(_) => Reply::no(text).with_code("ACTIVE"),
         ScriptError::Exists(_) => Reply::no(text).with_code("ALREADYEXISTS"),
-        // Strangers learn nothing about the store's state.
+        // Unauthenticated clients learn nothing about the store's state.
         ScriptError::Directory(_) => {
             Reply::no("The scripts are unavailable; try again later").with_code("TRYLATER")
         }

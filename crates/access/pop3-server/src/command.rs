@@ -12,7 +12,7 @@ use posthaste_mail_model::Secret;
 pub enum Command {
     /// Names the account.
     User(String),
-    /// Its password: all behind the first space, spaces included (RFC 1939 §7).
+    /// The password: all after the first space, spaces included (RFC 1939 §7).
     Pass(Secret<String>),
     /// Logs in by SASL.
     Auth {
@@ -39,8 +39,13 @@ pub enum Command {
     Uidl(Option<u32>),
     /// A message.
     Retr(u32),
-    /// A message's header and this many lines of its body.
-    Top(u32, u64),
+    /// A message's header and the first lines of its body.
+    Top {
+        /// The message.
+        number: u32,
+        /// How many lines of the body.
+        lines: u64,
+    },
     /// Marks a message for removal at QUIT.
     Dele(u32),
     /// Nothing.
@@ -130,7 +135,7 @@ fn top(argument: &str) -> Result<Command, SyntaxError> {
     const SYNTAX: SyntaxError = SyntaxError::Argument("TOP message lines");
     let (which, lines) = argument.split_once(' ').ok_or(SYNTAX)?;
     let lines = number(lines.trim_start_matches(' ')).ok_or(SYNTAX)?;
-    message(which).map_err(|_| SYNTAX).map(|which| Command::Top(which, lines))
+    message(which).map_err(|_| SYNTAX).map(|number| Command::Top { number, lines })
 }
 
 /// `1*20DIGIT`; what passes 64 bits counts as their largest value.
@@ -205,8 +210,8 @@ mod tests {
             ("UIDL", Uidl(None)),
             ("UIDL 4294967296", Uidl(Some(u32::MAX))),
             ("RETR 0", Retr(0)),
-            ("TOP 1 0", Top(1, 0)),
-            ("TOP 1  99999999999999999999", Top(1, u64::MAX)),
+            ("TOP 1 0", Top { number: 1, lines: 0 }),
+            ("TOP 1  99999999999999999999", Top { number: 1, lines: u64::MAX }),
             ("DELE 1", Dele(1)),
             ("NOOP", Noop),
             ("RSET", Rset),

@@ -32,7 +32,7 @@ impl DotWriter {
         Self::default()
     }
 
-    /// How many bytes at the start of a piece go out as they are, and what goes out behind them.
+    /// How many bytes at the start of a piece go out as they are, and what is sent after them.
     /// Called again with the rest until nothing is left.
     pub fn next(&mut self, piece: &[u8]) -> (usize, &'static [u8]) {
         if self.0 == At::LineStart && piece.first() == Some(&b'.') {
@@ -62,7 +62,7 @@ impl DotWriter {
         (piece.len(), b"")
     }
 
-    /// The octets behind the message.
+    /// The octets after the message.
     pub fn end(self) -> &'static [u8] {
         match self.0 {
             At::LineStart => b".\r\n",
@@ -82,7 +82,7 @@ impl DotWriter {
     }
 }
 
-/// Where TOP ends (RFC 1939 §7): the header, the empty line behind it, and this many lines.
+/// Where TOP ends (RFC 1939 §7): the header, the empty line after it, and this many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Top {
     /// Lines of the body that are still wanted.
@@ -94,7 +94,7 @@ pub struct Top {
 enum TopState {
     /// In the header, at the start of a line.
     HeaderStart,
-    /// In the header, behind a CR that may be of the empty line.
+    /// In the header, after a CR that may be of the empty line.
     HeaderCr,
     /// Within a line of the header.
     Header,

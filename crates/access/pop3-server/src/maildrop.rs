@@ -23,8 +23,17 @@ use posthaste_store::{Row, View};
 
 use crate::print::{hex, number};
 
-/// Messages that are printed between two looks at how full the buffer is: some 30 KiB of lines.
+/// Messages that are printed between two checks of the buffer: some 30 KiB of lines.
 const AT_ONCE: u32 = 1024;
+
+/// What STAT reports: a drop listing (RFC 1939 §5), without the marked messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropListing {
+    /// The number of messages.
+    pub messages: u32,
+    /// The octets of all of them.
+    pub octets: u64,
+}
 
 /// The maildrop of a session.
 pub struct Maildrop {
@@ -106,7 +115,7 @@ impl Maildrop {
         Self { view, validity, marks, is_sized, is_numbered: false }
     }
 
-    /// Its messages.
+    /// The messages of the maildrop.
     pub fn view(&self) -> &Arc<View> {
         &self.view
     }
@@ -143,9 +152,12 @@ impl Maildrop {
     }
 
     /// Messages and octets, without those that are marked (RFC 1939 §5).
-    pub fn stat(&self) -> (u32, u64) {
+    pub fn stat(&self) -> DropListing {
         let counts = self.view.counts();
-        (counts.messages - self.marks.messages, counts.octets() - self.marks.octets)
+        DropListing {
+            messages: counts.messages - self.marks.messages,
+            octets: counts.octets() - self.marks.octets,
+        }
     }
 
     /// The row of a message that is there and is not marked.
@@ -235,14 +247,15 @@ mod tests {
             }
             let left: Vec<u32> = (1..=messages).filter(|n| !marked.contains(n)).collect();
             // Message n has n octets and UID 3 n.
-            prop_assert_eq!(maildrop.stat(), (left.len() as u32, left.iter().map(|n| u64::from(*n)).sum()));
+            let octets = left.iter().map(|n| u64::from(*n)).sum();
+            prop_assert_eq!(maildrop.stat(), DropListing { messages: left.len() as u32, octets });
             let sizes: String = left.iter().map(|n| format!("{n} {n}\r\n")).collect();
             prop_assert_eq!(listed(&maildrop, What::Sizes), sizes);
             let ids: String = left.iter().map(|n| format!("{n} 00000abc{:08x}\r\n", 3 * n)).collect();
             prop_assert_eq!(listed(&maildrop, What::Ids), ids);
             prop_assert!(maildrop.marked().iter().eq(marked.iter().map(|n| 3 * n)));
             maildrop.reset();
-            prop_assert_eq!(maildrop.stat().0, messages);
+            prop_assert_eq!(maildrop.stat().messages, messages);
         }
     }
 }

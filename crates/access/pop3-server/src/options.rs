@@ -76,7 +76,7 @@ pub(crate) const SKIP_MAX: usize = 64 * 1024;
 pub(crate) const READ_AHEAD: usize = 16 * 1024;
 
 /// Octets of answers gathered before they are sent. One TLS record is 16 KiB; with four of them the
-/// cost of the system call disappears beside that of printing.
+/// cost of the system call is small compared with printing.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
 
 /// Stretches of a message of at least this size are sent without a copy.
@@ -95,6 +95,6 @@ pub(crate) const TOP_PIECE_BYTES: u64 = 32 * 1024;
 /// Bytes that are sent between two yields to other sessions: printing them takes less than 2 ms.
 pub(crate) const SLICE_BYTES: usize = 1 << 20;
 
-/// What a command counts for among them, beside its answer: it takes some 2 µs. A client may send
-/// any number of them at once.
+/// What a command counts for among them, in addition to its answer: it takes some 2 µs. A client
+/// may send any number of them at once.
 pub(crate) const COMMAND_BYTES: usize = SLICE_BYTES / 512;

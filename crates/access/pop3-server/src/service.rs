@@ -10,7 +10,7 @@ use posthaste_store::Store;
 use crate::delays::Delays;
 use crate::options::Pop3Options;
 
-/// Everything a POP3 session needs beside its connection. All listeners share one.
+/// Everything a POP3 session needs in addition to its connection. All listeners share one.
 pub struct Pop3Service {
     pub(crate) options: Arc<Pop3Options>,
     pub(crate) store: Store,

@@ -12,7 +12,7 @@ use posthaste_retention::Stay;
 use posthaste_store::{Row, StoreError};
 
 use crate::command::{Command, SyntaxError};
-use crate::maildrop::{Listing, Maildrop, What};
+use crate::maildrop::{DropListing, Listing, Maildrop, What};
 use crate::options::Pop3Options;
 use crate::print::number;
 
@@ -40,7 +40,7 @@ pub enum Action {
     LogIn {
         /// As the client named it.
         name: String,
-        /// Its password.
+        /// The password of the user.
         password: Secret<String>,
     },
     /// Run an exchange, then the same.
@@ -64,7 +64,7 @@ pub enum Action {
     },
     /// Send a message: all of it, or its header and this many lines.
     Retrieve {
-        /// Its row.
+        /// The row of the message.
         row: Row,
         /// For TOP.
         lines: Option<u64>,
@@ -260,7 +260,7 @@ impl Session {
         maildrop.number();
         match command {
             Command::Stat => {
-                let (messages, octets) = maildrop.stat();
+                let DropListing { messages, octets } = maildrop.stat();
                 out.extend_from_slice(b"+OK ");
                 number(out, u64::from(messages));
                 out.push(b' ');
@@ -269,7 +269,7 @@ impl Session {
                 Action::Answered
             }
             Command::List(None) => {
-                let (messages, octets) = maildrop.stat();
+                let DropListing { messages, octets } = maildrop.stat();
                 out.extend_from_slice(b"+OK ");
                 number(out, u64::from(messages));
                 out.extend_from_slice(b" messages (");
@@ -284,7 +284,7 @@ impl Session {
             Command::List(Some(n)) => self.one(What::Sizes, n, out),
             Command::Uidl(Some(n)) => self.one(What::Ids, n, out),
             Command::Retr(n) => self.retrieve(n, None, out),
-            Command::Top(n, lines) => self.retrieve(n, Some(lines), out),
+            Command::Top { number, lines } => self.retrieve(number, Some(lines), out),
             Command::Dele(n) if maildrop.mark(n) => ok("Removed at QUIT", out),
             Command::Dele(_) => self.no_such_message(out),
             Command::Rset => {
@@ -403,7 +403,7 @@ impl Session {
 
     /// The login of this account succeeded.
     pub fn logged_in(&mut self, account: &str, maildrop: Maildrop, out: &mut Vec<u8>) -> Action {
-        let ((messages, octets), is_sized) = (maildrop.stat(), maildrop.is_sized());
+        let (DropListing { messages, octets }, is_sized) = (maildrop.stat(), maildrop.is_sized());
         self.account = Some(account.to_owned());
         self.maildrop = Some(maildrop);
         out.extend_from_slice(b"+OK Logged in: ");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_recursion::async_recursion as boxed;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsWish};
+use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsRequirement};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
@@ -296,7 +296,7 @@ impl Client {
             let words = format!("{} does not take binary mail (BINARYMIME)", self.host);
             return Err(Failure::permanent("5.6.3", words));
         }
-        if item.tls() == TlsWish::Required { self.fits_require_tls() } else { Ok(()) }
+        if item.tls() == TlsRequirement::Required { self.fits_require_tls() } else { Ok(()) }
     }
 
     /// One transaction: what became of each recipient, and whether the connection can be used for
@@ -367,7 +367,7 @@ impl Client {
         if item.smtputf8 {
             mail += " SMTPUTF8";
         }
-        if item.tls() == TlsWish::Required {
+        if item.tls() == TlsRequirement::Required {
             mail += " REQUIRETLS";
         }
         if self.extensions.mt_priority && !item.priority.is_normal() {

@@ -157,7 +157,7 @@ mod tests {
             assert!(verifies(&[tlsa(3, 1, matching, &key)], &leaf, &[]));
             assert!(!verifies(&[tlsa(3, 1, matching, &leaf)], &leaf, &[]));
         }
-        // Of several records one must fit: a new key may be announced beside the old one.
+        // One of several records must fit: a new key may be announced in addition to the old one.
         assert!(verifies(&[tlsa(3, 1, 1, b"other"), tlsa(3, 1, 1, &key)], &leaf, &[]));
     }
 

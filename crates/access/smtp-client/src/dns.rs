@@ -48,7 +48,7 @@ impl std::fmt::Debug for Dns {
 }
 
 impl Dns {
-    /// Asks these name servers, or those of the system if there are none. Hosts take mail on
+    /// Asks these name servers, or without any the system's name servers. Hosts take mail on
     /// `port`, which is 25 outside of tests.
     pub fn new(servers: &[SocketAddr], port: u16) -> io::Result<Self> {
         let builder = if servers.is_empty() {

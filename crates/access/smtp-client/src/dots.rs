@@ -24,9 +24,8 @@ impl<'m> Dotted<'m> {
 
     /// The next part, some [`BLOCK`] octets; `false` at the end.
     ///
-    /// A CR or LF that stands alone becomes CR LF. RFC 5321 §2.3.8 forbids to send either. Some
-    /// hosts take one for the end of a line, and would see an end of the message where there is
-    /// none.
+    /// A bare CR or LF becomes CR LF. RFC 5321 §2.3.8 forbids to send either. Some hosts take one
+    /// for the end of a line, and would see an end of the message where there is none.
     pub fn next(&mut self, out: &mut Vec<u8>) -> bool {
         out.clear();
         if self.ended {

@@ -11,8 +11,8 @@
 //! * every line that is sent ends in CR LF and nothing else, so that no host sees two messages
 //!   where there is one;
 //! * every wait has a limit (RFC 5321 §4.5.3.2), and every reply a length;
-//! * a stranger's DNS can make us connect only to public addresses, unless the configuration allows
-//!   others;
+//! * the DNS of an untrusted domain can make us connect only to public addresses, unless the
+//!   configuration allows others;
 //! * a password is sent only over TLS with a certificate that was verified.
 
 mod client;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use posthaste_queue::{Failure, TlsWish};
+use posthaste_queue::{Failure, TlsRequirement};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
 
 use crate::client::Security;
@@ -29,9 +29,9 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A host that the configuration names: its rule counts, and is never less than the sender's.
-    pub fn named(route: &Route, wish: TlsWish) -> Self {
-        let attempts = match (route.tls, wish) {
-            (TlsRule::Opportunistic | TlsRule::Never, TlsWish::Required) => vec![VERIFIED],
+    pub fn named(route: &Route, requirement: TlsRequirement) -> Self {
+        let attempts = match (route.tls, requirement) {
+            (TlsRule::Opportunistic | TlsRule::Never, TlsRequirement::Required) => vec![VERIFIED],
             (TlsRule::Opportunistic, _) => vec![OPPORTUNISTIC, CLEAR],
             (rule, _) => vec![Security::Rule(rule)],
         };
@@ -43,7 +43,7 @@ impl Plan {
 pub(crate) struct Plans<'a> {
     dns: &'a Dns,
     domain: &'a str,
-    wish: TlsWish,
+    requirement: TlsRequirement,
     hosts_are_secure: bool,
     sts: Option<Policy>,
     reports: Option<&'a TlsReports>,
@@ -54,21 +54,21 @@ impl<'a> Plans<'a> {
     #[boxed]
     pub async fn of(
         dns: &'a Dns,
-        (domain, wish): (&'a str, TlsWish),
+        (domain, requirement): (&'a str, TlsRequirement),
         hosts: &Hosts,
         sts: Option<&Sts>,
         reports: Option<&'a TlsReports>,
     ) -> Self {
         // RFC 8689 §5: policies count for nothing then.
-        let reports = reports.filter(|_| wish != TlsWish::Optional);
-        let found = match sts.filter(|_| wish != TlsWish::Optional) {
+        let reports = reports.filter(|_| requirement != TlsRequirement::Optional);
+        let found = match sts.filter(|_| requirement != TlsRequirement::Optional) {
             Some(sts) => sts.policy(dns, domain).await,
             None => DomainPolicy::default(),
         };
         let plans = Self {
             dns,
             domain,
-            wish,
+            requirement,
             hosts_are_secure: hosts.are_secure,
             sts: found.policy.filter(|policy| policy.mode != Mode::None),
             reports,
@@ -84,7 +84,7 @@ impl<'a> Plans<'a> {
     pub async fn host(&self, host: &str) -> Result<Plan, Failure> {
         let route =
             Route { host: host.to_owned(), port: self.dns.port, tls: TlsRule::Opportunistic, login: None };
-        if self.wish == TlsWish::Optional {
+        if self.requirement == TlsRequirement::Optional {
             return Ok(Plan { route, attempts: vec![OPPORTUNISTIC, CLEAR], policy: None });
         }
         let mut at_worst = vec![OPPORTUNISTIC, CLEAR];
@@ -92,7 +92,9 @@ impl<'a> Plans<'a> {
             // RFC 7672 §2.2: records of which none is usable demand TLS, and prove nothing. They
             // must not replace a policy that demands a certificate. Nor does it hinder REQUIRETLS,
             // which takes a certificate of an authority as well (RFC 8689 §4.2.1).
-            Some((Security::Encrypted, _)) if self.sts.is_some() || self.wish == TlsWish::Required => {
+            Some((Security::Encrypted, _))
+                if self.sts.is_some() || self.requirement == TlsRequirement::Required =>
+            {
                 at_worst = vec![Security::Encrypted];
             }
             Some((security, policy)) => {
@@ -105,7 +107,7 @@ impl<'a> Plans<'a> {
             return Ok(Plan { route, attempts, policy: Some(no_policy()) });
         };
         let applied = applied(policy);
-        let is_enforced = policy.mode == Mode::Enforce || self.wish == TlsWish::Required;
+        let is_enforced = policy.mode == Mode::Enforce || self.requirement == TlsRequirement::Required;
         let allows = policy.allows(host);
         if !allows {
             self.note(&applied, TlsFault::ValidationFailure, host, "the policy does not name the host");
@@ -126,7 +128,7 @@ impl<'a> Plans<'a> {
     }
 
     fn without_policy(&self, host: &str) -> Result<Vec<Security>, Failure> {
-        if self.wish != TlsWish::Required {
+        if self.requirement != TlsRequirement::Required {
             return Ok(vec![OPPORTUNISTIC, CLEAR]);
         }
         // RFC 8689 §4.2.1: the name of the host must be proven, too.

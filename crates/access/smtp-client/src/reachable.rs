@@ -1,4 +1,4 @@
-//! The addresses that mail may be sent to when a stranger's DNS names them.
+//! The addresses that mail may be sent to when the DNS of an untrusted domain names them.
 //!
 //! A sender chooses the domain that a report goes to, and that domain's DNS chooses the address.
 //! Without a rule, the DNS could make us connect to hosts that only we can reach: this machine, and
@@ -21,7 +21,8 @@ impl Reachable {
         Self { allowed }
     }
 
-    /// Whether DNS may name an address. One that carries an IPv4 address is as good as that one.
+    /// Whether DNS may name an address. An IPv6 address that contains an IPv4 address is judged
+    /// as that address.
     pub fn allows(&self, address: IpAddr) -> bool {
         let carried = carried(address);
         is_public(carried)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use posthaste_queue::{
-    Body, Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable, address_of,
+    Body, Channel, Destination, Failure, Item, Sent, TlsRequirement, Transport, Unreachable, address_of,
 };
 use posthaste_reporting::{TlsFailure, TlsFault, TlsReports};
 use posthaste_store::Engine;
@@ -117,10 +117,15 @@ impl SmtpTransport {
         }
     }
 
-    /// A connection by one plan that meets the sender's wishes.
-    async fn try_plan(&self, domain: &str, wish: TlsWish, plan: &Plan) -> Result<Client, Failure> {
+    /// A connection by one plan that meets the sender's requirements.
+    async fn try_plan(
+        &self,
+        domain: &str,
+        requirement: TlsRequirement,
+        plan: &Plan,
+    ) -> Result<Client, Failure> {
         let client = self.connect_host(domain, plan).await?;
-        if wish == TlsWish::Required
+        if requirement == TlsRequirement::Required
             && let Err(failure) = client.fits_require_tls()
         {
             client.quit().await;
@@ -129,9 +134,9 @@ impl SmtpTransport {
         Ok(client)
     }
 
-    async fn try_hosts(&self, domain: &str, wish: TlsWish) -> Result<Client, Failure> {
+    async fn try_hosts(&self, domain: &str, requirement: TlsRequirement) -> Result<Client, Failure> {
         if let Some(route) = self.routes.named(domain) {
-            return self.try_plan(domain, wish, &Plan::named(route, wish)).await;
+            return self.try_plan(domain, requirement, &Plan::named(route, requirement)).await;
         }
         let dns = self.routes.dns()?;
         if let Some(address) = address_of(domain) {
@@ -139,15 +144,15 @@ impl SmtpTransport {
             dns.reach(address)?;
             let (host, tls) = (address.to_string(), TlsRule::Opportunistic);
             let route = Route { host, port: dns.port, tls, login: None };
-            return self.try_plan(domain, wish, &Plan::named(&route, wish)).await;
+            return self.try_plan(domain, requirement, &Plan::named(&route, requirement)).await;
         }
         let hosts = dns.hosts(domain).await?;
         let (sts, reports) = (self.sts.as_ref(), self.reports.as_ref());
-        let plans = Plans::of(dns, (domain, wish), &hosts, sts, reports).await;
+        let plans = Plans::of(dns, (domain, requirement), &hosts, sts, reports).await;
         let mut last = Failure::temporary("4.4.4", format!("{domain} has no host that takes mail"));
         for (at, host) in hosts.names.iter().enumerate() {
             let tried = match plans.host(host).await {
-                Ok(plan) => self.try_plan(domain, wish, &plan).await,
+                Ok(plan) => self.try_plan(domain, requirement, &plan).await,
                 Err(failure) => Err(failure),
             };
             match tried {
@@ -158,7 +163,9 @@ impl SmtpTransport {
                 }
                 // RFC 8689 §4.2.1: another host may be better.
                 Err(failure)
-                    if failure.permanent && wish != TlsWish::Required && failure.status != NO_ROUTE =>
+                    if failure.permanent
+                        && requirement != TlsRequirement::Required
+                        && failure.status != NO_ROUTE =>
                 {
                     return Err(failure);
                 }
@@ -174,7 +181,7 @@ impl SmtpTransport {
 #[async_trait]
 impl Transport for SmtpTransport {
     fn kind(&self, destination: &Destination) -> &'static str {
-        let (domain, _) = TlsWish::split(destination);
+        let (domain, _) = TlsRequirement::split(destination);
         match self.routes.named(domain) {
             Some(_) if self.routes.domains.contains_key(domain) => "route",
             Some(_) => "smarthost",
@@ -184,10 +191,10 @@ impl Transport for SmtpTransport {
     }
 
     async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
-        let (domain, wish) = TlsWish::split(destination);
-        match self.try_hosts(domain, wish).await {
+        let (domain, requirement) = TlsRequirement::split(destination);
+        match self.try_hosts(domain, requirement).await {
             Ok(client) => Ok(Box::new(client)),
-            Err(failure) if wish == TlsWish::Required && failure.status.starts_with("4.7.") => {
+            Err(failure) if requirement == TlsRequirement::Required && failure.status.starts_with("4.7.") => {
                 // RFC 8689 §4.2.2: a host that cannot be trusted now is reported at once.
                 let status = failure.status.replacen('4', "5", 1);
                 Err(Unreachable(Failure { permanent: true, status, ..failure }))

@@ -92,7 +92,7 @@ fn tlsa(record: &Record) -> Option<Tlsa> {
     })
 }
 
-/// The name behind the aliases of an answer.
+/// The name at the end of the aliases of an answer.
 fn canonical(name: &str, records: &[Record]) -> String {
     let plain = |name: &Name| name.to_ascii().trim_end_matches('.').to_ascii_lowercase();
     let mut at = name.to_ascii_lowercase();

@@ -69,7 +69,7 @@ impl DotReader {
                     self.0 = At::LineStart;
                     return Progress { used, ended: true };
                 }
-                // RFC 5321 §4.5.2: a dot before anything else was stuffed in. The CR behind it was
+                // RFC 5321 §4.5.2: a dot before anything else was stuffed in. The CR after it was
                 // the line's own.
                 (At::DotCr, _) => {
                     out.extend_from_slice(b"\r");

@@ -49,7 +49,7 @@ pub fn smtp(data: &[u8]) {
     session(Role::Smtp, data);
 }
 
-/// A message after DATA: the same in pieces of any size, and nothing is taken behind its end.
+/// A message after DATA: the same in pieces of any size, and nothing is taken after its end.
 pub fn dots(data: &[u8]) {
     let Some((&first, wire)) = data.split_first() else { return };
     let read = |step: usize| {

@@ -22,7 +22,7 @@ use crate::{
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// How long a message waits for others to finish before it is refused: longer than a sender may
-/// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
+/// pause before it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
 /// it wait three minutes.
 const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
@@ -65,8 +65,8 @@ impl Incoming {
         self.header
     }
 
-    /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is
-    /// refused.
+    /// Reserves memory for `more` bytes; waits if necessary. If there is none in time, the
+    /// message is refused.
     pub async fn reserve(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
         permit.came(more);
@@ -102,8 +102,8 @@ impl Incoming {
         outcome
     }
 
-    /// Waits until the message has to give way to others, and refuses it then.
-    pub async fn displaced(&mut self) {
+    /// Waits until the message is evicted, and refuses it then.
+    pub async fn evicted(&mut self) {
         match &self.permit {
             Some(permit) => permit.revoked().await,
             None => pending().await,
@@ -111,19 +111,19 @@ impl Incoming {
         self.refuse(Refused::NoRoom);
     }
 
-    /// Waits for something else. If the message has to give way meanwhile, its bytes are dropped at
-    /// once: the budget counts them as free.
-    pub async fn beside<F: Future>(&mut self, work: F) -> F::Output {
+    /// Waits for other work. If the message is evicted meanwhile, its bytes are dropped at once:
+    /// the budget counts them as free.
+    pub async fn while_held<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         tokio::select! {
             biased;
             output = &mut work => return output,
-            () = self.displaced() => {}
+            () = self.evicted() => {}
         }
         work.await
     }
 
-    /// No byte is missing: from now on the message gives way to nobody. One that had to before is
+    /// The message is complete and can no longer be evicted. If it was evicted before, it is
     /// refused.
     pub fn complete(&mut self) {
         let Some(permit) = &self.permit else { return };
@@ -147,7 +147,7 @@ impl Incoming {
         }
     }
 
-    /// Whether what comes is thrown away.
+    /// Whether input is discarded.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
@@ -240,7 +240,7 @@ mod tests {
         let mut new = incoming(b"", 1 << 20, &budget);
         append(&mut new, &[0; 150_000]).await;
         assert!(new.refusal().is_none());
-        still.displaced().await;
+        still.evicted().await;
         assert_eq!(still.refusal().unwrap().code(), 452);
         assert!(still.bytes.capacity() == 0);
     }
@@ -253,7 +253,7 @@ mod tests {
         let mut new = incoming(b"", 1 << 20, &budget);
         append(&mut new, &[0; 150_000]).await;
         let (done, wait) = tokio::sync::oneshot::channel();
-        let mut beside = Box::pin(still.beside(wait));
+        let mut beside = Box::pin(still.while_held(wait));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(beside.as_mut().poll(&mut context).is_pending());
         done.send(5).unwrap();

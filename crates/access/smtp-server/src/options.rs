@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The mail transfer agent next door, trusted to have checked everything (RFC 2033): no AUTH, a
-    /// reply for each recipient. To be listened on where strangers cannot connect.
+    /// reply for each recipient. Listen where untrusted hosts cannot connect.
     Lmtp,
     /// Our own users, once they have logged in (RFC 6409).
     Submission,
@@ -71,7 +71,7 @@ pub struct SmtpOptions {
     pub sender: SenderRule,
     /// Where passwords may go in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, beside where passwords may.
+    /// Where SCRAM may run in the clear, in addition to where passwords may.
     pub plaintext_scram: PlaintextAuth,
     /// Whether mail of users who logged in is taken for other domains. A service sets it from its
     /// sink.

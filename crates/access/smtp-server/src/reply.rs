@@ -24,7 +24,7 @@ impl Reply {
         Self { code, enhanced: Some(enhanced), lines: vec![text.into()] }
     }
 
-    /// Greetings, answers to EHLO and invitations to go on carry no enhanced status code
+    /// Greetings, answers to EHLO and invitations to continue carry no enhanced status code
     /// (RFC 2034 §4).
     pub fn bare(code: u16, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, enhanced: None, lines: vec![text.into()] }

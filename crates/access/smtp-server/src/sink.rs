@@ -7,7 +7,7 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError, UrlPart, UrlReader, UrlRefusal};
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, Envelope, Filter, Undelivered};
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal, Success};
+use posthaste_queue::{Envelope as Outgoing, Local, Missed, QueueError, Refusal, Success};
 
 /// Why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -63,8 +63,8 @@ pub trait MailSink: Send + Sync + 'static {
     }
 
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
-    /// what succeeded is on disk. Recipients that share an account get one copy, beside what a
-    /// group brings it.
+    /// what succeeded is on disk. Recipients that share an account get one copy, in addition to
+    /// what a group brings it.
     async fn deliver(&self, message: Bytes, envelope: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered>;
 
     /// Finds what an authorised URL names: RFC 4468.
@@ -104,7 +104,7 @@ pub trait MailSink: Send + Sync + 'static {
         _message: Bytes,
         envelope: &Outgoing,
         _missed: Vec<Missed>,
-        _here: Here,
+        _here: Local,
     ) -> Result<(), RelayRefusal> {
         Err(no_relay(envelope))
     }
@@ -213,7 +213,7 @@ impl MailSink for Filter {
         message: Bytes,
         envelope: &Outgoing,
         missed: Vec<Missed>,
-        here: Here,
+        here: Local,
     ) -> Result<(), RelayRefusal> {
         let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
         relay.take_over(message, envelope, missed, here).await?;

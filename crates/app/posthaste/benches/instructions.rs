@@ -233,7 +233,7 @@ async fn session(command: &str) {
     pair.is_counted(command).await;
 }
 
-/// Notes that the session may go on.
+/// Notes that the session may continue.
 struct Woken(AtomicBool);
 
 impl Wake for Woken {

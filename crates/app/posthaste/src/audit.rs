@@ -1,5 +1,5 @@
-//! A line in `audit.log` of the data directory for each administrative act: the command, its user,
-//! and its outcome. What a client does, and what the server does at its first start, is there, too.
+//! A line in `audit.log` of the data directory for each administrative act: the command, its
+//! user, and its outcome. Acts of clients, and of the server at its first start, are there, too.
 //!
 //! ```text
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done

@@ -1,5 +1,4 @@
-//! The failure of a command: one sentence that names the thing and the remedy, and an
-//! exit code.
+//! The failure of a command: its message, and its exit code.
 
 use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;
@@ -75,7 +74,7 @@ pub enum Failure {
     /// A signal ended it between two steps. The report of what was done has been printed.
     #[error("interrupted; run the command again, and it continues")]
     Interrupted {
-        /// Its number.
+        /// The number of the signal.
         signal: u8,
         /// What was done before, for the record of administrative acts.
         done: String,

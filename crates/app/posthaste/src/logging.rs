@@ -40,8 +40,9 @@ pub fn start(log: &Log) -> Result<Level> {
     Ok(Level(handle))
 }
 
-/// Writes each event as one line. Fields that are printed for people may have what a stranger
-/// wrote. A control character in them might begin a line that looks like another event.
+/// Writes each event as one line. Fields that are printed for people may contain what an
+/// untrusted client wrote. A control character in them might begin a line that looks like another
+/// event.
 struct Lines<W> {
     to: W,
     colours: bool,
@@ -77,7 +78,7 @@ impl<W: Write> Write for Lines<W> {
 
 fn filter(log: &Log) -> Result<Targets> {
     let given = log.level.split(',').map(str::trim).filter(|directive| !directive.is_empty());
-    // rustls logs a warning for each odd handshake of a stranger. It is shown only where
+    // rustls logs a warning for each failed handshake of a client. It is shown only where
     // `log.level` names rustls.
     let rustls = (!log.level.contains("rustls")).then_some("rustls=error");
     let directives: Vec<&str> = given.chain(rustls).collect();

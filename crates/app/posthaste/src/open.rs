@@ -82,7 +82,7 @@ fn end_process(why: &StoreError) {
     std::process::exit(1);
 }
 
-/// Opens the engine beside a server that may be running; makes the data directory if it is embedded
+/// Opens the engine while a server may run; makes the data directory if it is embedded
 /// there.
 pub async fn create(config: &Config) -> Result<Opened> {
     if cluster(config)?.is_none() {

@@ -69,7 +69,7 @@ pub fn tighten_store(dir: &Path) -> Result<()> {
     tighten(dir)
 }
 
-/// The same for a store that is only read: root may read everybody's.
+/// Like [`tighten_store`], for a store that is only read: root may read everybody's.
 ///
 /// The owner of the directory may have put links into it, so that root changes other files. So only
 /// packs may be a link, and root changes only what belongs to the owner of the directory. Root
@@ -191,7 +191,7 @@ fn take_from_owned(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
         // A socket or a pipe holds no mail.
         return Ok(());
     }
-    // The owner may replace the file at any time. What is open is what is looked at and changed. A
+    // The owner may replace the file at any time. So the open file is examined and changed. A
     // pipe that has taken its place is not waited for.
     let open = |flags| OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | flags).open(path);
     let opened = match open(libc::O_NOFOLLOW) {

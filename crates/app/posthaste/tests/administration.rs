@@ -461,7 +461,7 @@ fn a_full_disk_refuses_mail_and_goes_on_reading() {
         .collect();
     assert!(replies.iter().all(|r| r.starts_with("250") || r.starts_with("452")), "{replies:?}");
     assert!(replies.last().is_some_and(|r| r.starts_with("452")), "{replies:?}");
-    // Reading goes on.
+    // Reading continues.
     client.imap("SELECT INBOX").unwrap();
     client.send(format!("f FETCH {stored} (BODY.PEEK[])\r\n").as_bytes()).unwrap();
     let line = client.line().unwrap();

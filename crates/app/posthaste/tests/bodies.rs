@@ -51,7 +51,7 @@ impl Relay {
         }
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         self.cut.store(false, Ordering::SeqCst);
     }
 }
@@ -138,7 +138,7 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     let lines = client.imap("STORE 1 +FLAGS (\\Seen)").unwrap();
     assert!(lines.last().unwrap().starts_with("t OK"), "{lines:?}");
 
-    relay.mend();
+    relay.restore();
     assert!(append(&mut client, 3).starts_with("a OK"));
     assert!(deliver(server.address("lmtp"), 4).starts_with("250"));
     assert_eq!(fetch(&mut client, 1).1, message(0));

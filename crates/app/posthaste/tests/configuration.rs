@@ -57,7 +57,7 @@ fn sighup_reads_certificate_and_configuration_again() {
     let after =
         std::iter::repeat_with(|| certificate().expect("a certificate")).take(200).find(|c| *c != before);
     assert!(after.is_some(), "the certificate is still the old one");
-    // A broken configuration is refused, and the server goes on with the old one.
+    // A broken configuration is refused, and the server continues with the old one.
     std::fs::write(&file, "[log]\nlevle = \"info\"\n").unwrap();
     server.signal("HUP");
     server.add_account(USER, "long enough");

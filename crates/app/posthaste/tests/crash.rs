@@ -19,7 +19,7 @@ const PASSWORD: &str = "correct horse";
 /// Deliverers at once: enough that commits are grouped.
 const DELIVERERS: usize = 4;
 /// How long a busy cluster may refuse to open a mailbox.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Kills. Each comes after another number of acknowledgements, so that it falls elsewhere in the
 /// work.
 const KILLS: usize = 8;
@@ -76,7 +76,7 @@ fn login(imap: SocketAddr) -> LineClient {
 /// before it.
 fn stored(imap: SocketAddr, mailbox: &str) -> BTreeMap<usize, Vec<Vec<u8>>> {
     let mut client = login(imap);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !succeeds(&mut client, &format!("EXAMINE {mailbox}")).unwrap() {
         assert!(Instant::now() < deadline, "{mailbox} cannot be opened");
     }

@@ -286,7 +286,7 @@ fn two_builds_take_turns_and_are_judged() {
     }
 }
 
-/// A study that is stopped after its first point goes on with the same server, and with no other.
+/// A study that is stopped after its first point continues with the same server, and with no other.
 #[test]
 fn a_study_goes_on_from_what_was_saved_with_the_same_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 /// A machine under load takes its time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The path of the socket.
 fn stage() -> (TempDir, PathBuf) {
@@ -35,7 +35,7 @@ fn builder(socket: &Path) -> ServerBuilder {
 /// A connection that waits a minute for each answer.
 fn wire(socket: &Path) -> Wire<UnixStream> {
     let stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     Wire::over(stream)
 }
 
@@ -165,7 +165,7 @@ fn the_configuration_names_it_and_sighup_takes_it_away() {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     };
     let until = |wanted: bool| {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while socket.exists() != wanted {
             assert!(Instant::now() < deadline, "the socket is there: {}", !wanted);
             std::thread::sleep(Duration::from_millis(10));

@@ -205,7 +205,7 @@ fn strangers_are_bounded_and_failures_logged() {
     assert!(client.line().is_err(), "the connection is closed");
     let failed = server.logged("login failed");
     assert!(failed.iter().any(|line| line.contains("sieve") && line.contains("credentials")), "{failed:?}");
-    // A script over the limit is read to its end and refused, and the session goes on.
+    // A script over the limit is read to its end and refused, and the session continues.
     let mut client = connect(&server);
     log_in(&mut client);
     client.send(b"PUTSCRIPT \"a\" {300000+}\r\n").unwrap();

@@ -14,7 +14,7 @@ use posthaste_testkit::{
 const USER: &str = "ana@example.org";
 const OTHER: &str = "bo@example.org";
 const PASSWORD: &str = "correct horse";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program that ends with the test.
 struct Program(Child);
@@ -28,7 +28,7 @@ impl Drop for Program {
 
 fn started(mut command: Command, is_up: impl Fn() -> bool) -> Program {
     let mut program = Program(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_up() {
         assert!(program.0.try_wait().unwrap().is_none(), "{command:?} ended");
         assert!(Instant::now() < deadline, "{command:?} does not come up");

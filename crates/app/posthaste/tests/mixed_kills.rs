@@ -312,7 +312,7 @@ fn every_mailbox_is_what_was_acknowledged_after_each_kill() {
         if kill % 10 == 0 {
             println!("{kill} kills, {acknowledged} commands acknowledged");
         }
-        // Every other server is killed as it was started and looked at, the rest go on.
+        // Every other server is killed as it was started and looked at, the rest continue.
         if kill % 2 == 0 {
             again.kill();
         } else {

@@ -12,7 +12,7 @@ use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port};
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
     std::fs::create_dir_all(data).unwrap();
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn wait_until_queue_is_empty(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.queue() != ["0 items, 0 B"] {
             assert!(Instant::now() < deadline, "{:?}", self.queue());
             std::thread::sleep(Duration::from_millis(20));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use posthaste_testkit::{LineClient, Server, ServerBuilder};
 
 const PASSWORD: &str = "correct horse";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn start(data: &Path, host: SocketAddr) -> Server {
     std::fs::create_dir_all(data).unwrap();
@@ -38,7 +38,7 @@ fn run(server: &Server, args: &[&str]) {
 }
 
 fn wait_until_queue_is_empty(server: &Server) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let listed = server.command(&["queue", "list"], "").stdout;
         if listed == b"0 items, 0 B\n" {
@@ -175,7 +175,7 @@ fn a_refusal_is_reported_once_to_a_sender_here() {
     run(&server, &["account", "set", "cy@a.test", "--forward", "no@b.test", "--no-copy"]);
     for round in 0..8 {
         lmtp(&server, "ana@a.test", "cy@a.test", "for nobody");
-        host.refused.recv_timeout(PATIENCE).unwrap();
+        host.refused.recv_timeout(TIMEOUT).unwrap();
         std::thread::sleep(Duration::from_millis(2 * round));
         server.kill();
         server = start(dir.path(), host.address);
@@ -198,7 +198,7 @@ fn a_report_is_made_once_and_arrives_wherever_the_kill_comes() {
         server.add_account("cy@a.test", PASSWORD);
         run(&server, &["account", "set", "cy@a.test", "--forward", "no@b.test", "--no-copy"]);
         lmtp(&server, "x@b.test", "cy@a.test", "for nobody");
-        host.stopped.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never came to {step}"));
+        host.stopped.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("it never came to {step}"));
         server.kill();
         let server = start(dir.path(), host.address);
         wait_until_queue_is_empty(&server);

@@ -1,5 +1,5 @@
-//! The session fuzzer, for some seconds. `scripts/fuzz-sessions` goes on for hours; a failure names
-//! the seed that does it again.
+//! The session fuzzer, for some seconds. `scripts/fuzz-sessions` continues for hours; a failure
+//! names the seed that does it again.
 
 use posthaste_hostile::sessions::play;
 

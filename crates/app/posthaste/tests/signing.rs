@@ -18,7 +18,7 @@ use posthaste_testkit::{
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const PASSWORD: &str = "correct horse";
 /// How long mail may take before a test gives up: far longer than it needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn done(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -142,7 +142,7 @@ fn folder(server: &Server, user: &str, name: &str, count: usize) -> Vec<String> 
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
     client.imap(&format!("LOGIN {user} \"{PASSWORD}\"")).unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !client.imap(&format!("EXAMINE {name}")).unwrap().contains(&format!("* {count} EXISTS")) {
         assert!(Instant::now() < deadline, "{user} does not get {count} messages in {name}");
         std::thread::sleep(Duration::from_millis(20));
@@ -262,7 +262,7 @@ fn a_server_that_runs_sends_once_a_domain_is_set_up() {
     };
     assert!(elsewhere(&mut submission(&server)).starts_with("550 "));
     done(&place.run(&["domain", "add", "a.test"]));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !elsewhere(&mut submission(&server)).starts_with("250 ") {
         assert!(Instant::now() < deadline, "the server does not see the domain");
     }

@@ -18,7 +18,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What ana submits.
 fn message(serial: usize) -> Vec<u8> {
@@ -211,7 +211,7 @@ print("sent")
 
     /// Waits until the queue of `a.test` says this of what waits.
     fn waits_with(&self, words: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let listed = done(&self.a().command(&["queue", "list"], ""));
             if listed.contains(words) {

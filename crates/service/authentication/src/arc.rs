@@ -16,7 +16,7 @@ use crate::signature::{Ready, SEALED, body_hash, covered, folded, sign_field};
 const SETS_MAX: usize = 50;
 /// The fields of a set, in the order in which they are sealed (§5.1.1).
 const SET: [&str; 3] = ["ARC-Authentication-Results", "ARC-Message-Signature", "ARC-Seal"];
-/// Signed beside those of a signature of our own (§4.1.2).
+/// Signed in addition to those of a signature of our own (§4.1.2).
 const SIGNED: [&str; 2] = ["DKIM-Signature", "Sender"];
 
 /// A message with a further set in front; as it is if it cannot have one. `results` is the value of
@@ -94,7 +94,7 @@ fn instance(field: &Field<'_>) -> Option<usize> {
 }
 
 /// Whether results say that the chain verified. Each method has a line of its own there, and
-/// nothing that a stranger sends can begin a line.
+/// nothing that an untrusted host sends can begin a line.
 fn passed(results: &str) -> bool {
     results.lines().any(|line| {
         let line = line.trim();

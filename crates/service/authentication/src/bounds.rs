@@ -28,7 +28,7 @@ pub(crate) const FIELD_LEN_MAX: usize = 8 * 1024;
 pub(crate) struct LeftOut {
     /// A signature covers too many fields, or has names that no domain has.
     pub(crate) signatures: bool,
-    /// One of the chain does.
+    /// The same of a signature of the ARC chain.
     pub(crate) chain: bool,
 }
 
@@ -95,9 +95,9 @@ pub(crate) fn has_key_name(signature: &dkim::Signature) -> bool {
     Name::from_str_relaxed(format!("{}._domainkey.{}.", signature.s, signature.d)).is_ok()
 }
 
-/// Leaves one author, if all have one domain. Otherwise, or if DNS cannot hold the domain, leaves
-/// no author if the names are so long or so many that converting them takes long. Returns whether
-/// the author is clear: see [`is_author_clear`].
+/// Truncates the authors to one if they share a domain that DNS can hold. Otherwise clears them
+/// if they are too many or too long, because converting them would take long. Returns whether the
+/// author is clear: see [`is_author_clear`].
 pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
     /// Authors of different domains that are looked at.
     const AUTHORS_MAX: usize = 16;

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use memchr::{memchr, memchr2, memmem};
 
-/// A field of a header, as it stands in a message.
+/// A field of a header, as it is in a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'m> {
     /// Without blanks around it.
@@ -125,7 +125,7 @@ pub(crate) fn relaxed_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// A message in which each CR or LF that stands alone is CR LF. So it is sent (RFC 5321 §2.3.8),
+/// A message in which each bare CR or LF is replaced by CR LF. So it is sent (RFC 5321 §2.3.8),
 /// so it has to be signed. A message without any is not copied.
 pub(crate) fn with_line_ends(message: Bytes) -> Bytes {
     if !has_lone_line_end(&message) {

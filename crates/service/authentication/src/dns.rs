@@ -21,7 +21,7 @@ const PREFERENCE: u16 = 10;
 pub enum Data {
     /// The host that takes the domain's mail.
     Mx(String),
-    /// A text. `kind` is what it begins with; other texts of the name are none of ours.
+    /// A text. `kind` is what it begins with; other texts of the name are ignored.
     Txt {
         /// For example `v=spf1`.
         kind: &'static str,
@@ -37,13 +37,13 @@ pub enum Data {
 pub struct Record {
     /// Its name, without the last dot.
     pub name: String,
-    /// Its content.
+    /// The record's content.
     pub data: Data,
-    /// Its purpose.
+    /// What the record is for.
     pub purpose: &'static str,
     /// Mail fails without it.
     pub is_needed: bool,
-    /// Any other content is as bad as none.
+    /// Any other content counts as missing.
     pub is_exact: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Record {
 pub enum Finding {
     /// It is there.
     Right,
-    /// There is none.
+    /// The record is missing.
     Missing,
     /// There is another one: these.
     Differs(Vec<String>),
@@ -135,7 +135,7 @@ impl Record {
         }
     }
 
-    /// Its state on the name servers.
+    /// The state of a record on the name servers.
     #[boxed]
     pub async fn check(&self, resolver: &TokioResolver) -> Finding {
         let name = format!("{}.", self.name);
@@ -181,7 +181,7 @@ impl Record {
     }
 }
 
-/// Several records of SPF, DKIM or DMARC at one name are as bad as none (RFC 7208 §4.5).
+/// Several records of SPF, DKIM or DMARC at one name count as none (RFC 7208 §4.5).
 fn compared(found: Vec<String>, is_right: impl Fn(&str) -> bool) -> Finding {
     match found.as_slice() {
         [] => Finding::Missing,

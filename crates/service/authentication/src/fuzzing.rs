@@ -65,8 +65,8 @@ pub fn verified(data: &[u8]) {
     assert!(!field.replace("\r\n", "").contains(['\r', '\n']), "{field:?}");
 }
 
-/// The answers of a stranger's name server about a domain: a policy of SPF, a key of DKIM, a policy
-/// of DMARC. The crate that reads them is not ours; what is read decides about mail here.
+/// The answers of an untrusted name server about a domain: a policy of SPF, a key of DKIM, a
+/// policy of DMARC. The crate that reads them is not ours; what is read decides about mail here.
 pub fn records(data: &[u8]) {
     let Some((&first, record)) = data.split_first() else { return };
     match first % 3 {

@@ -36,13 +36,13 @@ pub enum KeyError {
     /// A record is damaged, or of another version.
     #[error("the directory record {record} cannot be read: {why}")]
     Record {
-        /// Its name.
+        /// The name of the record.
         record: String,
         /// The fault.
         why: String,
     },
     /// The library refuses to make a key or a signature.
-    #[error("a key of {domain} cannot be used: {what}")]
+    #[error("a key of {domain} cannot be used: {what}; `posthaste domain rotate {domain}` makes new ones")]
     Crypto {
         /// The domain of the key.
         domain: String,
@@ -92,9 +92,9 @@ pub enum KeyState {
 pub struct DomainKey {
     /// Its name in DNS, below `_domainkey`.
     pub selector: String,
-    /// Its algorithm.
+    /// The algorithm of the key.
     pub algorithm: Algorithm,
-    /// Its state.
+    /// The state of the key.
     pub state: KeyState,
     /// The beginning of that state, unix seconds.
     pub since: i64,

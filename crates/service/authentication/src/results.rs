@@ -7,7 +7,7 @@ use crate::canonical;
 
 const FIELD: &[u8] = b"authentication-results";
 
-/// A message with `field` in front, behind its Return-Path, and without the fields of others that
+/// A message with `field` in front, after its Return-Path, and without the fields of others that
 /// bear our name. Readers of the message must be able to believe ours (RFC 8601 §5). Copies the
 /// message once.
 pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
@@ -22,7 +22,7 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     out.extend_from_slice(field.as_bytes());
     let mut at = behind_return_path;
     for span in forged {
-        // Ours comes behind one line, which is no field of this kind.
+        // Ours comes after one line, which is not a field of this kind.
         out.extend_from_slice(&message[at..span.start]);
         at = span.end;
     }
@@ -41,7 +41,7 @@ pub fn without_own(message: &Bytes, host: &str) -> Bytes {
 
 /// The value of the field that [`with_results`] put in front when the message came; `None` if it
 /// was not verified here. The same field further down may be anybody's: everything that came from
-/// outside stands below the trace field of its reception. Above that are fields of our own alone.
+/// outside comes after the trace field of its reception. Before that are only our own fields.
 pub fn own<'m>(message: &'m [u8], host: &str) -> Option<&'m str> {
     let redirected = format!("by {host} (Posthaste);");
     for field in canonical::fields(message) {
@@ -101,7 +101,7 @@ fn value_of(field: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a value begins with our name as authserv-id (RFC 8601 §2.2). Comments in front are
-/// passed over. What cannot be read as a name is taken for ours: nobody needs it.
+/// passed over. A value that cannot be read as a name counts as ours: no reader needs it.
 fn is_ours(value: &[u8], host: &str) -> bool {
     let mut rest = value;
     loop {

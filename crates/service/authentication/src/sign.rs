@@ -5,15 +5,15 @@
 //!   all. Each key that signs makes one signature.
 //! * A user gets a signature only for the domain of an address that was verified to be the user's
 //!   own. So on a server of several domains no user gets a signature of another user's domain.
-//! * Mail of other authors that a script forwards is not signed: a stranger who wrote our domain in
-//!   its `From` would get our signature. It is sealed (ARC) if it was verified on arrival.
+//! * Mail of other authors that a script forwards is not signed: an untrusted host that wrote our
+//!   domain in its `From` would get our signature. It is sealed (ARC) if it was verified on
+//!   arrival.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. What is
 //!   cached is the parsed key, by the version of its record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use mail_auth::AuthenticatedMessage;
 use parking_lot::Mutex;
-use posthaste_directory::normal_domain;
+use posthaste_directory::{normal_domain, unix_time};
 use posthaste_store::{DirectoryEntry, Engine};
 
 use crate::arc;
@@ -102,7 +102,7 @@ impl Signer {
                 Origin::Elsewhere { results, .. } => results.map(str::to_owned),
                 Origin::User { .. } | Origin::Server => None,
             };
-            let (now, len) = (unix_s(), message.len());
+            let (now, len) = (unix_time::now(), message.len());
             let work = move || match results {
                 Some(results) => arc::sealed(message, &keys, &results, now),
                 None => signed(message, &keys, now),
@@ -150,10 +150,6 @@ impl Signer {
         self.ready.lock().insert(domain.to_owned(), Arc::clone(&ready));
         Ok(ready)
     }
-}
-
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn domain_of(address: &str) -> Option<String> {

@@ -70,7 +70,7 @@ pub fn may_align(message: &[u8], ours: &str) -> bool {
                 .extend(line.iter().filter(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase));
         }
     }
-    // A comment may stand within a domain (RFC 5322 §4.4), and a domain may be in U-labels.
+    // A domain may contain comments (RFC 5322 §4.4), and a domain may be in U-labels.
     let is_hard = authors.contains(&b'(') || !authors.is_ascii() && shared.contains("xn--");
     is_hard || shared.is_empty() || authors.windows(shared.len()).any(|part| part == shared.as_bytes())
 }

@@ -1,10 +1,10 @@
-//! Stored mail in another form: what `posthaste convert` does, beside a server that runs.
+//! Stored mail in another form: what `posthaste convert` does, while a server may run.
 //!
 //! | stored | to `keep` | to `mime` | to `rich` |
 //! | --- | --- | --- | --- |
 //! | as MIME | stays | stays | TNEF that gives it back |
 //! | as MIME, with the rich original | the original | stays, or MIME alone (below) | the original |
-//! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
+//! | rich, as sent | stays | MIME; with `keep_original`, the original after it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent | a new message | a new message | a new message |
 //! | rich, converted by an earlier program | a new message | a new message | a new message |
@@ -24,13 +24,13 @@
 //! is expunged after that.
 //!
 //! With [`Loss::Allow`] and without `keep_original`, a body loses its rich original, unless a
-//! message of another account has it. Then it becomes MIME with the original behind it.
+//! message of another account has it. Then it becomes MIME with the original after it.
 //!
 //! A superseded message becomes a new one without this command, too: see [`crate::Renewals`]. It
 //! takes the same steps, for that message alone.
 //!
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
-//! cut off loses nothing, and the next one goes on.
+//! cut off loses nothing, and the next one continues.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -242,7 +242,7 @@ impl Delivery {
 }
 
 impl Converter<'_> {
-    /// The same for a sample of the messages.
+    /// Converts only a sample of the messages.
     #[must_use]
     pub fn sampled(mut self, sample: &mut Sample) -> Self {
         self.rest = sample.take(&self.rest);

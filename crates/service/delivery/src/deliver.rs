@@ -159,7 +159,7 @@ impl Delivery {
         &self.directory
     }
 
-    /// Its settings.
+    /// The settings of deliveries.
     pub fn options(&self) -> &DeliveryOptions {
         &self.options
     }

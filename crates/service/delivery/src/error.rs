@@ -8,7 +8,7 @@ pub enum DeliveryError {
     /// It is over the server's limit.
     #[error("the message has {len} octets; the limit is {limit}")]
     TooLarge {
-        /// Its octets.
+        /// The octets of the message.
         len: u64,
         /// The limit.
         limit: u64,

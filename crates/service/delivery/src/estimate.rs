@@ -157,9 +157,9 @@ impl<'d> Estimator<'d> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Holders {
     messages: u64,
-    /// Those of them that lack items, and would have items of their own.
+    /// The messages that lack items, and would have items of their own.
     bare: u64,
-    /// Those of them that lack items, and would share those of another message.
+    /// The messages that lack items, and would share the items of another message.
     links: u64,
 }
 

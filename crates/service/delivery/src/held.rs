@@ -15,12 +15,12 @@ pub struct Held {
     shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
     /// What a dry run would have converted by now, of all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
-    /// The bodies of which it would have made items.
+    /// The bodies for which a dry run would have made items.
     itemized: Arc<Mutex<HashMap<BodyId, ItemsBy>>>,
 }
 
 impl Held {
-    /// Those of another account whose mail is converted in the same run.
+    /// What is known of the bodies of another account whose mail is converted in the same run.
     #[must_use]
     pub fn of_another_account(&self) -> Self {
         Self {
@@ -30,13 +30,13 @@ impl Held {
         }
     }
 
-    /// Whether a dry run would make items for a message that has its own; noted for the next ones.
-    /// Those of the first one may have been counted by a copy of it.
+    /// Whether a dry run would make items for a message that has its own; noted for the next
+    /// ones. A copy of the first message may have counted its items.
     pub(crate) fn makes_items(&self, body: BodyId) -> bool {
         self.itemized().insert(body, ItemsBy::Message) != Some(ItemsBy::Copy)
     }
 
-    /// The same for a copy that shares those of another message.
+    /// Whether a dry run would make items for a copy that shares them with another message.
     pub(crate) fn makes_items_by_copy(&self, body: BodyId) -> bool {
         let mut itemized = self.itemized();
         let is_first = !itemized.contains_key(&body);
@@ -80,7 +80,7 @@ impl Held {
             };
             let uids = NumSet::range(uid.value(), uid.value());
             match store.engine().summaries(*mailbox, &uids, &mut visit).await {
-                // What cannot be read does not count.
+                // An unreadable message does not count.
                 Ok(_) | Err(StoreError::NoMailbox(_)) => {}
                 Err(error) => return Err(error),
             }

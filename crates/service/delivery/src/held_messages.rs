@@ -27,8 +27,8 @@ use tokio::time::Instant;
 /// reads on. Twice as long would keep twice as much of what nobody reads on.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
-/// A message is held only if this many times its bytes are free, so that reading goes on without a
-/// wait.
+/// A message is held only if this many times its bytes are free, so that reading continues
+/// without a wait.
 const FREE_TIMES: usize = 2;
 
 /// What all sessions hold, of all protocols. Cheap to clone.
@@ -91,7 +91,7 @@ impl Holding {
 pub struct LargeMessage<'m> {
     /// Where it is.
     pub mailbox: &'m Mailbox,
-    /// Its body.
+    /// The id of the message's body.
     pub body: BodyId,
     /// Its octets as clients see them.
     pub bytes: u64,

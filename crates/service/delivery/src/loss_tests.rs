@@ -166,7 +166,7 @@ async fn append(delivery: &Delivery, account: &Account) {
     open(delivery, account, "INBOX").await.destination().append(vec![as_sent(account)]).await.unwrap();
 }
 
-/// The delivery that brought it goes on with its next recipient, before that or after it.
+/// The delivery that brought it continues with its next recipient, before that or after it.
 #[tokio::test]
 async fn who_receives_a_message_meanwhile_has_its_original() {
     ben_gets_it_meanwhile(move |delivery, _, ben| Box::pin(async move { append(&delivery, &ben).await }))

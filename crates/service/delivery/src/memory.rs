@@ -30,7 +30,7 @@ pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
 pub enum SummaryMemory {
     /// It does, and the memory is held until the message is stored.
     Counted,
-    /// The caller holds the summary of another message, which a script sends on. Who holds such
-    /// memory may not wait for more of it, so this summary is not counted.
+    /// The caller holds the summary of another message, which a script sends on. A holder of this
+    /// memory must not wait for more of it (deadlock), so this summary is not counted.
     BesideOthers,
 }

@@ -22,7 +22,7 @@ const MESSAGE_WORK: usize = 4 * 1024;
 pub struct NewMessage {
     /// The message.
     pub bytes: Bytes,
-    /// Its flags.
+    /// The message's flags.
     pub flags: Vec<Flag>,
     /// INTERNALDATE in unix seconds; now, if it has none.
     pub date: Option<u32>,
@@ -83,8 +83,8 @@ impl Delivery {
     /// Waits until there is memory for summaries of this many bytes. The caller holds none yet.
     pub(crate) async fn room_for_finished(&self, bytes: usize) -> Result<SummariesHeld, DeliveryError> {
         let permit = self.finished.begin(Holder::Account([0; 16]));
-        // On a small machine the longest summary takes all of it, and no other one is made beside
-        // it.
+        // On a small machine the longest summary takes all of it, and no other one is made next
+        // to it.
         let wanted = bytes.min(self.finished.largest());
         match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
             Ok(()) => {

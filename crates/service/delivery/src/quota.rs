@@ -11,7 +11,7 @@
 //! * Far from the limit nothing is read. An append is accepted while half of the limit holds both
 //!   the heads that were read last and all that was accepted since.
 //!
-//! It is exact among the sessions of one process. An import beside the server, or another node,
+//! It is exact among the sessions of one process. A concurrent import, or another node,
 //! counts on its own, and both together may exceed the limit by their appends in progress.
 
 use std::collections::HashMap;
@@ -27,9 +27,9 @@ use tokio::sync::Notify;
 
 use crate::error::DeliveryError;
 
-/// Octets that each message counts beside its own: its row, the heads of its records, and a usual
-/// summary, which is some 600 octets. Otherwise a million empty messages would cost their owner
-/// nothing.
+/// Octets that each message counts in addition to its own: its row, the heads of its records, and
+/// a usual summary, which is some 600 octets. Otherwise a million empty messages would cost their
+/// owner nothing.
 ///
 /// A flat rate, as the heads of mailboxes count octets and messages, and an expunge does not read
 /// the summaries that it removes. It bounds summaries all the same: the longest summary of any
@@ -69,7 +69,7 @@ impl Quota {
         Self { bytes: self.bytes.map(|limit| limit / 2), messages: self.messages.map(|limit| limit / 2) }
     }
 
-    /// Why there is no room for so much more beside the used amount; `None` if there is.
+    /// Why there is no room for so much more in addition to the used amount; `None` if there is.
     fn objection(self, used: Usage, more: Usage) -> Option<DeliveryError> {
         let (charged, asked) = (used.charged(), more.charged());
         if let Some(limit) = self.bytes
@@ -202,7 +202,7 @@ impl Quotas {
 }
 
 impl Traffic {
-    /// Lets something in without a look, if the account is far from its limits.
+    /// Lets something in without a check, if the account is far from its limits.
     fn reserve_far_from(self: &Arc<Self>, limit: Quota, more: Usage) -> Option<QuotaReservation> {
         let mut state = lock(&self.state);
         state.is_far_from(limit, more).then(|| self.begin(&mut state, more))

@@ -205,7 +205,7 @@ async fn bare(store: &Store, mailbox: MailboxId) -> Result<Vec<(Uid, BodyId)>, S
         bare.push((stored.uid, stored.body));
         ControlFlow::Continue(())
     };
-    // What cannot be read is left to its readers.
+    // Unreadable messages stay: their readers get the error.
     let _ = mailbox.summaries(&uids, &mut visit).await?;
     Ok(bare)
 }

@@ -1,4 +1,4 @@
-//! Messages that get new UIDs beside other writers, on the in-memory engine.
+//! Messages that get new UIDs while others write, on the in-memory engine.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};

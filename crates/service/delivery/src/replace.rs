@@ -125,7 +125,7 @@ impl<'d> Replacer<'d> {
             let (directory, keepers) = (self.directory, &annotated.keepers);
             let forgotten = directory.forget_annotations_of(owner, mailbox, keepers).await;
             if let Err(error) = forgotten {
-                tracing::warn!(%error, "annotations of a deleted mailbox's messages were left behind");
+                tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
             }
         }
         touched?;
@@ -137,7 +137,7 @@ impl<'d> Replacer<'d> {
         let forgotten =
             self.directory.forget_message_annotations(self.account, self.mailbox.id(), uids).await;
         if let Err(error) = forgotten {
-            tracing::warn!(%error, "annotations of a converted message were left behind");
+            tracing::warn!(%error, "annotations of a converted message were not removed");
         }
     }
 

@@ -4,7 +4,7 @@
 //! | format | rich mail (TNEF, `winmail.dat`) | all other mail |
 //! | --- | --- | --- |
 //! | `keep` | as sent, with a header that says so | as sent |
-//! | `mime` | as MIME; with `keep_original`, the rich message behind it | as sent |
+//! | `mime` | as MIME; with `keep_original`, the rich message after it | as sent |
 //! | `rich` | as sent, with a header | as TNEF that gives back what was sent |
 //!
 //! What is stored as clients see it may be compressed ([`posthaste_store::compressed`]).
@@ -81,7 +81,7 @@ pub struct StoredForms {
     /// The message that clients of every recipient see.
     served: Bytes,
     is_rich: bool,
-    /// What the server has for accounts that do not say how they store messages.
+    /// The server's format for accounts without a format of their own.
     default: FormatSettings,
     first: IncomingMessage,
     others: Vec<(Shape, IncomingMessage)>,
@@ -200,7 +200,7 @@ impl Delivery {
         let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
         let mut others = Vec::new();
         let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
-        // A compressed body is in memory beside the message.
+        // A compressed body is in memory as well as the message.
         let is_twice = self.options().compress == Compression::Zstd;
         let summary = summary_len_max(seen) + if is_twice { seen } else { 0 };
         let held = match memory {

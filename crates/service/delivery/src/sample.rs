@@ -1,6 +1,6 @@
 //! A random sample of messages, counted over several mailboxes.
 //!
-//! Each message has the same chance, whatever stands beside it: mail may be periodic.
+//! Each message has the same chance, independent of its neighbours: mail may be periodic.
 
 use std::hash::{BuildHasher, RandomState};
 

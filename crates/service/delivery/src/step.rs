@@ -14,9 +14,9 @@ use crate::rich::{Rich, Shape, as_mime_blocking};
 /// The treatment of rich originals for which the new form has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Their messages stay as they are.
+    /// Messages with such originals stay as they are.
     Refuse,
-    /// They are given up.
+    /// The originals are discarded.
     Allow,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn step(
         }
         (Err(why), _) => return Err(why.to_string()),
     };
-    // Of what cannot be converted, clients see what was sent: it has no other form.
+    // A message that cannot be converted is served as sent: it has no other form.
     let form = match form {
         Form::Compressed => Form::Plain,
         Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,

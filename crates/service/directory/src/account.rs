@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// As MIME. Rich mail (TNEF, `winmail.dat`) is converted at delivery.
     Mime,
-    /// As rich mail. What comes as MIME is made TNEF at delivery. Signed and encrypted mail stays
-    /// as sent.
+    /// As rich mail. MIME is converted to TNEF at delivery. Signed and encrypted mail stays as
+    /// sent.
     Rich,
     /// As sent. Rich mail is converted when a client reads it.
     #[default]
@@ -37,7 +37,7 @@ pub enum Precompute {
 pub struct FormatSettings {
     /// The form.
     pub format: Format,
-    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.
     pub keep_original: bool,
 }
 
@@ -98,7 +98,7 @@ impl FolderLimits {
     }
 }
 
-/// Where mail for an account goes beside or instead of its mailboxes.
+/// Where mail for an account is sent, in addition to its mailboxes or instead of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forward {
@@ -159,12 +159,13 @@ pub struct Account {
     pub folder_limits: FolderLimits,
     /// How its messages are stored; `None` for what the server has for all.
     pub format: Option<Format>,
-    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it; also where the
-    /// server does that for all.
+    /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it; also where
+    /// the server does that for all.
     pub keep_original: bool,
     /// Whether logins and mail are refused.
     pub disabled: bool,
-    /// Whether its mailboxes stand in the namespace `Shared/` of others. Nobody logs in to it.
+    /// Whether other users see the account's mailboxes in the namespace `Shared/`. Nobody logs in
+    /// to it.
     pub shared: bool,
     /// When it was made, unix seconds.
     pub created: i64,
@@ -204,7 +205,7 @@ impl Account {
     }
 }
 
-/// The options of `account add` beside name and password.
+/// The options of `account add` other than name and password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewAccount {
     /// Octets it may hold; `None` for no limit of its own.
@@ -219,9 +220,9 @@ pub struct NewAccount {
     pub folder_limits: FolderLimits,
     /// How its messages are stored; `None` for what the server has for all.
     pub format: Option<Format>,
-    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.
     pub keep_original: bool,
-    /// Whether its mailboxes stand in the namespace `Shared/` of others.
+    /// Whether other users see the account's mailboxes in the namespace `Shared/`.
     pub shared: bool,
     /// Whether it may set the quotas of all accounts of its domain by IMAP.
     pub sets_quotas: bool,
@@ -232,13 +233,13 @@ pub struct NewAccount {
 pub struct AccountChange {
     /// A new quota; `Some(None)` lifts it.
     pub quota_bytes: Option<Option<u64>>,
-    /// The same for messages.
+    /// The limit of messages.
     pub quota_messages: Option<Option<u64>>,
     /// Messages that one IMAP command may process; `Some(None)` is what the server has for all.
     pub command_limit: Option<Option<u32>>,
-    /// The same for commands that add messages.
+    /// The limit of messages for commands that add messages.
     pub save_limit: Option<Option<u32>>,
-    /// The same for mailboxes.
+    /// The limit of mailboxes.
     pub quota_mailboxes: Option<Option<u64>>,
     /// Messages in a folder whose opening is logged; `Some(None)` is what the server has for all.
     pub folder_warn: Option<Option<u32>>,
@@ -246,7 +247,7 @@ pub struct AccountChange {
     pub folder_max: Option<Option<u32>>,
     /// A new format; `Some(None)` is what the server has for all.
     pub format: Option<Option<Format>>,
-    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.
     pub keep_original: Option<bool>,
     /// Whether logins and mail are refused.
     pub disabled: Option<bool>,

@@ -75,7 +75,7 @@ impl Address {
     }
 
     /// A name that somebody else vouches for: the issuer of a token, or an authority that signs
-    /// certificates. Only ASCII letters are folded. Other letters must stand in their normal form:
+    /// certificates. Only ASCII letters are folded. Other letters must be in their normal form:
     /// to the issuer, `\u{212a}im` (with KELVIN SIGN) and `kim` may be two people.
     pub fn parse_asserted(text: &str) -> Result<Self, AddressError> {
         let address = Self::parse(text)?;
@@ -147,7 +147,7 @@ const SHARED: [&str; 11] = ["ac", "co", "com", "edu", "go", "gov", "ne", "net", 
 
 /// The part of a domain that somebody registered, by its form: the last two labels, or three below
 /// `co.uk` and its like. Not for decisions about rights. Names below it can be made at will, so
-/// limits on strangers count them together.
+/// limits on untrusted hosts count them together.
 pub fn registered_domain(domain: &str) -> &str {
     let mut dots = domain.rmatch_indices('.').map(|(at, _)| at);
     let (Some(last), Some(second)) = (dots.next(), dots.next()) else { return domain };

@@ -107,7 +107,7 @@ impl Directory {
         entry.as_ref().map(record::read_used).transpose()
     }
 
-    /// The login of an account with one of its app passwords; `None` if it is none of them.
+    /// The login of an account with one of its app passwords; `None` if no app password matches.
     pub(crate) async fn login_by_app_password(
         &self,
         stored: &Stored,
@@ -182,7 +182,7 @@ fn find<'s>(stored: &'s Stored, given: &str) -> Option<&'s AppPassword> {
 
 /// The stored hash of a password; `None` for one that cannot be ours.
 fn verifier(given: &str) -> Option<Verifier> {
-    // Ours have 24 characters and 5 hyphens; somebody may have typed blanks besides.
+    // Ours have 24 characters and 5 hyphens; somebody may have typed blanks, too.
     if given.len() > 4 * LEN {
         return None;
     }

@@ -1,4 +1,4 @@
-//! An app password as the rest of the directory sees it. What is done with them is in
+//! An app password as the rest of the directory sees it. The operations on them are in
 //! `app_password`.
 
 use crate::grant::{AppPasswordId, Service};
@@ -7,7 +7,7 @@ use crate::password::KEY_LEN;
 /// One of an account's app passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppPassword {
-    /// Its id.
+    /// The id of the app password.
     pub id: AppPasswordId,
     /// Its purpose, in the owner's words; no other one of the account has the same.
     pub label: String,

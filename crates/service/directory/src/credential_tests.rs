@@ -176,7 +176,8 @@ async fn an_account_takes_its_app_passwords_and_certificates_along() {
     assert_eq!(external(&to, &certificate, "").await.unwrap().account.name, "ana2@example.org");
 }
 
-/// Beside the account that lists it, a copy under another name gets everything but the certificate.
+/// Unlike the account that lists it, a copy under another name gets everything but the
+/// certificate.
 #[tokio::test]
 async fn a_copy_takes_no_certificate_from_the_account_that_lists_it() {
     let (_, from) = directory();

@@ -28,6 +28,7 @@ use crate::record::{self, Stored};
 use crate::settings::LoginSettings;
 use crate::shared_groups::SharedGroups;
 use crate::throttle::Throttle;
+use crate::unix_time;
 use crate::verified::Verified;
 
 /// How often a change that lost a race is made again. Each loss means someone else won: sixteen in
@@ -102,12 +103,12 @@ impl Directory {
         })
     }
 
-    /// Turns ways to log in on and off, beside passwords. Sessions that there are go on.
+    /// Turns ways to log in on and off, except passwords. Open sessions continue.
     pub fn set_logins(&self, settings: LoginSettings) {
         *self.logins.write() = Arc::new(settings);
     }
 
-    /// The ways to log in beside passwords.
+    /// The ways to log in other than passwords.
     pub(crate) fn logins(&self) -> Arc<LoginSettings> {
         Arc::clone(&self.logins.read())
     }
@@ -151,7 +152,7 @@ impl Directory {
                 keep_original: new.keep_original,
                 disabled: false,
                 shared: new.shared,
-                created: now.as_secs().try_into().unwrap_or(i64::MAX),
+                created: unix_time::seconds(now),
                 password_changes: 0,
                 scripts: Box::default(),
                 forward: None,
@@ -182,7 +183,7 @@ impl Directory {
         self.note_domain(&address).await?;
         // Scripts first: without its active script an account would get its mail unfiltered.
         self.adopt_scripts(from, stored.account.id, id).await?;
-        // A right over one domain is none over another.
+        // A right over one domain gives no right over another.
         let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
         stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
         stored.certificates = self.free_certificates(address.as_str(), stored.certificates).await?;
@@ -386,7 +387,7 @@ impl Directory {
         self.try_update(name, change).await
     }
 
-    /// The same for a change that the record may not allow.
+    /// Like [`Self::update`], for a change that the record may not allow.
     pub(crate) async fn try_update(
         &self,
         name: &str,

@@ -35,7 +35,7 @@ pub enum DirectoryError {
         account: String,
     },
     /// No such alias.
-    #[error("there is no alias '{0}'")]
+    #[error("there is no alias '{0}': `account show` lists the aliases of an account")]
     NoAlias(String),
     /// The address is a group already.
     #[error("'{0}' is a group already: `group remove` removes it")]
@@ -60,7 +60,7 @@ pub enum DirectoryError {
     /// Too few or too many addresses.
     #[error("mail is forwarded to 1 to {FORWARDS_MAX} addresses, not to {0}: a group may have more")]
     ForwardSize(usize),
-    /// Of an app password.
+    /// A wrong label of an app password.
     #[error(
         "a label has 1 to {LABEL_CHARS_MAX} characters and no control characters: say what the password is for"
     )]
@@ -101,7 +101,7 @@ pub enum DirectoryError {
     /// A record this program cannot read.
     #[error("directory record '{record}' cannot be read: {why}")]
     Record {
-        /// Its name.
+        /// The name of the record.
         record: String,
         /// The fault.
         why: String,

@@ -32,8 +32,8 @@ const MEMBERS_PER_BATCH: usize = 256;
 pub enum Target {
     /// An account, by its name or an alias.
     Account(Recipient),
-    /// A group. Sessions share one copy while any of them holds it: a stranger may name a group a
-    /// thousand times.
+    /// A group. Sessions share one copy while any of them holds it: an untrusted host may name a
+    /// group a thousand times.
     Group(Arc<Group>),
 }
 
@@ -382,7 +382,7 @@ mod tests {
         assert!(refused.to_string().contains("contains itself"), "{refused}");
         let refused = set(&directory, "@example.org", &["nobody@example.org"]).await.unwrap_err();
         assert!(refused.to_string().contains("contains itself"), "{refused}");
-        // As two commands at the same moment leave it.
+        // The state after two concurrent commands.
         let key = key("b@example.org");
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };
         directory.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();

@@ -138,7 +138,7 @@ mod tests {
         assert!(refused.is_temporary() && refused.to_string().contains("too many logins wait"), "{refused}");
         for task in tasks {
             let_go.send(()).unwrap();
-            // Nobody else was at work beside it.
+            // No other work ran at the same time.
             assert_eq!(task.await.unwrap().unwrap(), 0);
         }
         assert!(hashing.run_if_free(|| ()).await.unwrap().is_some());

@@ -16,7 +16,7 @@
 //! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
 //! | `annotate/<keeper's id>/<owner's id>/<mailbox id>/<UID>` | the annotations of a message (RFC 5257) that an account keeps |
 //! | `annotated/<owner's id>/<mailbox id>` | the accounts that keep annotations of a mailbox's messages |
-//! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
+//! | `acl/<account id>/<mailbox id>` | who may do what, in addition to the owner, in a mailbox (RFC 4314) |
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
 //! | `sharing/of/<account id>` | how many entries an account's lists have; its version counts their changes |
 //! | `sharing/changes` | its version counts the changes of all those lists |
@@ -73,7 +73,7 @@ mod tests;
 mod throttle;
 mod token;
 mod token_login;
-mod unix_time;
+pub mod unix_time;
 mod url_keys;
 mod verified;
 

@@ -73,7 +73,7 @@ pub enum LoginFailure {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{failure}")]
 pub struct LoginError {
-    /// Why.
+    /// The reason.
     pub failure: LoginFailure,
     /// Wait so long before saying so.
     pub delay: Duration,
@@ -209,8 +209,8 @@ impl Directory {
         self.stored(name.map_or("", Address::as_str)).await
     }
 
-    /// Counts an attempt. `key`: what failures are counted for beside the address, usually the
-    /// account's name.
+    /// Counts an attempt. `key`: what failures are counted for in addition to the address,
+    /// usually the account's name.
     pub(crate) fn begin_attempt(&self, client: Client, key: &str) -> Attempt {
         self.throttle.lock().begin(client.address, key, Instant::now())
     }
@@ -223,7 +223,7 @@ impl Directory {
         self.throttle.lock().succeed(attempt, Instant::now());
     }
 
-    /// Networks that are no stranger from now on, beside loopback: a webmail there brings
+    /// Networks that are trusted from now on, as loopback is: a webmail there brings
     /// everybody's logins, and only the account that fails is slowed down.
     pub fn trust_networks(&self, networks: Vec<Network>) {
         self.throttle.lock().trust(networks);

@@ -36,7 +36,7 @@ impl Network {
         address.is_ipv4() == self.first.is_ipv4() && Self::of(address, self.bits) == *self
     }
 
-    /// Its first address.
+    /// The first address of the network.
     pub(crate) const fn first(&self) -> IpAddr {
         self.first
     }

@@ -2,8 +2,8 @@
 //!
 //! Usually a record is removed with its message. A crash may leave one behind. But a MOVE removes
 //! messages first, and their values a moment later. So a record is removed only if it was seen as
-//! an orphan before, and that was some time ago. What was seen is kept in memory. After a restart
-//! the time begins again.
+//! an orphan before, and that was some time ago. The orphans that were seen are kept in memory.
+//! After a restart the time begins again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

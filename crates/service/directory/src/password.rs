@@ -35,8 +35,8 @@ pub struct Policy {
     /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM
     /// keys, and SCRAM is not offered.
     pub scram_iterations: Option<u32>,
-    /// Whether keys for SCRAM-SHA-1 are kept beside those for SCRAM-SHA-256, and the mechanism is
-    /// offered.
+    /// Whether keys for SCRAM-SHA-1 are kept in addition to those for SCRAM-SHA-256, and the
+    /// mechanism is offered.
     pub scram_sha1: bool,
 }
 

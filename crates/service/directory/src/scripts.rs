@@ -36,9 +36,9 @@ const PAGE: usize = 8;
 /// A stored script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Its name.
+    /// The name of the script.
     pub name: String,
-    /// Its text.
+    /// The text of the script.
     pub text: String,
 }
 
@@ -56,8 +56,8 @@ pub enum ScriptError {
     /// [`SCRIPTS_MAX`] are there.
     #[error("the account has {SCRIPTS_MAX} scripts: remove one first")]
     TooMany,
-    /// There is none.
-    #[error("there is no script '{0}'")]
+    /// No script has this name.
+    #[error("there is no script '{0}': `sieve list` shows all")]
     NoScript(String),
     /// It may not be removed.
     #[error("script '{0}' is active: activate another or deactivate it first")]

@@ -252,7 +252,7 @@ mod tests {
         directory.set_seen(ana, &some, false).await.unwrap();
         let left = NumSet::from_ranges([(1, 1), (3, 3), (4090, 4096), (far, far)]);
         assert_eq!(directory.all_seen(ana).await.unwrap(), left);
-        // A record without a bit is none.
+        // A record without a bit is not stored.
         directory.set_seen(ana, &left, false).await.unwrap();
         assert!(directory.engine.directory_scan("seen/", None, 9).await.unwrap().is_empty());
     }

@@ -1,4 +1,4 @@
-//! The ways to log in beside passwords. They may change while the server runs: see
+//! The ways to log in other than passwords. They may change while the server runs: see
 //! [`crate::Directory::set_logins`].
 
 use std::sync::Arc;

@@ -54,7 +54,7 @@ impl Records {
         std::mem::take(&mut *self.scans.lock())
     }
 
-    /// Writes a record behind the directory's back.
+    /// Writes a record without the directory.
     pub fn put(&self, name: &str, value: Bytes) {
         let mut entries = self.entries.lock();
         let version = entries.get(name).map_or(1, |(version, _)| version + 1);

@@ -290,7 +290,7 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
         assert!(login(directory, "ana@example.org", "Pencil").await.is_err());
     }
     assert_eq!(records.dump(), upgraded);
-    // It is the same password: sessions go on.
+    // It is the same password: sessions continue.
     better.leases.compare(Compared::All).await.unwrap();
     assert!(!lease.is_ended());
 }

@@ -34,8 +34,8 @@ const HALF_LIFE: Duration = Duration::from_secs(300);
 const DELAY_FIRST: Duration = Duration::from_millis(250);
 /// The longest delay for an address: below the 30 s after which clients give up waiting.
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
-/// The longest delay for an account. A stranger must not annoy its owner much, and owners mistype,
-/// too.
+/// The longest delay for an account. An attacker must not annoy its owner much, and owners
+/// mistype, too.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
 /// person; an office behind one address with a few wrongly set up clients stays below.
@@ -44,9 +44,9 @@ const NETWORK_SCORE_MAX: f64 = 64.0;
 /// neighbour behind the same address uses up the address's limit.
 const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
 /// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a
-/// /64 (RFC 6177 §2), a household a /56, a site a /48. Each wider network holds 256 of the next and
-/// may fail four times as often. More would let the owner of a /48 guess at will, and less would
-/// lock neighbours out.
+/// /64 (RFC 6177 §2), a home a /56, a company site a /48. Each wider network holds 256 of the
+/// next and may fail four times as often. More would let the owner of a /48 guess at will, and
+/// less would lock neighbours out.
 const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
 /// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
 /// each of four tables, under an attack.
@@ -102,7 +102,7 @@ impl Throttle {
         }
     }
 
-    /// Networks that are no stranger from now on, beside loopback.
+    /// Networks that are trusted from now on, as loopback is.
     pub fn trust(&mut self, networks: Vec<Network>) {
         self.trusted = networks;
     }

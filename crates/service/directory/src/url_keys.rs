@@ -87,7 +87,7 @@ impl Directory {
         entry.map(|entry| read(&name, &entry.value)).transpose()
     }
 
-    /// The key of a mailbox, which is made if there is none.
+    /// The key of a mailbox. A missing key is created.
     #[boxed]
     pub async fn url_key_or_new(&self, account: AccountId, mailbox: MailboxId) -> Result<UrlKey> {
         for _ in 0..TRIES {

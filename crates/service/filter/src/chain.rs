@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_delivery::{DeliveryError, SummaryMemory};
 use posthaste_directory::Account;
-use posthaste_queue::{LeaseEnd, TlsWish};
+use posthaste_queue::{LeaseEnd, TlsRequirement};
 
 use crate::dsn_request::DsnRequest;
 use crate::required_extensions::RequiredExtensions;
@@ -32,7 +32,7 @@ pub(crate) const SENDS_MAX: usize = 100;
 pub(crate) struct Chain<'c> {
     /// How many scripts and groups have sent it on within this server.
     depth: usize,
-    /// Whether its summary is made beside that of the message because of which it is sent.
+    /// Whether its summary is made while the summary of the message that causes it is held.
     beside_others: bool,
     /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
@@ -40,9 +40,9 @@ pub(crate) struct Chain<'c> {
     is_free: bool,
     /// The account because of which it is sent, if one sends it.
     pub(crate) account: Option<&'c Account>,
-    /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
-    /// 8689 §4.2.1).
-    pub(crate) tls: TlsWish,
+    /// The sender's requirement of TLS. It holds for mail that is sent because of the message,
+    /// too (RFC 8689 §4.2.1).
+    pub(crate) tls: TlsRequirement,
     /// Where it is kept, here and wherever it is sent on to within this server.
     pub(crate) home: Home,
     /// The needs of the message.
@@ -58,7 +58,7 @@ pub(crate) struct Chain<'c> {
 
 impl<'c> Chain<'c> {
     /// A message as it comes: its needs, and what its sender wants of TLS.
-    pub(crate) fn of(tls: TlsWish, needs: RequiredExtensions) -> Self {
+    pub(crate) fn of(tls: TlsRequirement, needs: RequiredExtensions) -> Self {
         Self { tls, needs, ..Self::default() }
     }
 
@@ -117,7 +117,7 @@ impl<'c> Chain<'c> {
         Self { depth: self.depth + 1, account: None, is_free: false, ..self }
     }
 
-    /// The copies of the next group count for nobody, or are counted already.
+    /// The next group's copies are not counted against a limit, or were counted before.
     pub(crate) fn free(self) -> Self {
         Self { is_free: true, ..self }
     }

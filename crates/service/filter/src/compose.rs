@@ -185,7 +185,7 @@ pub(crate) fn fields<'m>(message: &'m [u8], name: &'m str) -> impl Iterator<Item
     named.map(move |field| one_line(&decode_words(field.raw_value(message))))
 }
 
-/// No line end, so that it can stand in a header.
+/// No line end, so that a header can contain it.
 fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(plain).collect::<String>().trim().to_owned()

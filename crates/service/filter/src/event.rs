@@ -2,8 +2,8 @@
 //! RFC 6785).
 //!
 //! The annotation `/shared/imapsieve/script` of a mailbox names the script, which is one of the
-//! account that the mailbox belongs to. The message is there already, so `keep` leaves it where it
-//! is. A run that does not keep it marks it as `\Deleted`. What a script does is no event itself.
+//! account that the mailbox belongs to. The message is there already, so `keep` leaves it where
+//! it is. A run that does not keep it marks it as `\Deleted`. Changes by a script are not events.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -70,7 +70,7 @@ struct EventMessage {
 
 impl Filter {
     /// Runs the script of a mailbox, if it has one, for each message of an event. A failure is
-    /// logged and changes nothing: the command was done. Dropping this ends the run that goes on.
+    /// logged and changes nothing: the command was done. Dropping this ends the run that continues.
     pub fn on_event<'a>(&'a self, event: Event<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if event.uids.is_empty() {

@@ -136,8 +136,8 @@ impl<'f> Filing<'f> {
         self.put(&place, message).await
     }
 
-    /// The mailbox of `keep`: INBOX, or the junk folder, which is made if there is none. If the
-    /// account may have no more mailboxes, it is INBOX.
+    /// The mailbox of `keep`: INBOX, or the junk folder, which is created if it is missing. If
+    /// the account may have no more mailboxes, it is INBOX.
     async fn home(&mut self) -> Result<MailboxId, DeliveryError> {
         if self.home == Home::Junk {
             let junk = Target {

@@ -13,7 +13,7 @@ use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_mail_model::AccountId;
 use posthaste_net::Accounts;
-use posthaste_queue::{LeaseEnd, Relay, ScriptsRun, Success, TlsWish};
+use posthaste_queue::{LeaseEnd, Relay, ScriptsRun, Success, TlsRequirement};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
@@ -77,8 +77,8 @@ pub struct Envelope<'e> {
     /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
     /// INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
-    /// The sender's wish about TLS where the message is sent on.
-    pub tls: TlsWish,
+    /// The sender's requirement of TLS where the message is sent on.
+    pub tls: TlsRequirement,
     /// The client that brought the message.
     pub client: RemoteClient<'e>,
     /// The extensions that the next host must have, if the message is sent on.
@@ -269,7 +269,8 @@ impl Filter {
         })
     }
 
-    /// The same for a message that scripts of this server may have sent on.
+    /// Delivers through the recipients' scripts a message that scripts of this server may have
+    /// sent on.
     pub(crate) async fn deliver_filtered(
         &self,
         message: Bytes,
@@ -453,12 +454,12 @@ impl Filter {
         }
     }
 
-    /// A permit to run a script over so many bytes; none if that takes too long.
+    /// A permit to run a script over so many bytes; `None` after a timeout.
     pub(crate) async fn run_permit(&self, recipient: &Recipient, len: usize) -> Option<Arc<RunPermit>> {
         self.account_permit(recipient.account.id, len).await
     }
 
-    /// The same for a script of this account, which may have to be compiled.
+    /// A permit to run a script of this account, which may have to be compiled.
     pub(crate) async fn account_permit(&self, account: AccountId, len: usize) -> Option<Arc<RunPermit>> {
         self.runs.permit(self.delivery.summaries(), account, len).await
     }

@@ -11,7 +11,7 @@ use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_net::Copier;
-use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
+use posthaste_queue::{self as queue, Failure, Local, Missed, QueueError, Refusal, Success};
 
 use crate::chain::Chain;
 use crate::compose::{self, Refused};
@@ -25,7 +25,7 @@ struct GroupMail<'m> {
     group: &'m Group,
     /// With its trace fields, without Return-Path.
     text: Bytes,
-    /// The address for reports: the group's owner, or the sender. Empty if there are none.
+    /// The address for reports: the group's owner, or the sender. Empty for no reports.
     from: &'m str,
     smtputf8: bool,
     is_quarantined: bool,
@@ -88,7 +88,7 @@ impl Filter {
                 Target::Group(_) => None,
             });
             let (accounts, asked): (Vec<Recipient>, Vec<DsnRequest<'_>>) = of_accounts.unzip();
-            // Beside a group no script can refuse for all.
+            // With a group among the recipients, no script can refuse for all.
             let refusals = match envelope.refusals {
                 Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
                 refusals => refusals,
@@ -277,7 +277,7 @@ impl Filter {
             to: mail.chain.asked.to(member.address.as_str()),
             failure: Failure::of_delivery(error),
         });
-        let here = if mail.is_quarantined { Here::Junk } else { Here::Inbox };
+        let here = if mail.is_quarantined { Local::Junk } else { Local::Inbox };
         let taken = relay.take_over(mail.text.clone(), &envelope, missed.collect(), here).await;
         if let Err(error) = &taken {
             tracing::error!(group = mail.group.address, %error, "members of a group do not get a message later");
@@ -415,7 +415,7 @@ fn interrupted() -> Undelivered {
 
 /// Refuses mail that a group does not take at all.
 fn admit(message: &Bytes, envelope: Envelope<'_>, group: &Group) -> Result<(), Undelivered> {
-    // Else a stranger who has seen such an address could make this server send to its owner.
+    // Otherwise a host that has seen such an address could make this server send to its owner.
     if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
         return Err(Undelivered::Rejected("that address takes only reports, which have no sender".into()));
     }

@@ -8,11 +8,11 @@ use posthaste_store::IncomingMessage;
 use crate::chain::Chain;
 use crate::dsn_request::DsnRequest;
 
-/// The SMTP, LMTP or submission client that brought a message. Of one that comes from the queue,
-/// only the account is known. Nothing is known of one that this server sends on.
+/// The SMTP, LMTP or submission client that brought a message. For a message from the queue, only
+/// the account is known. For a message that this server sends on, nothing is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemoteClient<'e> {
-    /// Its address.
+    /// The address of the client.
     pub ip: Option<IpAddr>,
     /// Its name in DNS, if it leads back to the address.
     pub host: Option<&'e str>,

@@ -13,7 +13,7 @@ const RUN_WITHIN: Duration = Duration::from_secs(60);
 /// text may take three bytes for one, in a buffer that doubles. See
 /// [`posthaste_sieve::Script::run`].
 const RUN_FACTOR: usize = 8;
-/// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
+/// Further memory of a run: the fields and parts of a message, variables, what it makes.
 const RUN_BESIDE: usize = 4 << 20;
 
 /// The permit and the memory of a run; released when dropped.

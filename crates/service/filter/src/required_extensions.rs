@@ -10,17 +10,17 @@ pub struct RequiredExtensions {
 }
 
 impl RequiredExtensions {
-    /// That of a message that was made here, of lines.
+    /// The extensions for a message that this server made, of lines.
     pub(crate) fn of_own(text: &[u8]) -> Self {
         Self { binary: false, smtputf8: !is_header_ascii(text) }
     }
 
-    /// That of a stored message, whose envelope is not known any more.
+    /// The extensions for a stored message, whose envelope is no longer known.
     pub(crate) fn of_stored(text: &[u8]) -> Self {
         Self { binary: !is_lines(text), smtputf8: !is_header_ascii(text) }
     }
 
-    /// That of a report, which has the header of a message in its body.
+    /// The extensions for a report, which has the header of a message in its body.
     pub(crate) fn of_report(text: &[u8]) -> Self {
         Self { binary: false, smtputf8: !text.is_ascii() }
     }

@@ -18,7 +18,7 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of compiled scripts that one account may have, included ones counted. That is four scripts
 /// full of regular expressions, or the largest number of scripts without them.
 const ACCOUNT_BYTES_MAX: usize = 32 << 20;
-/// The bytes that an account counts beside its source.
+/// The bytes that an account counts in addition to its source.
 const ENTRY_BYTES: usize = 1024;
 
 /// Bytes of scripts that are dropped where they are: some tens of microseconds.
@@ -38,19 +38,19 @@ pub fn compile(text: &str) -> Result<Script, CompileErrors> {
 /// A script, or why it does not compile.
 pub(crate) type Compiled = Result<Arc<Script>, String>;
 
-/// An account's scripts as they stood at one count of changes.
+/// An account's scripts at one count of changes.
 pub(crate) struct Scripts {
     changes: u64,
     /// The name of the active script.
     name: String,
     bytes: usize,
     pub(crate) active: Compiled,
-    /// Those that the active one may include, by name; none if it includes nothing.
+    /// The scripts that the active one may include, by name. Empty if it includes nothing.
     pub(crate) others: HashMap<String, Compiled>,
 }
 
 impl Scripts {
-    /// Those of an account without an active script.
+    /// The scripts of an account that has no active script.
     pub(crate) fn none() -> Self {
         Self {
             changes: 0,

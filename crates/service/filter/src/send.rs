@@ -8,7 +8,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
 use posthaste_delivery::DeliveryError;
-use posthaste_directory::{Forward, Recipient, ResolveError, Target};
+use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
 use posthaste_net::SubmissionRefused;
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
@@ -468,7 +468,7 @@ impl Filter {
     }
 
     fn now_signed(&self) -> i64 {
-        i64::try_from(self.now()).unwrap_or(i64::MAX)
+        unix_time::signed(self.now())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{Local, Offset as _, TimeZone as _};
 use parking_lot::Mutex;
-use posthaste_directory::{Annotated, Annotations, Directory, Recipient};
+use posthaste_directory::{Annotated, Annotations, Directory, Recipient, unix_time};
 use posthaste_mail_model::MailboxName;
 use posthaste_sieve::{Context, Location, Moment, Script};
 use posthaste_store::{Engine, MailboxEntry, MailboxList, SpecialUse};
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) host: Arc<str>,
     pub(crate) list: Arc<MailboxList>,
     pub(crate) scripts: Arc<Scripts>,
-    /// Those of the administrator.
+    /// The scripts of the administrator.
     pub(crate) site: Option<Arc<SiteScripts>>,
     /// The command of a user on the message, if it has not just come in.
     pub(crate) happened: Option<Happened>,
@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub(crate) annotations: Mutex<BTreeMap<Annotated, Annotations>>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
-    /// What the run has asked of all mailboxes.
+    /// What the run has read of all mailboxes.
     pub(crate) known: OnceLock<Known>,
     /// Set when nobody waits for the run any more.
     pub(crate) stop: Arc<AtomicBool>,
@@ -171,7 +171,7 @@ impl Context for World {
     }
 
     fn now(&self) -> Moment {
-        let unix_s = i64::try_from(self.now).unwrap_or(i64::MAX);
+        let unix_s = unix_time::signed(self.now);
         // RFC 5260 §4.1, §5: without `:zone` a date is that of the server's zone.
         Moment { unix_s, zone_minutes: zone_minutes(unix_s) }
     }

@@ -7,14 +7,14 @@ use posthaste_search_index::{Builder, Segment};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::SEGMENT_MESSAGES_MIN;
-use crate::terms::Lent;
+use crate::terms::TermReader;
 
 /// The messages that one search collects.
 pub struct Collecting {
     covered: Arc<NumSet>,
     full: Full,
-    /// Lent while a message is read.
-    lent: Option<Lent>,
+    /// `None` while it reads a message.
+    terms: Option<TermReader>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -34,21 +34,21 @@ impl Full {
 
 impl Collecting {
     pub(crate) fn new(covered: Arc<NumSet>, place: OwnedSemaphorePermit) -> Self {
-        Self { covered, full: Full::default(), lent: Some(Lent::default()), _place: place }
+        Self { covered, full: Full::default(), terms: Some(TermReader::default()), _place: place }
     }
 
     /// The place for a message's terms, if it is in no segment. It comes back with
     /// [`Collecting::add`].
-    pub fn lend(&mut self, uid: u32) -> Option<Lent> {
-        if self.covered.contains(uid) { None } else { self.lent.take() }
+    pub fn lend(&mut self, uid: u32) -> Option<TermReader> {
+        if self.covered.contains(uid) { None } else { self.terms.take() }
     }
 
     /// Adds a message that was read. Returns the full segment.
-    pub fn add(&mut self, uid: u32, mut lent: Lent) -> Option<Full> {
-        if self.full.builder.add(uid, &lent.finish()) {
+    pub fn add(&mut self, uid: u32, mut terms: TermReader) -> Option<Full> {
+        if self.full.builder.add(uid, &terms.finish()) {
             self.full.uids.push(uid);
         }
-        self.lent = Some(lent);
+        self.terms = Some(terms);
         self.full.builder.is_full().then(|| std::mem::take(&mut self.full))
     }
 

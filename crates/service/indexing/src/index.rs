@@ -103,7 +103,7 @@ pub struct Totals {
     pub mailboxes: u64,
     /// Segments.
     pub segments: u64,
-    /// Their bytes: sort keys included, and for each some 40 that stand before it in the store.
+    /// Their bytes: sort keys included, and for each some 40 before it in the store.
     pub bytes: u64,
 }
 
@@ -138,7 +138,7 @@ impl SearchIndex {
         self.shared.memory.lock().bytes()
     }
 
-    /// Its reads so far.
+    /// The reads so far.
     pub fn reads(&self) -> Reads {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Reads { segments: count(&self.shared.segments_read), messages: count(&self.shared.messages_read) }
@@ -218,7 +218,7 @@ impl SearchIndex {
         self.shared.store.changed().note(mailbox, Uid::MIN);
     }
 
-    /// The known segments of a mailbox, after a look into the store.
+    /// The known segments of a mailbox, after a read of the store.
     pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<MailboxSegments> {
         let known = self.shared.memory.lock().segments.get(mailbox);
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
@@ -308,7 +308,7 @@ impl SearchIndex {
         stored::read(&self.shared.store, body).await
     }
 
-    /// Removes segments. What they had is looked at again.
+    /// Removes segments. Their messages are scanned again.
     pub(crate) async fn remove_damaged(&self, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
         tracing::warn!(
             %mailbox,

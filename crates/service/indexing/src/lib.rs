@@ -1,11 +1,11 @@
-//! Keeps the search index of mailboxes: made in the background, stored beside the mail, used by
+//! Keeps the search index of mailboxes: made in the background, stored with the mail, used by
 //! SEARCH.
 //!
 //! [`SearchIndex::run`] is the task in the background. It reads the texts of new messages, and
 //! keeps their terms in memory. As soon as there are 256 of them it stores a segment. It merges
 //! small segments, drops expunged messages, and removes the segments of deleted mailboxes. What it
 //! does for a delivery does not depend on the size of the mailbox: the outline of its segments
-//! is stored beside them.
+//! is stored with them.
 //! [`SearchIndex::ask`] names the messages that may hold a word, and [`SearchIndex::sort_keys`] has
 //! what SORT and THREAD compare of the messages in segments.
 //!
@@ -40,7 +40,7 @@ pub use index::{Answer, Reads, SearchIndex, Size, Totals};
 pub use posthaste_search_index::{Front, Query, Scope, SortKeys};
 pub use sort_keys::{SortField, SortTexts};
 pub use stored_keys::{SegmentSortKeys, StoredSortKeys};
-pub use terms::{Lent, summary_steps};
+pub use terms::{TermReader, summary_steps};
 
 /// Whether a mailbox has segments of the search index, and no mail.
 pub fn is_segments(mailbox: posthaste_mail_model::MailboxId) -> bool {

@@ -6,7 +6,7 @@ use posthaste_mail_model::MailboxId;
 
 /// A value that takes memory.
 pub(crate) trait Weighed: Clone + Default {
-    /// Its bytes.
+    /// The bytes of the value in memory.
     fn memory_bytes(&self) -> usize;
 
     /// Lets parts go until the rest fits, as far as it can.

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(memory.bytes(), 0);
     }
 
-    /// Of a mailbox with more terms than there is memory, the newest messages stay.
+    /// If a mailbox has more terms than fit into memory, the newest messages stay.
     #[test]
     fn the_oldest_terms_of_a_mailbox_leave_first() {
         let mailbox = MailboxId(Id::from_bytes([1; 16]));

@@ -64,12 +64,12 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    /// Of a mailbox that has no segments.
+    /// The outline of a mailbox without segments.
     pub(crate) fn empty() -> Self {
         Self { at: Some(ModSeq::ZERO), ..Self::default() }
     }
 
-    /// Of these segments, listed at this mod-sequence.
+    /// The outline of these segments, which were listed at this mod-sequence.
     pub(crate) fn of<'m>(at: ModSeq, metas: impl Iterator<Item = &'m Meta> + Clone) -> Self {
         let ranges = metas.clone().flat_map(|meta| meta.scanned.ranges().iter().copied());
         let mut outline = Self { at: Some(at), scanned: NumSet::from_ranges(ranges), ..Self::default() };
@@ -160,7 +160,7 @@ impl Outline {
         Some(Self { at: Some(at), messages, scanned, small })
     }
 
-    /// Its bytes in memory.
+    /// The bytes of the outline in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let small = self.small.capacity() * std::mem::size_of::<Small>();
         std::mem::size_of::<Self>() + self.scanned.ranges().len() * 8 + small

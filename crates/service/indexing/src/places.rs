@@ -1,9 +1,9 @@
 //! Where the segments of a mailbox are: in a mailbox of their own, whose id is the mailbox's with
 //! its first bit set. Ids begin with a time, whose first bit is 0 until the year 6429.
 //!
-//! That mailbox is the only one in the list of an account with the same id. Nobody logs in to it,
-//! and no list of an account names it. A record of the directory says which mailboxes have
-//! segments.
+//! Segments are in a hidden mailbox of an account that has no record: the only mailbox of the
+//! account with the same id. So no client can log in to it or list it. A record of the directory
+//! names the mailboxes that have segments.
 
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 

@@ -16,7 +16,7 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Adds a message. Those of one look at a mailbox come in the order of their UIDs.
+    /// Adds a message. Messages of one scan of a mailbox come in the order of their UIDs.
     pub(crate) fn add(&mut self, uid: u32, terms: Arc<Terms>) {
         self.terms += terms.count();
         self.messages.push((uid, terms));
@@ -74,7 +74,7 @@ impl Recent {
         self.messages.iter().map(|(uid, _)| *uid).collect()
     }
 
-    /// Its bytes in memory.
+    /// The bytes of this part in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(|(_, terms)| message_bytes(terms)).sum();
         std::mem::size_of::<Self>() + self.scanned.ranges().len() * 8 + messages

@@ -23,7 +23,7 @@ pub struct SegmentSortKeys {
 }
 
 impl SegmentSortKeys {
-    /// Its messages and their values.
+    /// The messages of the segment, and their values.
     pub fn front(&self) -> Option<Front<'_>> {
         Front::verified(&self.bytes)
     }
@@ -46,7 +46,7 @@ impl SearchIndex {
 }
 
 impl StoredSortKeys {
-    /// Those of the next segment. A damaged one is removed and left out.
+    /// The sort keys of the next segment. A damaged segment is removed and left out.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<SegmentSortKeys>> {
         let Self { index, mailbox, left } = self;

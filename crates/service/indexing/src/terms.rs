@@ -13,14 +13,14 @@ pub fn summary_steps(summary: &SummaryRef<'_>) -> u64 {
     (summary.folded_len() + summary.fields_len()) as u64 * SUMMARY_STEPS
 }
 
-/// A place for the terms of one message, on its way through the message.
+/// Collects the terms of one message while the message is read.
 #[derive(Debug, Default)]
-pub struct Lent {
+pub struct TermReader {
     collector: Collector,
     sort_keys: SortKeysOf,
 }
 
-impl Lent {
+impl TermReader {
     /// Takes the texts of the summary, and what SORT and THREAD compare.
     pub fn begin(&mut self, summary: &SummaryRef<'_>) {
         self.collector.set_sort_keys(&self.sort_keys.summary(summary));

@@ -326,7 +326,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever happened: every message that holds the word is read by the search.
+    /// Whatever happened before: every message that holds the word is read by the search.
     #[test]
     fn the_index_never_leaves_out_a_message_that_matches(steps in prop::collection::vec(step(), 1..24)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

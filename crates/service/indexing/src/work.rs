@@ -19,14 +19,14 @@ use crate::index::SearchIndex;
 use crate::memory::doubled;
 use crate::outline::Outline;
 use crate::recent::Recent;
-use crate::terms::{Lent, summary_steps};
+use crate::terms::{TermReader, summary_steps};
 use crate::{SEGMENT_MESSAGES_MIN, places, stored};
 
 /// After a change, others are waited for: messages that come within this time are read together. A
 /// search that comes earlier reads the new messages itself.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Between two looks for segments of mailboxes that another process deleted.
+/// Time between two searches for segments of mailboxes that another process deleted.
 const SWEEP: Duration = Duration::from_secs(60 * 60);
 
 /// Messages that are listed in one call of the engine, and bytes of their summaries.
@@ -82,7 +82,7 @@ struct Fresh {
 /// How a turn reads messages.
 #[derive(Default)]
 struct Reader {
-    lent: Lent,
+    terms: TermReader,
     /// Steps since the last pause.
     steps: u64,
     /// The first message that found no memory. No other one waits for it in this turn.
@@ -137,7 +137,7 @@ impl SearchIndex {
     }
 
     /// Brings the index of a mailbox up to date: all that waits, in as many turns as it takes. For
-    /// commands beside the server.
+    /// commands while the server runs.
     #[boxed]
     pub async fn update(&self, mailbox: MailboxId) -> Result<()> {
         loop {
@@ -283,13 +283,13 @@ impl SearchIndex {
                 }
                 match self.read_one(&message, &mut reader).await {
                     Ok(()) => {
-                        let terms = Arc::new(reader.lent.finish());
+                        let terms = Arc::new(reader.terms.finish());
                         reader.known.insert(message.body, Arc::clone(&terms));
                         recent.add(message.uid, terms);
                     }
                     // The others have no need to wait for it.
                     Err(StoreError::Busy | StoreError::Unavailable(_)) => {
-                        drop(reader.lent.finish());
+                        drop(reader.terms.finish());
                         reader.left.get_or_insert(message.uid);
                         scanned = scanned.difference(&NumSet::range(message.uid, message.uid));
                     }
@@ -301,7 +301,7 @@ impl SearchIndex {
                         | StoreError::TooLarge { .. }
                         | StoreError::Superseded(_),
                     ) => {
-                        drop(reader.lent.finish());
+                        drop(reader.terms.finish());
                     }
                     Err(error) => return Err(error),
                 }
@@ -357,10 +357,10 @@ impl SearchIndex {
         rest(&mut reader.steps, MESSAGE_STEPS).await;
         let message = self.shared.store.read_body(found.body, 0..size).await?;
         if size > WHOLE_BYTES_MAX || summary_steps(&summary) > SLICE_STEPS {
-            let lent = std::mem::take(&mut reader.lent);
-            reader.lent = elsewhere(lent, message, found.summary.clone()).await?;
+            let terms = std::mem::take(&mut reader.terms);
+            reader.terms = elsewhere(terms, message, found.summary.clone()).await?;
         } else {
-            here(&mut reader.lent, &message, &summary, &mut reader.steps).await;
+            here(&mut reader.terms, &message, &summary, &mut reader.steps).await;
         }
         drop(permit);
         Ok(())
@@ -440,11 +440,11 @@ fn build(recent: &Recent) -> Vec<Segment> {
 }
 
 /// Collects a small message, with pauses.
-async fn here(lent: &mut Lent, message: &[u8], summary: &SummaryRef<'_>, steps: &mut u64) {
+async fn here(terms: &mut TermReader, message: &[u8], summary: &SummaryRef<'_>, steps: &mut u64) {
     let mut search = TextSearch::new(&[], summary);
-    lent.begin(summary);
+    terms.begin(summary);
     *steps += summary_steps(summary);
-    while let Some(more) = lent.step(&mut search, &[], message) {
+    while let Some(more) = terms.step(&mut search, &[], message) {
         rest(steps, more).await;
     }
 }
@@ -459,14 +459,14 @@ async fn rest(steps: &mut u64, more: u64) {
 }
 
 /// Collects a large message on a thread of its own.
-async fn elsewhere(mut lent: Lent, message: Bytes, summary: Bytes) -> Result<Lent> {
+async fn elsewhere(mut terms: TermReader, message: Bytes, summary: Bytes) -> Result<TermReader> {
     let work = move || {
         if let Ok(summary) = SummaryRef::new(&summary) {
             let mut search = TextSearch::new(&[], &summary);
-            lent.begin(&summary);
-            while lent.step(&mut search, &[], &message).is_some() {}
+            terms.begin(&summary);
+            while terms.step(&mut search, &[], &message).is_some() {}
         }
-        lent
+        terms
     };
     blocking(work).await
 }

@@ -1,7 +1,7 @@
 //! The index proposes each message that a search without it finds: over whole messages, whose texts
 //! are decoded and folded piece by piece.
 
-use posthaste_indexing::{Lent, Query, Scope};
+use posthaste_indexing::{Query, Scope, TermReader};
 use posthaste_mime_summary::{SearchKey, SummaryRef, TextSearch};
 use posthaste_search_index::{Builder, Terms};
 use proptest::prelude::*;
@@ -46,11 +46,11 @@ fn message(subject: &str, field: &str, bodies: &[String], is_quoted: bool) -> Ve
 }
 
 fn terms(message: &[u8], summary: &SummaryRef<'_>) -> Terms {
-    let mut lent = Lent::default();
-    lent.begin(summary);
+    let mut terms = TermReader::default();
+    terms.begin(summary);
     let mut search = TextSearch::new(&[], summary);
-    while lent.step(&mut search, &[], message).is_some() {}
-    lent.finish()
+    while terms.step(&mut search, &[], message).is_some() {}
+    terms.finish()
 }
 
 /// Runs of one kind: long words, scripts without spaces, marks, capitals, ligatures, gaps.

@@ -3,7 +3,7 @@
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]
 
-use posthaste_indexing::Lent;
+use posthaste_indexing::TermReader;
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_search_index::{Builder, Terms};
 
@@ -64,11 +64,11 @@ fn message(n: u32) -> String {
 fn terms(message: &[u8]) -> Terms {
     let summary = posthaste_delivery::summarize(message);
     let summary = SummaryRef::new(&summary).unwrap();
-    let mut lent = Lent::default();
-    lent.begin(&summary);
+    let mut terms = TermReader::default();
+    terms.begin(&summary);
     let mut search = TextSearch::new(&[], &summary);
-    while lent.step(&mut search, &[], message).is_some() {}
-    lent.finish()
+    while terms.step(&mut search, &[], message).is_some() {}
+    terms.finish()
 }
 
 #[test]

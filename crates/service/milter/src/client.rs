@@ -36,7 +36,7 @@ pub struct Connected<'c> {
     pub host: &'c str,
     /// The client's address.
     pub address: IpAddr,
-    /// Its port.
+    /// The port of the client.
     pub port: u16,
     /// Its name in DNS, if it leads back to the address.
     pub name: Option<&'c str>,
@@ -79,7 +79,7 @@ pub enum Verdict {
     Defer(Option<Said>),
 }
 
-/// A filter's verdict on a message, beside the changes of its text.
+/// A filter's verdict on a message, without the changes of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The verdict.

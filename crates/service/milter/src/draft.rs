@@ -38,7 +38,7 @@ impl Draft {
         Self { fields, body: message.slice(end..), added: 0, replaced: None }
     }
 
-    /// Name and value of each field, the value without its last line end, with the blanks behind
+    /// Name and value of each field, the value without its last line end, with the blanks after
     /// the colon.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().filter_map(|field| {
@@ -55,7 +55,7 @@ impl Draft {
         body.unwrap_or(&self.body)
     }
 
-    /// Adds a field behind all others.
+    /// Adds a field after all others.
     pub fn add(&mut self, name: &str, value: &[u8]) {
         self.insert(self.fields.len(), name, value);
     }
@@ -71,7 +71,7 @@ impl Draft {
     }
 
     /// Gives the n-th field of a name, counted from 1, another value, or removes it if that is
-    /// empty. Where there is none the field is added.
+    /// empty. If there is no such field, it is added.
     pub fn change(&mut self, nth: usize, name: &str, value: &[u8]) {
         let is_named = |field: &Bytes| {
             field
@@ -110,7 +110,7 @@ impl Draft {
         }
     }
 
-    /// The message behind what this server put in front.
+    /// The message after the fields that this server put in front.
     pub fn print(&self, front: &[u8]) -> Bytes {
         let len = front.len() + self.body.len() + self.fields.iter().map(Bytes::len).sum::<usize>();
         let mut out = Vec::with_capacity(len);
@@ -135,8 +135,8 @@ fn with_line_ends(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A field with its CR LF. Continuation lines without a blank, and control characters, are mended.
-/// `None` for an invalid name, and for a line that is too long.
+/// A field with its CR LF. Continuation lines without a blank, and control characters, are
+/// corrected. `None` for an invalid name, and for a line that is too long.
 fn field(name: &str, value: &[u8]) -> Option<Bytes> {
     let is_name =
         (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic() && b != b':');

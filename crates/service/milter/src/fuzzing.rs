@@ -27,7 +27,7 @@ const NO_STEPS: u32 = flags::NO_CONNECT
     | flags::NO_DATA;
 const MESSAGE: &[u8] = b"From: a@example.net\r\nSubject: one\r\nSubject: two\r\n\r\nThe body\r\n";
 
-/// Says these bytes, and takes whatever is said to it.
+/// Sends these bytes and reads any answer.
 struct Filter(std::io::Cursor<Vec<u8>>);
 
 impl AsyncRead for Filter {
@@ -54,7 +54,7 @@ impl AsyncWrite for Filter {
     }
 }
 
-/// A conversation, behind a negotiation in which the filter wants every step (the first byte is
+/// A conversation, after a negotiation in which the filter wants every step (the first byte is
 /// odd) or none before the end. Whatever it changes, the header stays one.
 pub fn answers(data: &[u8]) {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

@@ -47,7 +47,7 @@ pub mod flags {
     pub const NR_EOH: u32 = 0x4_0000;
     /// See [`NR_CONNECT`].
     pub const NR_BODY: u32 = 0x8_0000;
-    /// Values of fields come with the blanks behind the colon.
+    /// Values of fields come with the blanks after the colon.
     pub const LEADING_SPACE: u32 = 0x10_0000;
     /// All that this side knows. `0x100` and `0x20000` are about unknown commands. With `0x400` a
     /// filter may want no more of the same kind.
@@ -102,7 +102,7 @@ pub fn command(letter: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Strings, each with its NUL. A NUL within one would end it: octets behind it are left out.
+/// Strings, each with its NUL. A NUL within one would end it: octets after it are left out.
 pub fn strings<'s>(all: impl IntoIterator<Item = &'s [u8]>) -> Vec<u8> {
     let mut data = Vec::new();
     for one in all {

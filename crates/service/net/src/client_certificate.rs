@@ -32,7 +32,7 @@ const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const EMAIL_ADDRESS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1];
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
-/// Addresses that are read: each may cost a look at an account. A person has one or two.
+/// Addresses that are read: each may cost a read of an account. A person has one or two.
 const EMAILS_MAX: usize = 16;
 
 /// A client's verified certificate.
@@ -49,7 +49,7 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads a certificate. What cannot be read is left out.
+    /// Reads a certificate. Unreadable parts are left out.
     pub fn parse(der: &[u8]) -> Self {
         let parts = Parts::of(der).unwrap_or_default();
         let mut emails = texts(alternative_names(parts.extensions));
@@ -71,7 +71,7 @@ impl ClientCertificate {
     }
 }
 
-/// SHA-256 of the first certificate of a PEM file; `None` if there is none in it.
+/// SHA-256 of the first certificate of a PEM file; `None` if the file has no certificate.
 pub fn fingerprint_of_pem(pem: &[u8]) -> Option<[u8; 32]> {
     CertificateDer::from_pem_slice(pem).ok().map(|der| fingerprint(&der))
 }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(read.emails, ["old@example.org"]);
         assert_eq!(read.fingerprint, <[u8; 32]>::from(Sha256::digest(&der)));
         assert_eq!(ClientCertificate::parse(&certificate(&[], &[])).common_name, None);
-        // A NUL hides no domain behind it.
+        // A NUL hides no domain after it.
         let forged = certificate(&["ana@example.org\0.evil.test"], &[]);
         assert!(ClientCertificate::parse(&forged).emails.is_empty());
     }

@@ -339,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Sends what earlier writes left behind.
+    /// Sends the rest of earlier writes.
     pub async fn flush_within(&mut self, within: Duration) -> Result<(), NetError> {
         timely(&self.clock, within, self.stream.flush()).await
     }

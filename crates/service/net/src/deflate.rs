@@ -159,7 +159,7 @@ impl Deflate {
         self.more = produced > 0 && produced == room.len();
         match status {
             Status::StreamEnd if !self.more => self.ended = true,
-            // Neither taken nor given although there was something to take: it cannot go on.
+            // Neither taken nor given although there was something to take: it cannot continue.
             Status::Ok | Status::BufError if used == 0 && produced == 0 && !from.is_empty() => {
                 return Err(io::ErrorKind::InvalidData.into());
             }

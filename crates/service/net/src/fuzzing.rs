@@ -52,7 +52,7 @@ pub fn deflate(data: &[u8]) {
 }
 
 /// The bytes that a connection from a proxy begins with. However they are cut, the same header is
-/// read, and nothing behind it counts.
+/// read, and nothing after it counts.
 pub fn proxy(data: &[u8]) {
     let whole = header::parse(data);
     let mut first = None;

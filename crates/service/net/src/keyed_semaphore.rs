@@ -1,5 +1,5 @@
-//! Permits for work that strangers can cause. Their number is limited, in all and for each
-//! stranger.
+//! Permits for work that untrusted hosts can cause. Their number is limited, in all and for each
+//! host.
 
 use std::collections::HashMap;
 use std::hash::Hash;

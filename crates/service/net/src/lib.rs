@@ -19,9 +19,9 @@
 //! * a peer that sends a command or literal in several writes never waits for a delayed
 //!   acknowledgement;
 //! * plaintext that arrived before a TLS handshake is never treated as sent inside it;
-//! * the memory that strangers can make us hold is bounded: connections ([`ConnectionLimits`]),
-//!   bytes read ahead (`input_max` of [`Connection::fill`]), message bytes in flight
-//!   ([`ByteBudget`]);
+//! * the memory that unauthenticated clients can make us hold is bounded: connections
+//!   ([`ConnectionLimits`]), bytes read ahead (`input_max` of [`Connection::fill`]), message
+//!   bytes in flight ([`ByteBudget`]);
 //! * the use of one account over all its connections is bounded, too ([`Accounts`]).
 
 mod accounts;

@@ -17,8 +17,8 @@ pub const TOTAL_DEFAULT: usize = 20_000;
 /// each. Twice as many would let forty addresses close the server to all others.
 pub const PER_ADDRESS_DEFAULT: usize = 250;
 
-/// How many times as many a machine, a household and a site may have. A wider network holds 256 of
-/// the next: without a bound of its own, 80 machines of one site would have all connections.
+/// Multiples of the limit that a /64, a /56 and a /48 may have. A wider network holds 256 of
+/// the next: without a bound of its own, 80 machines of one /48 would have all connections.
 const TIER_FACTORS: [usize; 3] = [1, 4, 16];
 
 /// The bounds, shared by all listeners of a server. Clones count together.

@@ -1,7 +1,7 @@
 //! Takes the lines of commands off a connection's input.
 //!
 //! A line ends with CR LF and with nothing else. A line over the limit is skipped up to its end;
-//! one that goes on for too long is an error.
+//! one that continues for too long is an error.
 
 use bytes::{Buf, BytesMut};
 use memchr::memchr;

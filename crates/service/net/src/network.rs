@@ -4,12 +4,12 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An address and the networks around it, the narrowest first. In IPv6 a rented machine has a /64,
-/// a household a /56, a site a /48 (RFC 6177 §2). In IPv4 a /24 can be rented at once.
+/// a home a /56, a company site a /48 (RFC 6177 §2). In IPv4 a /24 can be rented at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiers([Option<IpAddr>; 3]);
 
 impl Tiers {
-    /// The tiers of an address. Loopback has itself alone: its users are not strangers.
+    /// The tiers of an address. Loopback has itself alone: its users have no bounds.
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         match address {
@@ -24,7 +24,7 @@ impl Tiers {
         }
     }
 
-    /// The networks by tier: machine, household, site. Where a tier has no meaning there is none.
+    /// The networks by tier: /64, /56 and /48 in IPv6; the address, `None` and the /24 in IPv4.
     /// Networks of two tiers can begin with the same address.
     pub fn all(self) -> [Option<IpAddr>; 3] {
         self.0
@@ -32,8 +32,8 @@ impl Tiers {
 
     /// The first address of the widest network.
     pub fn widest(self) -> IpAddr {
-        let [machine, household, site] = self.0;
-        site.or(household).or(machine).unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+        let [narrow, middle, wide] = self.0;
+        wide.or(middle).or(narrow).unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which refused connections the log names one by one, and which it counts.
 //!
-//! A stranger can have thousands refused in a second. So the log names the first refusal of each
-//! network in a minute. At the end of the minute it has a line with the count of those networks
-//! that had more.
+//! One client can have thousands of connections refused in a second. So the log names the first
+//! refusal of each network in a minute. At the end of the minute it has a line with the count of
+//! those networks that had more.
 
 use std::{
     collections::HashMap,

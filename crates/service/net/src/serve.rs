@@ -24,7 +24,7 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(20);
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 
 /// Connections accepted before other tasks have a turn. Each becomes a task that waits for a
-/// processor. Tokio alone lets a task accept 128, and older sessions wait behind all of those.
+/// processor. Tokio alone lets a task accept 128, and older sessions wait for all of those.
 const ACCEPTED_AT_ONCE: u32 = 4;
 
 /// How a listener treats its connections.

@@ -152,9 +152,9 @@ impl Socket {
     }
 }
 
-/// Asks the kernel to acknowledge now (`TCP_QUICKACK`, tcp(7)); whether it was asked. Linux forgets
-/// the wish again, so it is repeated for each wait. A socket that refuses is one that fails at the
-/// next read.
+/// Asks the kernel to acknowledge now (`TCP_QUICKACK`, tcp(7)); whether it was asked. Linux
+/// forgets the option again, so it is repeated for each wait. A socket that refuses is one that
+/// fails at the next read.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn ask_for_ack(tcp: &TcpStream) -> bool {
     socket2::SockRef::from(tcp).set_tcp_quickack(true).is_ok()

@@ -215,7 +215,7 @@ impl Stream {
             .await
             .map_err(|_| NetError::TimedOut(within))?
             .map_err(NetError::Handshake)?;
-        // The client's part may have been the last one, and its first command waits behind it.
+        // The client's part may have been the last one, and its first command comes after it.
         let socket = stream.get_mut().0;
         socket.acknowledge();
         socket.awaits = Awaits::Anything;

@@ -1,4 +1,4 @@
-//! Running out of files: the accept loop waits and goes on. A process of its own, since the limit
+//! Running out of files: the accept loop waits and continues. A process of its own, since the limit
 //! is shared.
 
 // `allow-unwrap-in-tests` knows test functions only, and not the sessions they start.

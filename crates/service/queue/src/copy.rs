@@ -13,10 +13,10 @@ use crate::error::QueueError;
 use crate::item::{self, Item};
 use crate::queue::{PAGE, QUEUE_ACCOUNT};
 
-/// The state of copied items at the other end.
+/// The state of copied items in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrive {
-    /// Their state here.
+    /// In the state that they have in the source.
     AsTheyAre,
     /// Held: an administrator decides about each. For a backup: most of its items are sent by the
     /// time somebody serves it.
@@ -24,7 +24,7 @@ pub enum Arrive {
 }
 
 impl Arrive {
-    /// A record as the other end shall have it. One that cannot be read stays as it is.
+    /// The record for the target. One that cannot be read stays as it is.
     fn value(self, entry: &DirectoryEntry) -> Result<Bytes, QueueError> {
         match (self, Item::read(entry)) {
             (Self::Held, Ok(mut item)) if !item.held => {

@@ -27,7 +27,7 @@ pub enum Return {
     /// All of it.
     #[serde(rename = "FULL")]
     Full,
-    /// Its header.
+    /// The header of the message.
     #[serde(rename = "HDRS")]
     Headers,
 }

@@ -16,7 +16,7 @@ pub enum QueueError {
     /// A record is damaged, or of another version.
     #[error("the directory record {record} cannot be read: {why}")]
     Record {
-        /// Its name.
+        /// The name of the record.
         record: String,
         /// The fault.
         why: String,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::item::ItemId;
 
 /// How long a record is waited for that is about to come. Nodes write it within milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The items seen so far.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Front {
         Self { whole, beyond: BTreeSet::new(), looks: VecDeque::new() }
     }
 
-    /// The next look reads items after this one.
+    /// The next scan reads items after this one.
     pub(crate) fn whole(&self) -> ItemId {
         self.whole
     }
@@ -43,15 +43,15 @@ impl Front {
         is_new
     }
 
-    /// Goes on to the next number that is missing.
+    /// Advances to the next number that is missing.
     fn go_on(&mut self) {
         while self.whole.checked_add(1).is_some_and(|next| self.beyond.remove(&next)) {
             self.whole += 1;
         }
     }
 
-    /// Ends a look. What has been missing for long left the queue. Each number has its own time:
-    /// one beside it may be missing for milliseconds.
+    /// Ends a scan. A number that has been missing for long has left the queue. Each number has
+    /// its own time: its neighbour may be missing for milliseconds.
     pub(crate) fn looked(&mut self, now: Instant) {
         if let Some(newest) = self.beyond.last().copied()
             && self.looks.back().is_none_or(|(before, _)| *before < newest)
@@ -59,7 +59,7 @@ impl Front {
             self.looks.push_back((newest, now));
         }
         while let Some((newest, _)) =
-            self.looks.pop_front_if(|(newest, since)| *newest <= self.whole || now - *since >= PATIENCE)
+            self.looks.pop_front_if(|(newest, since)| *newest <= self.whole || now - *since >= WAIT_MAX)
         {
             if newest > self.whole {
                 self.whole = newest;
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(front.whole(), 5);
         let now = Instant::now();
         front.looked(now);
-        front.looked(now + PATIENCE / 2);
+        front.looked(now + WAIT_MAX / 2);
         assert!(!front.note(7) && front.note(6));
         assert_eq!(front.whole(), 7);
         assert!(!front.note(3));
@@ -95,16 +95,16 @@ mod tests {
         let now = Instant::now();
         front.note(6);
         front.looked(now);
-        let later = now + PATIENCE;
+        let later = now + WAIT_MAX;
         for id in [101, 102, 104] {
             assert!(front.note(id));
         }
         front.looked(later);
         assert_eq!(front.whole(), 6);
         assert!(front.note(103), "it comes a moment later");
-        front.looked(later + PATIENCE / 2);
+        front.looked(later + WAIT_MAX / 2);
         assert_eq!(front.whole(), 6);
-        front.looked(later + PATIENCE);
+        front.looked(later + WAIT_MAX);
         assert_eq!(front.whole(), 104);
         assert!(!front.note(103) && front.note(105));
         assert_eq!((front.whole(), front.beyond.len(), front.looks.len()), (105, 0, 0));
@@ -118,7 +118,7 @@ mod tests {
         front.note(9);
         front.looked(now);
         assert_eq!(front.whole(), 4);
-        front.looked(now + PATIENCE);
+        front.looked(now + WAIT_MAX);
         assert_eq!(front.whole(), 9);
     }
 }

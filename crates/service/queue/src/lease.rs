@@ -24,7 +24,7 @@ const NAME: &str = "queue-lease";
 /// When a lease is renewed, lost and taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// Between two renewals, or two looks at the lease of another node.
+    /// Time between two renewals, or two checks of another node's lease.
     pub renewed: Duration,
     /// How long after the beginning of a renewal its holder may send.
     pub held: Duration,
@@ -108,7 +108,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives the lease up, so that another node has it at its next look.
+    /// Gives the lease up, so that another node gets it at its next check.
     pub(crate) async fn release(&mut self) -> Result<(), QueueError> {
         if let Some(own) = self.own.take() {
             self.write(own.version, None).await?;

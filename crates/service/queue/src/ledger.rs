@@ -21,8 +21,8 @@ use crate::item::{Envelope, Item, ItemId};
 /// queue of 100,000 messages takes under a second.
 const OLD_MS: u64 = 10_000;
 
-/// Items that are counted before the queue is read again, beside twice those of the last reading.
-/// Items that another node has sent are forgotten then.
+/// Items that are counted before the queue is read again, in addition to twice those of the last
+/// reading. Items that another node has sent are forgotten then.
 const ITEMS_FIRST: usize = 10_000;
 
 /// The account because of which a message waits, by its name.
@@ -35,7 +35,7 @@ pub(crate) enum Payer {
 }
 
 impl Payer {
-    /// Of a message with this envelope.
+    /// The payer of a message with this envelope.
     pub fn of(envelope: &Envelope) -> Option<Self> {
         let Envelope { account, sent_on_by, .. } = envelope;
         Self::named(account.as_ref(), sent_on_by.as_ref())
@@ -99,7 +99,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Of an item; `None` if it counts for nobody.
+    /// What an item counts; `None` if it counts for no account.
     pub fn of(item: &Item) -> Option<Self> {
         let payer = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref())?;
         Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })
@@ -160,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// The bound; 0 is none.
+    /// The limit; 0 means no limit.
     pub fn max(&self) -> u64 {
         self.max.load(Ordering::Acquire)
     }

@@ -10,9 +10,9 @@
 //! * [`Relay::accept`] returns after the message and its envelope are on disk.
 //! * An item leaves the queue after the next host has answered 250, or after the report about it is
 //!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it. A report is sent
-//!   once, even after a crash at any step (`owed`).
+//!   once, even after a crash at any step (`pending_report`).
 //! * An item has one destination. A message for three domains is three items, which share the bytes
-//!   of one body. Local recipients that a message did not reach are an item, too ([`Here`]).
+//!   of one body. Local recipients that a message did not reach are an item, too ([`Local`]).
 //! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
 //! * While a destination does not answer, its items cost nothing: the destination waits, not each
 //!   item.
@@ -26,11 +26,11 @@ mod dsn;
 mod error;
 mod figures;
 mod front;
-mod here;
 mod item;
 mod lease;
 mod ledger;
-mod owed;
+mod local;
+mod pending_report;
 mod priority;
 mod queue;
 mod relay;
@@ -47,9 +47,9 @@ pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;
 pub use figures::{Attempts, Done, Figures, Totals};
-pub use here::Missed;
-pub use item::{Address, Destination, Envelope, Here, Item, ItemId, Outcome, Recipient, TlsWish, To};
+pub use item::{Address, Destination, Envelope, Item, ItemId, Local, Outcome, Recipient, TlsRequirement, To};
 pub use lease::LeaseTimes;
+pub use local::Missed;
 pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay, ScriptsRun, address_of};

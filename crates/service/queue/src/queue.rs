@@ -7,6 +7,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
+use posthaste_directory::unix_time;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::report::HEADER_LEN_MAX;
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
 pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
 
-/// A record whose version counts the changes that an administrator made beside the server.
+/// A record whose version counts the changes that an administrator made while the server runs.
 const CHANGES: &str = "queue-changes";
 /// The prefix of records with the reason why a destination waits.
 const WAITS: &str = "queue-wait/";
@@ -143,7 +144,7 @@ impl Queue {
         // All rows have the same body, which is written once.
         let messages = vec![incoming; parts.len()];
         let appended = self.destination().append(messages).await?;
-        let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
+        let now = unix_time::signed(self.store().unix_ms() / 1000);
         let mut items = Vec::with_capacity(parts.len());
         for (part, uid) in parts.into_iter().zip(&appended.uids) {
             let mut item = Item::new(part, uid.value(), (body, size), now);
@@ -318,7 +319,7 @@ impl Queue {
             after = Some(last.name.clone());
             known.extend(entries.iter().filter_map(|entry| item::number(&entry.name)));
             let items = entries.iter().filter_map(|entry| Item::read(entry).ok());
-            known.extend(items.flat_map(|item| item.owed).map(|owed| owed.row));
+            known.extend(items.flat_map(|item| item.pending).map(|pending| pending.row));
         }
         let all = view.all();
         let old = view.rows(&all).filter(|(_, row)| match before {
@@ -334,7 +335,7 @@ impl Queue {
         Ok(count)
     }
 
-    /// Changes an item beside a running server, and has the server notice.
+    /// Changes an item while a server may run, and has the server notice.
     pub async fn administer(
         &self,
         id: ItemId,
@@ -343,7 +344,7 @@ impl Queue {
         self.decide(id, Some(&change)).await
     }
 
-    /// Removes an item beside a running server. Nobody gets a report.
+    /// Removes an item while a server may run. Nobody gets a report.
     #[boxed]
     pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
         self.decide(id, None).await
@@ -442,7 +443,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts the changes that were made beside the server.
+    /// Counts the changes that were made while the server runs.
     #[boxed]
     pub async fn changes(&self) -> Result<u64, QueueError> {
         Ok(self.engine().directory_entry(CHANGES).await?.map_or(0, |entry| entry.version))

@@ -11,11 +11,13 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
-use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
+use posthaste_directory::{Account, DirectoryError, Target, normal_domain, unix_time};
 
 use crate::date::date_time;
 use crate::error::QueueError;
-use crate::item::{Address, Destination, Envelope, Here, Item, Part, Recipient as Addressee, TlsWish};
+use crate::item::{
+    Address, Destination, Envelope, Item, Local, Part, Recipient as Addressee, TlsRequirement,
+};
 use crate::queue::Queue;
 use crate::report::{About, Report};
 use crate::success::Success;
@@ -53,7 +55,7 @@ pub(crate) enum Addressed {
     /// To an account here that files all its mail in INBOX.
     Inbox(Box<Recipient>),
     /// To an address here: where its scripts, its forward or its group bring other mail.
-    Here,
+    Local,
     /// To the hosts of this domain.
     At(String),
     /// To nobody, which the log says.
@@ -220,7 +222,7 @@ impl Relay {
         self.accept_all(message, std::slice::from_ref(envelope), origin).await
     }
 
-    /// The same for several envelopes of one message, which is kept once.
+    /// Takes one message with several envelopes, and stores its bytes once.
     pub fn accept_all<'a>(
         &'a self,
         message: Bytes,
@@ -234,9 +236,9 @@ impl Relay {
             let is_optional = has_tls_required_no(&message);
             let mut parts = Vec::with_capacity(envelopes.len());
             for envelope in envelopes {
-                // RFC 8689 §5: the field counts for nothing beside the parameter.
+                // RFC 8689 §5: with the parameter, the field has no effect.
                 let tls = match envelope.tls {
-                    TlsWish::Policy if is_optional => TlsWish::Optional,
+                    TlsRequirement::Policy if is_optional => TlsRequirement::Optional,
                     tls => tls,
                 };
                 let mut destinations: BTreeMap<Destination, Vec<Addressee>> = BTreeMap::new();
@@ -275,7 +277,7 @@ impl Relay {
             return Ok(());
         }
         let store = self.delivery.store();
-        let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
+        let now = unix_time::signed(self.now());
         let id = store.new_body_id().to_string();
         self.send(&Report {
             kind,
@@ -309,13 +311,13 @@ impl Relay {
     /// Sends a message of this server, without a sender and without trace fields. It is on disk on
     /// return, or there is nobody who could get it.
     #[boxed]
-    pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsWish) -> Result<(), QueueError> {
-        let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
+    pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsRequirement) -> Result<(), QueueError> {
+        let now = unix_time::signed(self.now());
         let (to, found) = self.addressed(to).await?;
         let text = self.traced(text, now);
         let domain = match found {
             Addressed::Inbox(recipient) if self.is_filed(&text, &recipient).await? => return Ok(()),
-            Addressed::Inbox(_) | Addressed::Here => Here::Inbox.domain().to_owned(),
+            Addressed::Inbox(_) | Addressed::Local => Local::Inbox.domain().to_owned(),
             Addressed::At(domain) => domain,
             Addressed::Nowhere => return Ok(()),
         };
@@ -344,7 +346,7 @@ impl Relay {
         }
         if let Err(ResolveError::NoSuchUser) = &found {
             found = match self.delivery.directory().target(&to).await {
-                Ok(Target::Group(_)) => return Ok((to, Addressed::Here)),
+                Ok(Target::Group(_)) => return Ok((to, Addressed::Local)),
                 // The other server of a shared domain may have the sender.
                 Err(ResolveError::NotLocal) => Err(ResolveError::NotLocal),
                 _ => found,
@@ -352,7 +354,7 @@ impl Relay {
         }
         let addressed = match found {
             Ok(recipient) if self.keeps_all(&recipient.account) => Addressed::Inbox(Box::new(recipient)),
-            Ok(_) => Addressed::Here,
+            Ok(_) => Addressed::Local,
             Err(ResolveError::NotLocal) => domain_of(&to).map_or(Addressed::Nowhere, Addressed::At),
             Err(ResolveError::Directory(DirectoryError::Store(error))) => return Err(error.into()),
             Err(error) => {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
-use crate::item::{Recipient, TlsWish};
+use crate::item::{Recipient, TlsRequirement};
 use crate::success::Success;
 
 /// Octets of the reported message's header that a report returns at most.
@@ -66,7 +66,7 @@ pub(crate) struct Report<'a> {
     pub smtputf8: bool,
     pub ret: Option<Return>,
     /// The TLS that the sender requires. A report about a message that needs it needs it, too.
-    pub tls: TlsWish,
+    pub tls: TlsRequirement,
     pub envid: Option<&'a EnvelopeId>,
     /// The recipients it is about.
     pub about: &'a [About<'a>],
@@ -232,7 +232,7 @@ impl Report<'_> {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
         self.kind == Kind::Failed
             && self.ret == Some(Return::Full)
-            && self.tls != TlsWish::Required
+            && self.tls != TlsRequirement::Required
             && is_lines(self.message)
     }
 

@@ -14,7 +14,7 @@ use crate::tally::{TALLY_LEN_MAX, Tally};
 const ROWS_MAX: usize = 1_000;
 /// Signatures of a message that a row names.
 const SIGNATURES_MAX: usize = 4;
-/// Octets of a name that a stranger chose.
+/// Octets of a name that an untrusted host chose.
 const NAME_LEN_MAX: usize = 255;
 
 /// How a message was judged.
@@ -22,7 +22,7 @@ const NAME_LEN_MAX: usize = 255;
 pub struct Observation {
     /// The domain of the author (`From`), in lower case.
     pub author: String,
-    /// Its policy.
+    /// The policy of that domain.
     pub policy: PublishedPolicy,
     /// The row of the message.
     pub row: Row,

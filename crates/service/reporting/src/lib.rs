@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants:
-//! * the counts that strangers cause have bounds: domains, policies, kinds of failure;
+//! * the counts that untrusted hosts cause have bounds: domains, policies, kinds of failure;
 //! * a report is sent only to the address that the domain publishes for it;
 //! * a report is sent once, or never.
 

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use posthaste_queue::{QueueError, Relay, TlsWish};
+use posthaste_directory::unix_time;
+use posthaste_queue::{QueueError, Relay, TlsRequirement};
 use posthaste_store::Engine;
 
 use crate::destination;
@@ -14,8 +15,8 @@ use crate::mail::ReportMail;
 use crate::tally::{Ended, Tallies};
 use crate::tls::{AppliedPolicy, TlsFailure, TlsReport, TlsTally};
 
-/// Between two times that counts are written down and reports are looked for, at most.
-const LOOK_MAX: Duration = Duration::from_secs(300);
+/// The longest time between two flushes of the counts, which also look for due reports.
+const CHECK_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Settings of reports.
 #[derive(Debug, Clone)]
@@ -39,12 +40,12 @@ pub struct TlsReports {
 impl TlsReports {
     /// A connection to a host of a domain is as its policy wants.
     pub fn success(&self, domain: &str, policy: &AppliedPolicy) {
-        self.tallies.note(domain, unix_s(), |tally| tally.success(policy));
+        self.tallies.note(domain, unix_time::now_signed(), |tally| tally.success(policy));
     }
 
     /// One is not.
     pub fn failure(&self, domain: &str, policy: &AppliedPolicy, failure: TlsFailure) {
-        self.tallies.note(domain, unix_s(), |tally| tally.failure(policy, failure));
+        self.tallies.note(domain, unix_time::now_signed(), |tally| tally.failure(policy, failure));
     }
 }
 
@@ -57,7 +58,7 @@ pub struct DmarcReports {
 impl DmarcReports {
     /// A message of a domain that has a policy was judged.
     pub fn note(&self, Observation { author, policy, row }: Observation) {
-        self.tallies.note(&author, unix_s(), |tally| tally.note(policy, row));
+        self.tallies.note(&author, unix_time::now_signed(), |tally| tally.note(policy, row));
     }
 }
 
@@ -72,7 +73,7 @@ pub struct Reporter {
 impl Reporter {
     /// A reporter with these settings.
     pub fn new(options: ReportingOptions) -> Self {
-        let period = i64::try_from(options.period.as_secs()).unwrap_or(i64::MAX).max(1);
+        let period = unix_time::seconds(options.period).max(1);
         let (tls, dmarc) = (Tallies::new("report-tls/", period), Tallies::new("report-dmarc/", period));
         Self { options, tls: Arc::new(tls), dmarc: Arc::new(dmarc) }
     }
@@ -90,24 +91,24 @@ impl Reporter {
     /// Counts and sends until `stop` completes.
     pub async fn run(self, relay: Relay, resolver: TokioResolver, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        let pause = LOOK_MAX.min(self.options.period);
+        let pause = CHECK_PAUSE_MAX.min(self.options.period);
         loop {
             let is_end = tokio::select! {
                 () = &mut stop => true,
                 () = tokio::time::sleep(pause) => false,
             };
             let engine = Arc::clone(relay.delivery().store().engine());
-            if let Err(error) = self.tls.flush(&*engine, unix_s()).await {
-                tracing::warn!(%error, "counts for reports of TLS wait");
+            if let Err(error) = self.tls.flush(&*engine, unix_time::now_signed()).await {
+                tracing::warn!(%error, "counts for reports about TLS could not be stored: they are kept in memory and tried again");
             }
-            if let Err(error) = self.dmarc.flush(&*engine, unix_s()).await {
-                tracing::warn!(%error, "counts for reports of DMARC wait");
+            if let Err(error) = self.dmarc.flush(&*engine, unix_time::now_signed()).await {
+                tracing::warn!(%error, "counts for reports about DMARC could not be stored: they are kept in memory and tried again");
             }
             if is_end {
                 return;
             }
             if let Err(error) = self.send_due(&relay, &*engine, &resolver).await {
-                tracing::warn!(%error, "reports wait");
+                tracing::warn!(%error, "reports to other domains could not be sent: they are tried again");
             }
         }
     }
@@ -124,11 +125,15 @@ impl Reporter {
         resolver: &TokioResolver,
     ) -> Result<(), QueueError> {
         let mut after = None;
-        while let Some(ended) = self.tls.take_ended(engine, unix_s(), self.spread(), &mut after).await? {
+        while let Some(ended) =
+            self.tls.take_ended(engine, unix_time::now_signed(), self.spread(), &mut after).await?
+        {
             self.send_tls(relay, resolver, &ended).await?;
         }
         let mut after = None;
-        while let Some(ended) = self.dmarc.take_ended(engine, unix_s(), self.spread(), &mut after).await? {
+        while let Some(ended) =
+            self.dmarc.take_ended(engine, unix_time::now_signed(), self.spread(), &mut after).await?
+        {
             self.send_dmarc(relay, resolver, &ended).await?;
         }
         Ok(())
@@ -166,7 +171,7 @@ impl Reporter {
             kind: "application/gzip",
             ending: "xml.gz",
             content: xml.as_bytes(),
-            tls: TlsWish::Policy,
+            tls: TlsRequirement::Policy,
         };
         self.send(relay, (&id, *start, *end), &parts, addresses).await
     }
@@ -200,7 +205,7 @@ impl Reporter {
             content: json.as_bytes(),
             // RFC 8460 §3: a report goes out whatever the domain's policy says, or nobody would
             // hear of a policy that fails.
-            tls: TlsWish::Optional,
+            tls: TlsRequirement::Optional,
         };
         self.send(relay, (&id, *start, *end), &parts, addresses).await
     }
@@ -221,7 +226,7 @@ impl Reporter {
                 to: &to,
                 subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
                 id,
-                now: unix_s(),
+                now: unix_time::now_signed(),
                 fields: parts.fields,
                 outer: parts.outer,
                 words: parts.words,
@@ -248,12 +253,7 @@ struct SharedParts<'a> {
     /// The ending of the file's name.
     ending: &'a str,
     content: &'a [u8],
-    tls: TlsWish,
-}
-
-fn unix_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    tls: TlsRequirement,
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Re
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Domains that are counted in one period. What more there are is not counted: no stranger can fill
-/// the memory, or the store, with names.
+/// Domains that are counted in one period. Further ones are not counted: no untrusted host can
+/// fill the memory, or the store, with names.
 const DOMAINS_MAX: usize = 10_000;
 /// Domains of one registered domain among them: its owner can make names at will, and must not use
 /// up those of others. Large senders have some dozens.
@@ -151,8 +151,8 @@ impl<T: Tally> Tallies<T> {
         self.open.lock().change((start, domain.to_owned()), change);
     }
 
-    /// Adds the counts to the records. What cannot be written waits for the next flush, as long as
-    /// its report is not due; the first error says why.
+    /// Adds the counts to the records. Counts that cannot be written wait for the next flush, as
+    /// long as its report is not due; the first error says why.
     pub async fn flush(&self, engine: &dyn Engine, now: i64) -> Result<()> {
         let counted = self.open.lock().take();
         let (mut failures, mut first) = (0, Ok(()));
@@ -177,7 +177,7 @@ impl<T: Tally> Tallies<T> {
         for _ in 0..TRIES {
             let entry = engine.directory_entry(name).await?;
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
-            // A damaged record counts as none.
+            // A damaged record counts as empty.
             let before = entry.and_then(|entry| serde_json::from_slice::<T>(&entry.value).ok());
             let mut sum = before.unwrap_or_default();
             sum.add(tally.clone());

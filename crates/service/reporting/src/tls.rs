@@ -28,7 +28,7 @@ pub enum PolicyKind {
 pub struct AppliedPolicy {
     /// Which kind.
     pub kind: PolicyKind,
-    /// Its lines or records.
+    /// The lines or records of the policy.
     pub strings: Vec<String>,
     /// Patterns or names of the hosts it is about.
     pub hosts: Vec<String>,
@@ -42,7 +42,7 @@ pub enum TlsFault {
     StarttlsNotSupported,
     /// Its certificate is for other names, or the policy does not name the host.
     CertificateHostMismatch,
-    /// Its certificate has expired.
+    /// The host's certificate has expired.
     CertificateExpired,
     /// No authority that we trust signed its certificate.
     CertificateNotTrusted,
@@ -63,9 +63,9 @@ pub enum TlsFault {
 /// One failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFailure {
-    /// Why.
+    /// The reason.
     pub fault: TlsFault,
-    /// The host; empty if it was none yet.
+    /// The host; empty if no host was chosen yet.
     pub host: String,
     /// Its address, if one was connected to.
     pub address: Option<IpAddr>,

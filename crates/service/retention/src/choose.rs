@@ -16,7 +16,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Of a rule. Its age counts only if it is `received`.
+    /// The conditions of a rule. The age counts only if it is `received`.
     pub(crate) fn of(rule: &Rule, received_before: Option<i64>) -> Self {
         // A time before 1970 chooses nothing, one beyond the last that a row can hold chooses all.
         let clamped = |at: i64| u32::try_from(at.max(0)).unwrap_or(u32::MAX);

@@ -51,7 +51,8 @@ fn least<'r>(rules: impl Iterator<Item = &'r Rule>) -> Stay {
     })
 }
 
-/// A message of less than this age meets not all conditions, whatever the others are.
+/// How long a rule lets a message stay. A younger message never matches, whatever the other
+/// conditions are.
 fn stay(rule: &Rule) -> Stay {
     match rule.older_than.map(|age| age.as_secs() / DAY_SECONDS) {
         Some(days @ 1..) => Stay::Days(days),

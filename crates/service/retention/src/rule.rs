@@ -8,10 +8,10 @@ use posthaste_store::{MailboxEntry, SpecialUse};
 /// Where chosen messages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Into the folder with the use `\Trash`, made if there is none.
+    /// Into the folder with the use `\Trash`, which is created if it is missing.
     Trash,
     /// Into a folder for the month of the internal date, such as `Archive/2026-11`, below the one
-    /// with the use `\Archive`; made if there is none.
+    /// with the use `\Archive`; created if it is missing.
     Archive,
     /// Nowhere: they are expunged.
     Delete,

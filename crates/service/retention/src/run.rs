@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use posthaste_directory::{Account, AnnotationError, Directory, DirectoryError, Relocated, Scope};
+use posthaste_directory::{Account, AnnotationError, Directory, DirectoryError, Relocated, Scope, unix_time};
 use posthaste_mail_model::{FlagSet, MailboxId, MailboxName, NumSet};
 use posthaste_store::{
     Destination, Mailbox, MailboxEntry, MailboxList, Moved, Row, SpecialUse, Store, StoreError, View,
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub target: Target,
     /// Messages.
     pub messages: u64,
-    /// Their octets.
+    /// The octets of these messages.
     pub octets: u64,
 }
 
@@ -80,7 +80,7 @@ pub enum RetentionError {
         account: String,
         /// The folder that the messages were in.
         folder: String,
-        /// Why.
+        /// The error of the directory.
         error: Box<AnnotationError>,
     },
 }
@@ -121,7 +121,7 @@ impl Retention {
 
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
     /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
-    /// run goes on with the others.
+    /// run continues with the others.
     #[boxed]
     pub async fn run(
         &self,
@@ -142,7 +142,7 @@ impl Retention {
         }
     }
 
-    /// The same for one account.
+    /// Applies the rules to one account.
     #[boxed]
     pub async fn run_account(&self, account: &Account, rules: &[Rule], mode: Mode, report: &mut Report<'_>) {
         let rules: Vec<_> =
@@ -163,7 +163,7 @@ impl Retention {
             // Messages that an earlier rule has chosen. In a dry run they are still there.
             let mut claimed = NumSet::new();
             for &(number, rule) in rules.iter().filter(|(_, rule)| rule.is_for_folder(entry)) {
-                let now = i64::try_from(self.store.unix_ms() / 1000).unwrap_or(i64::MAX);
+                let now = unix_time::signed(self.store.unix_ms() / 1000);
                 let (store, directory) = (&self.store, &*self.directory);
                 let work = Work { store, directory, account, entry, rule, number, mode, now };
                 match work.run(&list, &mut claimed, report).await {
@@ -230,10 +230,7 @@ impl Work<'_> {
 
     /// The UIDs that the rule chooses.
     async fn chosen(&self, mailbox: &Mailbox, view: &View) -> Result<NumSet, StoreError> {
-        let before = self
-            .rule
-            .older_than
-            .map(|age| self.now.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX)));
+        let before = self.rule.older_than.map(|age| self.now.saturating_sub(unix_time::seconds(age)));
         match (before, self.rule.age_from(self.entry)) {
             (Some(before), AgeFrom::Saved) => {
                 let chosen = Conditions::of(self.rule, None).choose(view);

@@ -1,4 +1,4 @@
-//! Rules on the in-memory engine, with a clock that stands still.
+//! Rules on the in-memory engine, with a stopped clock.
 
 use std::collections::BTreeMap;
 use std::future::Future;

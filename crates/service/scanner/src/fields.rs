@@ -33,7 +33,7 @@ pub enum Which {
 
 impl FieldChanges {
     /// Has a field added. Nothing is added that is none: a name that is not of RFC 5322 §2.2, one
-    /// of [`OURS`], or what finds no room. A value may be folded. Lines that do not go on with a
+    /// of [`OURS`], or what finds no room. A value may be folded. Lines that do not continue with a
     /// blank, and control characters, are repaired.
     pub fn add(&mut self, name: &str, value: &str) {
         if !may_change(name) {

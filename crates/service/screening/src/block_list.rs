@@ -51,7 +51,8 @@ enum Answer {
     Listed { reason: String },
 }
 
-/// Asks all lists at once. What is not answered within the time has nothing against the address.
+/// Queries all lists at once. A list that does not answer in time counts as one without the
+/// address.
 pub(crate) async fn ask(
     resolver: &TokioResolver,
     lists: &[BlockList],

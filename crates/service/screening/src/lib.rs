@@ -13,7 +13,7 @@
 //! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
 //! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1), so that a refused host can write
 //!   there.
-//! * Records about strangers are bounded, and in memory only. A restart drops them.
+//! * Records about untrusted hosts are bounded, and in memory only. A restart drops them.
 
 mod block_list;
 mod greeting;

@@ -15,7 +15,7 @@ use crate::verdict::Refusal;
 /// Entries of a table's generation: two of them, in three tables, are 6 MiB at the very worst.
 const ENTRIES: usize = 32_768;
 
-/// Bounds in an hour; 0 is none.
+/// Limits for an hour; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Messages from one address.
@@ -95,7 +95,7 @@ impl Rates {
         if sender.is_empty() {
             return Ok(());
         }
-        // The sender is a claim. With the network, which nobody can forge, strangers elsewhere do
+        // The sender is a claim. With the network, which nobody can forge, hosts elsewhere do
         // not use up what is left for the sender's own hosts.
         let key = self.hasher.hash_one((network_of(address), sender.to_ascii_lowercase()));
         match pour(&self.senders, key, an_hour(limits.messages_per_sender), at) {

@@ -64,6 +64,6 @@ pub enum Standing {
     Good,
     /// Its mail goes to the junk folder: a list that is set so has it.
     Junk,
-    /// Its mail is refused.
+    /// Mail of the host is refused.
     Refused(Refusal),
 }

@@ -80,7 +80,7 @@ impl KnownReader {
     /// Reads the lists of those who changed them.
     pub(crate) async fn read(&self, directory: &Directory, reader: &Account) -> Result<Arc<Visible>> {
         let before = self.seen.lock().clone();
-        // Before the lists are read: a change meanwhile is found by the next look.
+        // Before the lists are read: the next check finds a change that is made meanwhile.
         let changes = directory.sharing_changes().await?;
         let mut sharers = HashMap::new();
         let (mut owners, mut room) = (Vec::new(), VISIBLE_MAX);

@@ -33,8 +33,8 @@ use known::KnownReaders;
 pub use names::{Namespace, Shown};
 pub use visible::{Owner, Visible};
 
-/// How often a change made by another process is looked for by those who wait.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Time between two polls of waiters for a change by another process.
+const POLL_PAUSE: Duration = Duration::from_secs(10);
 
 /// The right that a flag needs: RFC 4314 §2.1.
 pub const fn right_of(flag: &Flag) -> Rights {
@@ -105,7 +105,7 @@ impl SharedMailboxes {
     #[boxed]
     pub async fn wait(watch: &mut watch::Receiver<()>) {
         // An error means that the service ends. The caller looks once more.
-        let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;
+        let _ = tokio::time::timeout(POLL_PAUSE, watch.changed()).await;
     }
 }
 

@@ -7,9 +7,9 @@ use posthaste_store::MailboxList;
 /// Where an account sees mailboxes of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Namespace {
-    /// Those of other users.
+    /// Mailboxes of other users.
     Others,
-    /// Those of accounts that nobody logs in to.
+    /// Mailboxes of accounts that nobody logs in to.
     Shared,
 }
 
@@ -37,7 +37,7 @@ impl Namespace {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Others, Self::Shared];
 
-    /// Its first level.
+    /// The first level of the namespace.
     pub const fn root(self) -> &'static str {
         match self {
             Self::Others => "Other Users",
@@ -45,7 +45,7 @@ impl Namespace {
         }
     }
 
-    /// Where the mailboxes of an account stand.
+    /// The place of an account's mailboxes in the namespace.
     pub const fn of(owner: &Account) -> Self {
         if owner.shared { Self::Shared } else { Self::Others }
     }

@@ -14,7 +14,7 @@ use crate::algorithm::Algorithm;
 use crate::claims::Claims;
 use crate::keys::{Key, KeyStore, PublicKey};
 
-/// RFC 7515 §4.1. What is not here does not change what a signature means, except `crit`.
+/// RFC 7515 §4.1. Other parameters do not change what a signature means, except `crit`.
 #[derive(Deserialize)]
 struct Header {
     alg: String,

@@ -24,8 +24,8 @@ use crate::http::{Http, Url};
 const FRESH_FOR: Duration = Duration::from_secs(60 * 60);
 /// A set that could not be read again is used for so long.
 const USED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-/// Between two readings. Less would let strangers cause requests. More would refuse the first users
-/// of a new key for longer.
+/// Between two readings. Less would let unauthenticated clients cause requests. More would refuse
+/// the first users of a new key for longer.
 pub const READ_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Octets of a set, and keys of it that are used: servers have two or three, of less than 2 KiB.
 const SET_LEN_MAX: usize = 256 * 1024;

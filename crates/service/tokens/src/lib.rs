@@ -11,8 +11,8 @@
 //!
 //! Invariants:
 //! * No error and no log line contains a token or its claims.
-//! * A stranger can cause a bounded number of requests, each with a deadline and a bound on its
-//!   answer.
+//! * An unauthenticated client can cause a bounded number of requests, each with a deadline and a
+//!   bound on its answer.
 //! * A token is refused unless the configuration names its issuer, audience, algorithm and scope.
 
 pub mod algorithm;
@@ -24,10 +24,10 @@ pub mod introspection;
 mod jwt;
 pub mod keys;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain};
+use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain, unix_time};
 use posthaste_mail_model::Secret;
 
 use crate::claims::{Claims, RequiredClaims};
@@ -36,7 +36,7 @@ use crate::keys::KeyStore;
 
 /// Decides whether a token is valid.
 pub enum Judge {
-    /// Its signature.
+    /// This server, by the token's signature.
     Keys {
         /// The keys.
         keys: KeyStore,
@@ -47,12 +47,12 @@ pub enum Judge {
     Server(Introspection),
 }
 
-/// Whether a session goes on when the token that it began with expires.
+/// Whether a session continues when the token that it began with expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
     /// It ends then.
     WithToken,
-    /// It goes on.
+    /// It continues.
     Never,
 }
 
@@ -111,7 +111,7 @@ impl Tokens {
 impl TokenCheck for Tokens {
     async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
         let claims = self.claims(token.expose()).await?;
-        let (name, expires) = self.wanted.judge(&claims, now())?;
+        let (name, expires) = self.wanted.judge(&claims, unix_time::now())?;
         let name = if name.contains('@') { name } else { format!("{name}@{}", self.domain) };
         if !self.may_name(&name) {
             return Err(TokenError::Invalid("the token names an account of a domain that it may not name"));
@@ -130,11 +130,6 @@ impl TokenCheck for Tokens {
     fn discovery(&self) -> Option<&str> {
         self.discovery.as_deref()
     }
-}
-
-/// Unix seconds.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Clocks of two machines differ by no more if either is kept: RFC 7519 §4.1.4 has "a few

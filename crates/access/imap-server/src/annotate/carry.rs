@@ -60,7 +60,7 @@ impl<'s> CarriedAnnotations<'s> {
         Self { from, to, what: CarriedValues::All(scopes) }
     }
 
-    /// Gives the copies what their originals have. They are there, whatever becomes of this.
+    /// Gives the copies the annotations of their sources. The copies exist even if this fails.
     pub(crate) async fn copied(&self, copied: &Copied) -> Result<(), Failure> {
         match &self.what {
             CarriedValues::Values(found, _) => self.write(&found.by_uid, copied).await,

@@ -145,7 +145,7 @@ impl<'s> AnnotationReader<'s> {
     /// Waits for memory, if it is much.
     async fn pay(self, octets: u64) -> Result<Option<BytePermit>, Failure> {
         match octets > 2 * UNRESERVED_BYTES_MAX as u64 {
-            true => Ok(Some(self.service.room_to_read(self.login, octets).await?)),
+            true => Ok(Some(self.service.reserve_to_read(self.login, octets).await?)),
             false => Ok(None),
         }
     }
@@ -306,7 +306,7 @@ impl Planned<'_> {
         let directory = &self.reader.service.directory;
         for ((before, _), written) in self.parts.iter().zip(written) {
             if let Err(error) = directory.withdraw_annotations(before, written, missing).await {
-                tracing::warn!(%error, "annotations of expunged messages were left behind");
+                tracing::warn!(%error, "annotations of expunged messages were not removed");
             }
         }
     }

@@ -132,7 +132,7 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
         }
     }
     if entries.is_empty() {
-        // RFC 5257 §5: there is at least one entry. One without a value says as much as none.
+        // RFC 5257 §5: there is at least one entry. An entry without a value is as if omitted.
         entries.push("/comment".to_owned());
     }
     let mut attributes: Vec<(ValueKind, ValueScope)> = Vec::new();

@@ -12,9 +12,9 @@ use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::resolve::ExistingMailbox;
 use crate::rights::{Act, TO_ASK};
 use crate::session::Session;
-use crate::sharing::ExistingMailbox;
 
 pub(super) async fn run(session: &mut Session, command: AclCommand) -> Result<Reply, Failure> {
     match command {

@@ -21,10 +21,10 @@ use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
+use crate::resolve::ExistingMailbox;
 use crate::rights::{Act, permitted};
 use crate::seen;
 use crate::session::Session;
-use crate::sharing::ExistingMailbox;
 
 pub(super) async fn run(
     session: &mut Session,

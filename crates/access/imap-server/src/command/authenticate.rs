@@ -55,7 +55,7 @@ async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure
         if session.is_login_late() {
             return Err(Failure::Bye(LATE));
         }
-        let within = session.login_patience();
+        let within = session.login_timeout();
         match session.wire.line() {
             Some(Line::Whole(line)) => break line,
             Some(Line::TooLong) => return Err(Reply::bad("The response is too long").into()),

@@ -12,7 +12,7 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
         // RFC 4978 §3: BAD for a second COMPRESS; NO is for compression by another layer.
         Some(Reply::bad("Compression is active").with(Code::CompressionActive))
     } else if session.wire.has_input() {
-        // RFC 4978 §3: input that arrived behind the command before our answer was not compressed.
+        // RFC 4978 §3: input that arrived after the command before our answer was not compressed.
         Some(Reply::bad("Nothing may follow COMPRESS before its answer"))
     } else {
         None

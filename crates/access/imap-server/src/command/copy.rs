@@ -14,14 +14,14 @@ use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, Way};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
-use crate::apart::{print_status, set_steps};
 use crate::message_limit::{MessageLimit, newest};
+use crate::offload::{print_status, set_steps};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
+use crate::resolve::ExistingMailbox;
 use crate::rights::{Act, changeable};
 use crate::seen;
 use crate::session::Ctx;
-use crate::sharing::ExistingMailbox;
 use crate::table::Numbers;
 
 pub(super) async fn copy(

@@ -8,9 +8,9 @@ use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use super::{DONE, list};
 use crate::reply::{Failure, Reply};
+use crate::resolve::{Asker, ResolvedName, check_new, not_there};
 use crate::rights::Act;
 use crate::session::Session;
-use crate::sharing::{Asker, ResolvedName, check_new, not_there};
 use crate::special_use;
 
 pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use]) -> Result<Reply, Failure> {

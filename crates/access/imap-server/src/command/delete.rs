@@ -50,7 +50,7 @@ async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
         tracing::warn!(%error, "the \\Seen flags of other users in a deleted mailbox were not removed");
     }
     if let Err(error) = directory.forget_annotations_in(owner, mailbox).await {
-        tracing::warn!(%error, "message annotations of a deleted mailbox were not removed");
+        tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
     }
     session.service.shared.note_change();
 }

@@ -4,7 +4,7 @@ use posthaste_imap_codec::Capability;
 use posthaste_imap_codec::response::Untagged;
 
 use super::DONE;
-use crate::annotations::ReportedMetadata;
+use crate::metadata_reports::ReportedMetadata;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 

@@ -14,7 +14,7 @@ use crate::announce;
 use crate::reply::{Failure, Reply};
 use crate::session::{REVOKED, Session};
 use crate::table::Numbers;
-use crate::waiting::{Besides, besides, watch_of};
+use crate::waiting::{RareEvent, rare_event, watch_of};
 use crate::wire::Line;
 
 /// Bytes that may lie unread while the server waits for `DONE`.
@@ -23,7 +23,7 @@ const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 /// The event that ended a wait.
 enum IdleEvent {
     News(Result<(), StoreError>),
-    Besides(Besides),
+    RareEvent(RareEvent),
     Input(Result<usize, NetError>),
     Shutdown,
     Revoked,
@@ -33,7 +33,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
     if let Some(selected) = &session.selected {
         selected.holding.release();
     }
-    // What is news already comes behind the continuation. Some clients wait for a response from
+    // Known changes are reported after the continuation. Some clients wait for a response from
     // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
     announce::all(session, Numbers::Free).await?;
@@ -54,9 +54,9 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
                 session.renew_rights().await?;
                 announce::selected(session, Numbers::Free).await?;
             }
-            IdleEvent::Besides(Besides::Elsewhere) => Box::pin(announce::others(session)).await?,
-            IdleEvent::Besides(Besides::Rights) => session.renew_rights().await?,
-            IdleEvent::Besides(Besides::Annotations) => session.announce_annotations().await?,
+            IdleEvent::RareEvent(RareEvent::Elsewhere) => Box::pin(announce::others(session)).await?,
+            IdleEvent::RareEvent(RareEvent::Rights) => session.renew_rights().await?,
+            IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations().await?,
             IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
             IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.
@@ -82,18 +82,18 @@ async fn next_event(
             _ => std::future::pending().await,
         }
     };
-    let besides = async {
+    let rare_event = async {
         match (annotations, notify, shared) {
             (None, None, None) => std::future::pending().await,
             // Boxed: nearly no session needs it.
             (annotations, notify, shared) => {
-                Box::pin(besides(annotations.as_deref_mut(), notify.as_deref_mut(), shared)).await
+                Box::pin(rare_event(annotations.as_deref_mut(), notify.as_deref_mut(), shared)).await
             }
         }
     };
     tokio::select! {
         news = news => IdleEvent::News(news),
-        besides = besides => IdleEvent::Besides(besides),
+        rare_event = rare_event => IdleEvent::RareEvent(rare_event),
         input = wire.fill(INPUT_MAX, within) => IdleEvent::Input(input),
         () = shutdown.requested() => IdleEvent::Shutdown,
         () = revoked(lease) => IdleEvent::Revoked,

@@ -20,11 +20,11 @@ use crate::heavy::{Pace, SLICE_STEPS};
 use crate::listed::{self, Traits, data_of};
 use crate::referred;
 use crate::reply::{Failure, Reply};
+use crate::resolve::ShownList;
 use crate::rights::Act;
 use crate::seen;
 use crate::service::ImapService;
 use crate::session::Session;
-use crate::sharing::ShownList;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;

@@ -36,7 +36,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
         // As below: a client that does not follow it has to connect again after a few tries.
         session.bad_commands += 1;
         // RFC 2221 §4: the server has no mailboxes for the user. It is sent after the right
-        // password only, so that strangers do not learn which accounts there are.
+        // password only, so that other clients do not learn which accounts there are.
         let code = Code::Referral(vec![referral.url.clone()]);
         return Err(Reply::no(code, "Your mailboxes are on another server").into());
     }

@@ -22,7 +22,7 @@ use crate::session::Session;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Subscriptions here: LSUB.
-    Here,
+    Local,
     /// Mailboxes of other servers, too: RLSUB.
     Everywhere,
 }

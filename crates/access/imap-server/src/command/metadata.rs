@@ -19,10 +19,10 @@ use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::Act;
 use crate::service::ImapService;
 use crate::session::Session;
-use crate::sharing::{Asker, ExistingMailbox};
 use crate::special_use;
 
 /// RFC 5464 §3.2.1.1

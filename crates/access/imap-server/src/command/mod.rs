@@ -57,11 +57,11 @@ use posthaste_net::NetError;
 use posthaste_store::StoreError;
 
 use crate::announce;
-use crate::apart::print_status;
 use crate::capability;
 use crate::heavy::timed;
 use crate::message_limit;
 use crate::notify::changes_list;
+use crate::offload::print_status;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of, uses_numbers};
@@ -192,7 +192,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
         CommandBody::Lsub { reference, pattern } => {
-            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Here)).await
+            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Local)).await
         }
         CommandBody::Rlsub { reference, pattern } => {
             Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Everywhere)).await

@@ -22,18 +22,18 @@ use super::search::weight::compile_steps;
 use super::search::{EsearchItems, answered, empty_saved, filters, fuzzy, names_modseq, print_esearch};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
-use crate::apart::Threads;
 use crate::gmail;
 use crate::gmail::searched::Searched;
 use crate::heavy::{HEAD_STEPS, Pace, SLICE_STEPS, open_steps};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
+use crate::offload::Threads;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
+use crate::resolve::{Asker, ShownList};
 use crate::rights::Act;
 use crate::seen;
 use crate::selected::Selected;
 use crate::session::Session;
-use crate::sharing::{Asker, ShownList};
 use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.

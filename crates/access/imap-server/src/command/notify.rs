@@ -5,7 +5,7 @@ use posthaste_imap_codec::command::{FetchItem, Notify as NotifyCommand};
 use super::DONE;
 use crate::announce::{self, selected_state};
 use crate::notify::report::Listener;
-use crate::notify::{Notify, Wish};
+use crate::notify::{Notify, NotifyRequest};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -19,12 +19,12 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         }
         NotifyCommand::Set { status, groups } => (status, groups),
     };
-    let wish = Wish::of(groups, &session.service.options)?;
-    if wish.fetches(&FetchItem::ModSeq) {
+    let request = NotifyRequest::of(groups, &session.service.options)?;
+    if request.fetches(&FetchItem::ModSeq) {
         // RFC 7162 §3.1
         session.enable_condstore();
     }
-    let notify = Notify::begin(session.asker()?, wish, session.wire.clock().clone()).await?;
+    let notify = Notify::begin(session.asker()?, request, session.wire.clock().clone()).await?;
     if let Some(selected) = &mut session.selected {
         selected.notified_to = selected.announced.head().uid_next;
     }

@@ -13,9 +13,9 @@ use crate::annotate::reader::AnnotationReader;
 use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
+use crate::resolve::{Asker, ResolvedName, check_new};
 use crate::rights::{Act, permit};
 use crate::session::Session;
-use crate::sharing::{Asker, ResolvedName, check_new};
 
 /// Renaming INBOX moves its messages and leaves INBOX empty. A mailbox takes its access control
 /// list along; INBOX keeps its own, and the new mailbox has none. New levels above the new name are

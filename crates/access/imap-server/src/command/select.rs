@@ -12,14 +12,14 @@ use posthaste_store::{MailboxEntry, View};
 
 use crate::annotate;
 use crate::announce;
-use crate::apart::{print_ranges, range_steps, row_steps};
 use crate::listed::data_of;
+use crate::offload::{print_ranges, range_steps, row_steps};
 use crate::reply::{Failure, Reply};
+use crate::resolve::ExistingMailbox;
 use crate::rights::{Act, TO_CHANGE};
 use crate::seen;
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
-use crate::sharing::ExistingMailbox;
 use crate::sync;
 
 pub(super) async fn run(

@@ -13,7 +13,7 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     };
-    // Bytes that arrived in plaintext behind the command must not count as encrypted
+    // Bytes that arrived in plaintext after the command must not count as encrypted
     // (CVE-2011-0411).
     if session.wire.has_input() {
         session

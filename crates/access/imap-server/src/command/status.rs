@@ -8,13 +8,13 @@ use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
-use crate::apart::{Threads, row_steps};
 use crate::heavy::{HEAD_STEPS, open_steps};
+use crate::offload::{Threads, row_steps};
 use crate::reply::{Failure, Reply};
+use crate::resolve::ExistingMailbox;
 use crate::rights::Act;
 use crate::seen;
 use crate::session::Session;
-use crate::sharing::ExistingMailbox;
 use crate::sync::reported_modseq;
 
 pub(super) async fn run(

@@ -14,7 +14,7 @@ use posthaste_sharing::right_of;
 use posthaste_store::{FlagChange, FlagsStored};
 
 use super::DONE;
-use crate::apart::range_steps;
+use crate::offload::range_steps;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};

@@ -59,8 +59,8 @@ pub(super) async fn run(
     // A message that arrived meanwhile is not in this view.
     let next = view.head().uid_next.value();
     let is_there = |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
-    // What is there is read before the test of the mod-sequences. A value that others write after
-    // it, before this command's, is found by its record.
+    // The stored values are read before the test of the mod-sequences. A value that others write
+    // after it, before this command's, is found by its record.
     let planned = reader.plan(&view.existing(&uids), &values, &is_there).await?;
     let (mut modified, mut others) = (NumSet::new(), OthersWrote::Follow);
     if unchanged_since.is_some() {
@@ -181,6 +181,6 @@ async fn are_parts(
     // Taken apart it has a multiple of its octets.
     let needed = structure.len() as u64 * TREE_SHARE;
     let (login, parts) = (ctx.login.id, Arc::clone(parts));
-    let _paid = ctx.service.room_to_read(login, needed).await?;
+    let _paid = ctx.service.reserve_to_read(login, needed).await?;
     ctx.service.heavy.run(login, move || has_parts(&structure, &parts)).await
 }

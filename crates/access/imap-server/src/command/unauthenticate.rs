@@ -39,8 +39,8 @@ fn end_login(session: &mut Session) -> Reply {
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
     session.wire.set_login_within(Some(session.service.options.login_within));
-    // As on a new connection. Who guesses passwords needs a login for this, and gains nothing:
-    // each guess has its delay, and counts for the address and the account (`throttle.rs`).
+    // As on a new connection. UNAUTHENTICATE does not help guessing: it needs a login. Each guess
+    // is still delayed, and counts for the address and the account (`throttle.rs`).
     session.bad_commands = 0;
     // RFC 8437 §3: the capabilities are those before the login again.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));

@@ -193,7 +193,7 @@ async fn value(
         UrlFetchParam::Structure => 0,
     };
     if needed > UNRESERVED_BYTES_MAX {
-        paid.push(service.room_to_read(account, needed).await?);
+        paid.push(service.reserve_to_read(account, needed).await?);
     }
     Ok(match param {
         UrlFetchParam::Body => {
@@ -213,7 +213,7 @@ async fn value(
     })
 }
 
-/// RFC 5524 §3: beside BINARY, the structure describes the bytes that are sent. Those of a
+/// RFC 5524 §3: with BINARY, the structure describes the bytes that are sent. Those of a
 /// composite part or of a whole message are sent as they are.
 async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, Value)]) {
     let is_whole_part = ImapUrl::parse(url).is_ok_and(|url| {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::size_tests::service;
 
-    /// Each costs a look at the directory, at a list and at a summary.
+    /// Each costs a read of the directory, of a list and of a summary.
     #[tokio::test]
     async fn many_urls_are_looked_up_in_slices() {
         let (_trigger, shutdown) = Shutdown::new();

@@ -2,7 +2,7 @@
 //!
 //! The engine answers sets, so the walk requests 128 messages at a time. It shows each message to
 //! the command with its summary, in the engine's own memory. The command answers the message at
-//! once, or has it set aside. A message that is set aside waits for the end of the engine's call,
+//! once, or has it deferred. A message that is deferred waits for the end of the engine's call,
 //! with a copy of its summary. Then the command may read its body or compute on another thread.
 //!
 //! The walk can pause at any message, to send a full buffer, and continues after it. Nothing is
@@ -21,8 +21,8 @@ use posthaste_mime_summary::SummaryRef;
 use posthaste_net::BytePermit;
 use posthaste_store::{Keep, Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
 
-use crate::apart::Threads;
 use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
+use crate::offload::Threads;
 use crate::reply::Failure;
 
 /// Messages requested at once. With the usual 350 bytes of response each, two batches fill the
@@ -30,18 +30,18 @@ use crate::reply::Failure;
 /// about as much as one message.
 const BATCH: usize = 128;
 
-/// Bytes of summaries that may be set aside before the walk pauses. A longer summary is not copied:
+/// Bytes of summaries that may be deferred before the walk pauses. A longer summary is not copied:
 /// it is read again once its memory is reserved.
-const ASIDE_BYTES_MAX: usize = 64 * 1024;
+const DEFERRED_BYTES_MAX: usize = 64 * 1024;
 
-/// Steps of looking a message up and of showing it, beside those that the command counts. It takes
-/// 300 ns if the messages are not neighbours.
+/// Steps of looking a message up and of showing it, without those that the command counts. It
+/// takes 300 ns if the messages are not neighbours.
 const SHOWN_STEPS: u64 = 250;
 
-/// The stored values of a message beside its row.
+/// The stored values of a message other than its row.
 #[derive(Clone, Copy)]
 pub(super) struct StoredMessage<'m> {
-    /// Its body.
+    /// The id of the message's body.
     pub(super) body: BodyId,
     /// SAVEDATE, unix seconds.
     pub(super) saved: i64,
@@ -63,8 +63,8 @@ pub(super) enum Handled {
     Done,
     /// It is answered, and the output buffer is full: the walk pauses.
     Full,
-    /// The command answers it later, see [`Walk::aside`].
-    Aside,
+    /// The command answers it later, see [`Walk::deferred`].
+    Deferred,
 }
 
 /// One pass over a batch, up to the next pause.
@@ -72,7 +72,7 @@ pub(super) enum Handled {
 pub(super) struct Pass {
     /// Steps of work done in it. The command adds its own.
     pub(super) steps: u64,
-    /// Whether a message of it was set aside: those after it may have to wait, too.
+    /// Whether a message of it was deferred: those after it may have to wait, too.
     pub(super) has_aside: bool,
 }
 
@@ -91,14 +91,14 @@ impl Unanswered {
     }
 }
 
-/// Messages that were set aside.
+/// Messages that were deferred.
 #[derive(Default)]
-pub(super) struct Aside {
-    messages: Vec<AsideMessage>,
+pub(super) struct DeferredMessages {
+    messages: Vec<DeferredMessage>,
     summaries: Vec<u8>,
 }
 
-struct AsideMessage {
+struct DeferredMessage {
     seq: SeqNum,
     row: Row,
     body: BodyId,
@@ -107,9 +107,9 @@ struct AsideMessage {
     summary: Result<Range<usize>, usize>,
 }
 
-/// A message that was set aside, its summary not yet parsed again.
+/// A message that was deferred, its summary not yet parsed again.
 #[derive(Clone, Copy)]
-pub(super) struct SetAside<'a> {
+pub(super) struct Deferred<'a> {
     pub(super) seq: SeqNum,
     pub(super) row: &'a Row,
     pub(super) body: BodyId,
@@ -132,17 +132,17 @@ pub(super) enum Long {
     Expunged,
 }
 
-impl<'a> SetAside<'a> {
+impl<'a> Deferred<'a> {
     /// Whether memory is reserved for its summary.
     pub(super) const fn is_long(&self) -> bool {
-        self.left_out > 0 || self.summary.len() > ASIDE_BYTES_MAX
+        self.left_out > 0 || self.summary.len() > DEFERRED_BYTES_MAX
     }
 
     /// Waits for the memory of a long summary, and reads it.
     pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
         let Threads { service, account } = by;
         let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
-        let _paid = service.room_to_read(account, bytes as u64).await?;
+        let _paid = service.reserve_to_read(account, bytes as u64).await?;
         if self.left_out == 0 {
             return Ok(Long::Read(LongSummary { bytes: None, _paid }));
         }
@@ -184,43 +184,43 @@ impl<'a> SetAside<'a> {
     }
 }
 
-impl Aside {
+impl DeferredMessages {
     /// The messages in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = SetAside<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Deferred<'_>> {
         self.messages.iter().map(|message| {
-            let &AsideMessage { seq, ref row, body, saved, ref summary } = message;
+            let &DeferredMessage { seq, ref row, body, saved, ref summary } = message;
             let (copy, left_out) = match summary {
                 Ok(place) => (self.summaries.get(place.clone()), 0),
                 Err(len) => (Some(&[][..]), *len),
             };
-            debug_assert!(copy.is_some(), "a message was set aside without its summary");
+            debug_assert!(copy.is_some(), "a message was deferred without its summary");
             // An empty summary does not parse, so the message counts as unreadable.
-            SetAside { seq, row, body, saved, summary: copy.unwrap_or_default(), left_out }
+            Deferred { seq, row, body, saved, summary: copy.unwrap_or_default(), left_out }
         })
     }
 
     fn clear(&mut self) {
         self.messages.clear();
         self.summaries.clear();
-        self.summaries.shrink_to(2 * ASIDE_BYTES_MAX);
+        self.summaries.shrink_to(2 * DEFERRED_BYTES_MAX);
     }
 
-    /// Sets a message aside. A long summary is not copied.
+    /// Defers a message. A long summary is not copied.
     fn push(&mut self, seq: SeqNum, row: &Row, stored: &Stored<'_>) {
-        if stored.summary.len() <= ASIDE_BYTES_MAX {
+        if stored.summary.len() <= DEFERRED_BYTES_MAX {
             return self.push_copy(seq, row, stored);
         }
         let &Stored { body, saved, summary, .. } = stored;
-        self.messages.push(AsideMessage { seq, row: *row, body, saved, summary: Err(summary.len()) });
+        self.messages.push(DeferredMessage { seq, row: *row, body, saved, summary: Err(summary.len()) });
     }
 
-    /// Sets a message aside whose summary may not be stored.
+    /// Defers a message whose summary may not be stored.
     fn push_copy(&mut self, seq: SeqNum, row: &Row, stored: &Stored<'_>) {
         let start = self.summaries.len();
         self.summaries.extend_from_slice(stored.summary);
         let summary = Ok(start..self.summaries.len());
         let &Stored { body, saved, .. } = stored;
-        self.messages.push(AsideMessage { seq, row: *row, body, saved, summary });
+        self.messages.push(DeferredMessage { seq, row: *row, body, saved, summary });
     }
 }
 
@@ -233,13 +233,13 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Notes a message that was expunged after it was set aside.
+    /// Notes a message that was expunged after it was deferred.
     pub(super) fn expunged(&mut self) {
         self.expunged += 1;
     }
 
     /// Passes on the outcome of one message. Damage of that message says nothing about others: it
-    /// is logged and noted, and the walk goes on.
+    /// is logged and noted, and the walk continues.
     pub(super) fn note<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -277,7 +277,7 @@ impl Unmade {
         &self,
         (next, summary): (&NextMessage, &[u8]),
         (each, pass): (&mut E, &mut Pass),
-        aside: &mut Aside,
+        deferred: &mut DeferredMessages,
     ) -> Result<(), Failure>
     where
         E: FnMut(Visited<'_>, &mut Pass) -> Handled,
@@ -287,9 +287,9 @@ impl Unmade {
         let read = read.map_err(|error| StoreError::Corrupt(format!("a summary that was made: {error}")))?;
         let row = next.row.with_size(read.message_size());
         let stored = StoredMessage { body, saved, summary: read };
-        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Aside) {
+        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Deferred) {
             pass.has_aside = true;
-            aside.push_copy(
+            deferred.push_copy(
                 next.seq,
                 &row,
                 &Stored { uid: row.uid(), body, saved, summary, is_shared: false },
@@ -315,7 +315,7 @@ pub(super) struct Walk<'v> {
     batch_size: usize,
     /// Number of messages of the batch that were already shown.
     at: usize,
-    aside: Aside,
+    deferred: DeferredMessages,
     expunged: u32,
     faults: Faults,
 }
@@ -330,7 +330,7 @@ impl<'v> Walk<'v> {
             batch: Vec::new(),
             batch_size: BATCH,
             at: 0,
-            aside: Aside::default(),
+            deferred: DeferredMessages::default(),
             expunged: 0,
             faults: Faults::default(),
         }
@@ -367,13 +367,13 @@ impl<'v> Walk<'v> {
     }
 
     /// Shows the command the rest of the batch, up to the next pause: after a full buffer, much
-    /// work, or many summaries set aside. Then the task yields if its slice is used up.
+    /// work, or many summaries deferred. Then the task yields if its slice is used up.
     pub(super) async fn visit<E>(&mut self, pace: &mut Pace, mut each: E) -> Result<(), Failure>
     where
         E: FnMut(Visited<'_>, &mut Pass) -> Handled + Send,
     {
-        let Self { mailbox, batch, at, aside, expunged, faults, .. } = self;
-        aside.clear();
+        let Self { mailbox, batch, at, deferred, expunged, faults, .. } = self;
+        deferred.clear();
         let batch = &batch[*at..];
         let (mut done, mut missing, mut is_paused) = (0, 0, false);
         let mut unmade = None;
@@ -421,10 +421,10 @@ impl<'v> Walk<'v> {
                 let is_full = match handled {
                     Handled::Done => false,
                     Handled::Full => true,
-                    Handled::Aside => {
+                    Handled::Deferred => {
                         pass.has_aside = true;
-                        aside.push(*seq, row, &stored);
-                        aside.summaries.len() >= ASIDE_BYTES_MAX
+                        deferred.push(*seq, row, &stored);
+                        deferred.summaries.len() >= DEFERRED_BYTES_MAX
                     }
                 };
                 is_paused = is_full || pass.steps >= SLICE_STEPS;
@@ -444,14 +444,14 @@ impl<'v> Walk<'v> {
             // Boxed, so that no other walk needs the memory.
             let made = Box::pin(mailbox.made_summary(next.row.uid(), unmade.body, Keep::AsSet)).await;
             if let Some(summary) = faults.note(next.row.uid(), made.map_err(Failure::from))? {
-                let row = unmade.show((next, &summary), (&mut each, &mut pass), aside);
+                let row = unmade.show((next, &summary), (&mut each, &mut pass), deferred);
                 faults.note(next.row.uid(), row)?;
             }
         }
         *at += done;
         if let Some(progress) = pace.progress() {
-            // What was set aside is still to be read.
-            progress.advance((done - aside.messages.len()) as u64);
+            // The deferred messages are not read yet.
+            progress.advance((done - deferred.messages.len()) as u64);
         }
         // A message that was neither shown nor unreadable no longer has a row.
         *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
@@ -460,9 +460,9 @@ impl<'v> Walk<'v> {
         Ok(())
     }
 
-    /// The messages that the last visit set aside, and where their faults are noted.
-    pub(super) fn aside(&mut self) -> (&Aside, &mut Faults) {
-        (&self.aside, &mut self.faults)
+    /// The messages that the last visit deferred, and where their faults are noted.
+    pub(super) fn deferred(&mut self) -> (&DeferredMessages, &mut Faults) {
+        (&self.deferred, &mut self.faults)
     }
 
     /// Ends the walk.

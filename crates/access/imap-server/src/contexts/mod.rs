@@ -79,7 +79,7 @@ impl Context {
 }
 
 impl Contexts {
-    /// Whether there are none.
+    /// Whether there is no context.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -33,7 +33,7 @@ struct Block {
 pub(super) struct Order {
     /// None is empty.
     blocks: Vec<Block>,
-    /// How many members stand before each block.
+    /// How many members are before each block.
     before: Vec<usize>,
     /// The index of each block by its name.
     index: Vec<u32>,
@@ -68,7 +68,7 @@ impl Order {
         self.blocks.get(block)?.uids.get(offset).copied()
     }
 
-    /// The block of an index, and the index in it. The index behind the last member is in the last
+    /// The block of an index, and the index in it. The index after the last member is in the last
     /// block.
     fn find(&self, at: usize) -> Option<(usize, usize)> {
         let block = self.before.partition_point(|before| *before <= at).checked_sub(1)?;
@@ -82,7 +82,7 @@ impl Order {
         Some((block, offset))
     }
 
-    /// Where members stand: runs of neighbours.
+    /// The places of members: runs of neighbours.
     pub(super) async fn runs(&self, wanted: &NumSet, pace: &mut Pace) -> Vec<Run> {
         let mut places = Vec::new();
         for uid in wanted.iter() {
@@ -102,7 +102,7 @@ impl Order {
         runs
     }
 
-    /// Removes members. Those that are none are passed over.
+    /// Removes members. Ignores UIDs that are not members.
     pub(super) async fn remove(&mut self, dropped: &NumSet, pace: &mut Pace) {
         for uid in dropped.iter() {
             if let Some((block, offset)) = self.place(uid)
@@ -134,7 +134,7 @@ impl Order {
         pace.worked(self.count()).await;
     }
 
-    /// Puts members back to where they stood.
+    /// Puts members back at their earlier places.
     pub(super) async fn put_back(&mut self, runs: &[Run], pace: &mut Pace) {
         for (first, run) in runs {
             for (at, uid) in (*first as usize - 1..).zip(run) {

@@ -5,8 +5,8 @@ use posthaste_imap_codec::{Numbering, Tag, print};
 use posthaste_mail_model::{NumSet, SeqNum, Uid};
 use posthaste_store::View;
 
-use crate::apart::range_steps;
 use crate::heavy::Pace;
+use crate::offload::range_steps;
 use crate::reply::Failure;
 use crate::wire::Wire;
 

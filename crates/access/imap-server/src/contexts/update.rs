@@ -11,11 +11,11 @@ use posthaste_store::{Difference, StoreError, View};
 
 use super::ordered::Run;
 use super::{Context, Contexts, members, order, print};
-use crate::apart::Threads;
 use crate::command::gather::Source;
 use crate::command::search::criteria::{Question, Watched};
 use crate::command::search::job::{self, Job};
 use crate::heavy::{Pace, part_ended};
+use crate::offload::Threads;
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -201,7 +201,7 @@ impl Context {
         due: &NumSet<SeqNum>,
     ) -> Result<Looked, Failure> {
         to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
-        // Nothing that `kept` lets through depends on the time.
+        // `kept` rejects criteria that depend on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
         if candidates.is_empty() {
@@ -263,7 +263,7 @@ impl Context {
             let places = match &self.sorted {
                 Some(sorted) => {
                     let runs = sorted.order.runs(&added, pace).await;
-                    // From the first place on: what stands before a place is there already.
+                    // From the first place on: everything before a place is there already.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
                 None => print::unordered(view, self.numbering, &added, pace).await,
@@ -274,7 +274,8 @@ impl Context {
         Ok(Looked::Done)
     }
 
-    /// Takes messages out of the order. Returns what to report, if anything, and where they stood.
+    /// Takes messages out of the order. Returns what to report, if anything, and their earlier
+    /// places.
     async fn remove(&mut self, view: &View, dropped: &NumSet, pace: &mut Pace) -> (Option<Update>, Vec<Run>) {
         if dropped.is_empty() {
             return (None, Vec::new());

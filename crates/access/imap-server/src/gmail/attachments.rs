@@ -87,7 +87,7 @@ impl<'s> Iterator for Tokens<'s> {
     }
 }
 
-/// The text up to the closing quote, and the bytes behind that.
+/// The text up to the closing quote, and the bytes after that.
 fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let end = memchr::memchr2(b'"', b'\\', text)?;
     if text[end] == b'"' {
@@ -110,7 +110,7 @@ fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
 }
 
 /// RFC 9051 §9: `body-fld-dsp = "(" string SP body-fld-param ")"`. The name of an address, which
-/// may also be the first string of a list, has strings behind it.
+/// may also be the first string of a list, has strings after it.
 fn has_attachment(structure: &[u8]) -> bool {
     let (mut before, mut is_named, mut is_nil) = (None, false, false);
     for token in Tokens(structure) {

@@ -75,7 +75,7 @@ pub(crate) fn decoded(sent: &str, names: NameEncoding) -> Option<String> {
     }
 }
 
-/// The label of a text; or why there is none.
+/// The label of a text, or why it is not a label.
 pub(crate) fn label_of(text: &str) -> Result<Label, String> {
     let Some(name) = text.strip_prefix('\\') else {
         let why = |error| match error {
@@ -122,7 +122,7 @@ pub(crate) fn labels_of(table: &KeywordTable, flags: FlagSet) -> Vec<Flag> {
     table.flags_of(flags).filter(|flag| text_of(flag).is_some()).collect()
 }
 
-/// The label that a flag is; `None` if it is none.
+/// The label for a flag, if the flag is a label.
 pub(super) fn text_of(flag: &Flag) -> Option<Cow<'_, str>> {
     Some(match flag {
         Flag::Flagged => "\\Starred".into(),

@@ -60,7 +60,7 @@ impl<'q> QueryReader<'q> {
     fn all(&mut self, until: Option<char>, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
         // All terms must hold. A term holds if one of its alternatives holds.
         let mut all: Vec<Vec<SearchKey>> = Vec::new();
-        // OR or AND, until the term behind it.
+        // OR or AND, until the term after it.
         let mut pending = None;
         loop {
             self.rest = self.rest.trim_start();
@@ -124,7 +124,7 @@ impl<'q> QueryReader<'q> {
     fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
         let word = self.word();
         let Some((name, value)) = word.split_once(':') else {
-            // `+word` is that word as it stands, which every word is here.
+            // `+word` is exactly that word. Here each word is.
             return meaning(word.strip_prefix('+').filter(|word| !word.is_empty()).unwrap_or(word));
         };
         let name = name.to_ascii_lowercase();
@@ -136,7 +136,7 @@ impl<'q> QueryReader<'q> {
         if !value.is_empty() {
             return of(value);
         }
-        // The value stands in quotes or brackets behind the colon.
+        // The value is in quotes or brackets after the colon.
         match self.rest.chars().next() {
             Some('"' | '(' | '{') => self.term(depth + 1, &of),
             _ => Err(format!("{name}: has no value")),

@@ -7,7 +7,7 @@ use posthaste_store::{MailboxEntry, SpecialUse};
 
 use super::labels::{self, Label, Place};
 
-/// Words behind `in:` and `is:` for states that messages do not have here.
+/// Words after `in:` and `is:` for states that messages do not have here.
 const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox", "pinned"];
 
 /// What labels and queries mean depends on this.
@@ -92,7 +92,7 @@ impl Searched<'_> {
         self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(none)
     }
 
-    /// The labels of the mailbox that are none of Gmail's own.
+    /// The labels of the mailbox that are not Gmail system labels.
     fn user_labels(self) -> impl Iterator<Item = Flag> {
         let is_own =
             |flag: &Flag| matches!(flag, Flag::Keyword(keyword) if !keyword.as_str().starts_with('$'));

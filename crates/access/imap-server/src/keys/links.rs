@@ -91,7 +91,7 @@ struct NewLink {
 }
 
 impl NewLinks {
-    /// Whether there are none.
+    /// Whether there is no message.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -5,7 +5,7 @@
 //! for every view of its mailbox, and only new messages have to be read. A table is a value:
 //! commands hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts
 //! it back. Meanwhile, another command that needs the table reads the keys itself. The last
-//! results are kept beside the table ([`remembered`]).
+//! results are kept with the table ([`remembered`]).
 
 mod column;
 mod keyed;

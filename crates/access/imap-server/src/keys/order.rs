@@ -8,7 +8,7 @@ use crate::heavy::Pace;
 
 /// Bits of a digit at most: its table of counts fits the processor's first cache.
 const DIGIT_MAX: u32 = 12;
-/// Messages between two looks at the pace.
+/// Messages between two checks of the pace.
 const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
 const STEPS: u64 = 4;
@@ -50,7 +50,7 @@ impl Order {
             let mut before = 0;
             for chunk in self.entries.chunks_mut(CHUNK) {
                 for (key, place) in chunk.iter_mut() {
-                    let whole = keys.get(*place as usize).copied().unwrap_or(0) - least;
+                    let whole = keys[*place as usize] - least;
                     let whole = match direction {
                         Direction::Ascending => whole,
                         Direction::Descending => range - whole,

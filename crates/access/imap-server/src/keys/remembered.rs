@@ -10,8 +10,8 @@ use posthaste_mail_model::NumSet;
 
 /// Results that are remembered for a mailbox.
 pub(super) const RESULTS_MAX: usize = 4;
-/// A result of a smaller part of the mailbox is made again: that costs little beside the results
-/// whose place it would take.
+/// A result of a smaller part of the mailbox is made again: that costs little compared with the
+/// results whose place it would take.
 pub(super) const PART_MIN: usize = 8;
 
 /// What a result answers.

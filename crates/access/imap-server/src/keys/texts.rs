@@ -15,12 +15,12 @@ const RUN: usize = 32 * 1024;
 const ENTRY_STEPS: u64 = 2;
 /// Steps of a comparison of two texts, which mostly are not in the processor's cache.
 const COMPARE_STEPS: u64 = 40;
-/// Comparisons between two looks at the pace.
+/// Comparisons between two checks of the pace.
 const COMPARES_PER_REST: usize = 4096;
 
 /// A text's number in its lowest 32 bits, and above them a part of the text, which mostly decides.
 ///
-/// The highest bits are [`PART`] bytes of the text, with zeros behind its end. The next eight bits
+/// The highest bits are [`PART`] bytes of the text, with zeros after its end. The next eight bits
 /// say how many bytes the text has from the part on, at most one more than the part. So entries
 /// compare as the texts do, and different texts are equal in both only if more of them follows.
 type Entry = u128;
@@ -41,7 +41,7 @@ pub(crate) struct NewTexts {
 }
 
 impl NewTexts {
-    /// Whether there are none.
+    /// Whether there is no text.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -326,7 +326,7 @@ fn number_of(entry: Entry) -> u32 {
     (entry & NUMBER) as u32
 }
 
-/// Whether the texts of two entries are alike in this part and go on behind it.
+/// Whether the texts of two entries are alike in this part and continue after it.
 fn is_tied(a: Entry, b: Entry) -> bool {
     (a ^ b) >> 32 == 0 && (a >> 32) as u8 as usize > PART
 }
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Texts that begin alike, and that end where others go on, with any bytes.
+    /// Texts that begin alike, and that end where others continue, with any bytes.
     #[test]
     fn texts_that_begin_alike_are_ranked() {
         let mut texts = Texts::default();

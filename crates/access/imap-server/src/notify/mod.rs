@@ -1,7 +1,7 @@
 //! NOTIFY (RFC 5465): the server reports changes by others, also in mailboxes that the session has
 //! not selected, and while no command runs.
 //!
-//! * `wish` compiles the client's event groups, and refuses invalid ones.
+//! * `request` compiles the client's event groups, and refuses invalid ones.
 //! * `others` follows mailboxes of other accounts, with their rights.
 //! * `report` prints changes of other mailboxes: STATUS, LIST, METADATA.
 //!
@@ -17,7 +17,7 @@ mod group;
 mod names;
 mod others;
 pub(crate) mod report;
-mod wish;
+mod request;
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_net::Clock;
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
-use crate::annotations::ReportedMetadata;
+use crate::metadata_reports::ReportedMetadata;
 use crate::reply::Failure;
-use crate::sharing::Asker;
+use crate::resolve::Asker;
 use crate::wire::Wire;
 use others::FollowedMailboxes;
-pub(crate) use wish::{SelectedWish, Wish};
+pub(crate) use request::{NotifyRequest, SelectedRequest};
 
 /// Appends and copies of this session that wait to be left out. A session reports after each
 /// command, so there is one, or a few after errors of the store.
@@ -46,7 +46,7 @@ pub(crate) struct ReportedState {
 
 /// The events that a session wants, and those already reported.
 pub(crate) struct Notify {
-    wish: Wish,
+    request: NotifyRequest,
     watch: AccountWatch,
     /// Mailboxes of other accounts, if the client wants to know of any.
     others: Option<Box<FollowedMailboxes>>,
@@ -69,32 +69,36 @@ pub(crate) struct Notify {
 
 impl Notify {
     /// Begins to notify: what happens from now on. The clock is the session's.
-    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish, clock: Clock) -> Result<Self, Failure> {
+    pub(crate) async fn begin(
+        asker: Asker<'_>,
+        request: NotifyRequest,
+        clock: Clock,
+    ) -> Result<Self, Failure> {
         let (service, account) = (asker.service, asker.login.id);
         let watch = service.store.follow(account).await?;
         let own_list = watch.list();
-        let mut others = FollowedMailboxes::begin(asker, &wish.groups, &own_list).await?;
+        let mut others = FollowedMailboxes::begin(asker, &request.groups, &own_list).await?;
         let list = match &mut others {
             Some(others) => others.list_with(&own_list),
             None => Arc::clone(&own_list),
         };
-        let annotations = match wish.annotations() {
+        let annotations = match request.annotations() {
             true => Some(Box::new(ReportedMetadata::read(service, account, clock).await?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());
         let (closed, was_selected) = (None, None);
-        Ok(Self { wish, watch, others, own_list, list, annotations, own, own_uids, closed, was_selected })
+        Ok(Self { request, watch, others, own_list, list, annotations, own, own_uids, closed, was_selected })
     }
 
     /// The wanted events of the selected mailbox.
-    pub(crate) fn selected(&self) -> &SelectedWish {
-        &self.wish.selected
+    pub(crate) fn selected(&self) -> &SelectedRequest {
+        &self.request.selected
     }
 
     /// Whether the client wants to know of annotations.
     pub(crate) fn wants_annotations(&self) -> bool {
-        self.wish.annotations()
+        self.request.annotations()
     }
 
     /// The UIDs of what this session added to the selected mailbox since the last call.

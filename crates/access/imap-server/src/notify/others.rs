@@ -15,14 +15,14 @@ use tokio::sync::watch;
 
 use super::group::Group;
 use crate::reply::{Failure, Reply};
+use crate::resolve::{Asker, LISTED_MAX};
 use crate::rights::Act;
-use crate::sharing::{Asker, LISTED_MAX};
 
 /// Accounts of others that one session follows at most. The heads of all their mailboxes are kept,
 /// once for all sessions that follow them.
 const OWNERS_MAX: usize = 100;
 
-/// The followed mailboxes beside the user's own.
+/// The followed mailboxes other than the user's own.
 pub(super) struct FollowedMailboxes {
     visible: Arc<Visible>,
     owners: BTreeMap<AccountId, AccountWatch>,

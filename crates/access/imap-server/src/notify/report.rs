@@ -12,15 +12,15 @@ use super::group::{Group, group_of};
 use super::names::Differences;
 use super::others::FollowedMailboxes;
 use super::{Notify, ReportedState, overflow};
-use crate::annotations::ReportedMetadata;
-use crate::apart::Threads;
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
 use crate::mailbox_filter::FILTER_STEPS;
+use crate::metadata_reports::ReportedMetadata;
+use crate::offload::Threads;
 use crate::reply::Failure;
+use crate::resolve::Asker;
 use crate::seen;
 use crate::service::ImapService;
-use crate::sharing::Asker;
 use crate::sync::reported_modseq;
 use crate::wire::Wire;
 
@@ -135,9 +135,10 @@ impl Notify {
         let list = self.list_now();
         if !Arc::ptr_eq(&self.list, &list) {
             let old = std::mem::replace(&mut self.list, list);
-            if self.wish.names() {
+            if self.request.names() {
                 let own = (&*own_before, &*self.own_list);
-                let differences = Differences { old: &old, new: &self.list, own, groups: &self.wish.groups };
+                let differences =
+                    Differences { old: &old, new: &self.list, own, groups: &self.request.groups };
                 // Boxed: names change seldom.
                 let Some(lines) = Box::pin(differences.lines(max, &mut Pace::default())).await else {
                     overflow(to.wire);
@@ -184,10 +185,10 @@ impl Notify {
     async fn renew_others(&mut self, to: &Listener<'_>) -> Result<(), Failure> {
         let asker = Asker { service: to.service, login: to.login };
         match &mut self.others {
-            Some(others) => Box::pin(others.renew(asker, &self.wish.groups, &self.own_list)).await,
+            Some(others) => Box::pin(others.renew(asker, &self.request.groups, &self.own_list)).await,
             None => {
                 self.others =
-                    Box::pin(FollowedMailboxes::begin(asker, &self.wish.groups, &self.own_list)).await?;
+                    Box::pin(FollowedMailboxes::begin(asker, &self.request.groups, &self.own_list)).await?;
                 Ok(())
             }
         }
@@ -227,7 +228,7 @@ impl Notify {
         for change in changes? {
             let Untagged::MetadataChanged { mailbox, .. } = &change else { continue };
             let is_wanted = match mailbox.text() {
-                Ok("") => self.wish.server_metadata,
+                Ok("") => self.request.server_metadata,
                 _ => mailbox.name().is_ok_and(|name| self.group(&name).is_some_and(|group| group.metadata)),
             };
             if is_wanted {
@@ -249,11 +250,11 @@ impl Notify {
     }
 
     fn group(&self, name: &MailboxName) -> Option<&Group> {
-        group_of(&self.wish.groups, name, &self.own_list)
+        group_of(&self.request.groups, name, &self.own_list)
     }
 
     fn filter_steps(&self) -> u64 {
-        FILTER_STEPS * self.wish.groups.len() as u64
+        FILTER_STEPS * self.request.groups.len() as u64
     }
 }
 

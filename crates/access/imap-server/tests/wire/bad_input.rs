@@ -62,7 +62,7 @@ fn garbage_ends_in_bye() {
         wire.expect("* BAD …");
     }
     wire.run("S: * BYE …").expect_end();
-    // Logged in, a client gets more patience, and a good command that does something wipes the
+    // Logged in, a client has a longer timeout, and a good command that does something wipes the
     // slate.
     let mut wire = server.login();
     for _ in 0..3 {

@@ -98,7 +98,7 @@ fn a_url_that_names_nothing_is_named_and_nothing_comes() {
         wire.send(format!("a APPEND Drafts CATENATE (URL \"{url}\")\r\n").as_bytes());
         wire.expect(&format!("a NO [BADURL {url}] …"));
     }
-    // What cannot stand in the code is in percent encoding.
+    // Characters that the code cannot contain are in percent encoding.
     wire.run(
         r#"
         C: b APPEND Drafts CATENATE (URL "a]é b")

@@ -73,7 +73,7 @@ fn many_pieces_of_a_part_as_it_stands() {
     wire.expect("b OK …");
 }
 
-/// More than the budget holds is refused before the response begins, and the session goes on.
+/// More than the budget holds is refused before the response begins, and the session continues.
 #[test]
 fn no_more_is_decoded_than_the_budget_allows() {
     let message = encoded(570_000);

@@ -1,5 +1,5 @@
-//! FETCH of header, text and parts as they stand, whole and in part: RFC 9051 §6.4.5,
-//! RFC 3501 §6.4.5.
+//! FETCH of header, text and parts without decoding, whole and in part: RFC 9051 §6.4.5, RFC 3501
+//! §6.4.5.
 
 use crate::harness::{Server, fetch_text, literal};
 

@@ -523,7 +523,7 @@ pub fn response(wire: &mut Wire) -> Vec<u8> {
     }
 }
 
-/// The answer to one item of one message: what stands between the outer parentheses.
+/// The answer to one item of one message: the text between the outer parentheses.
 pub fn fetch(wire: &mut Wire, number: u32, item: &str) -> Vec<u8> {
     wire.send(format!("f FETCH {number} {item}\r\n").as_bytes());
     let whole = response(wire);

@@ -216,7 +216,7 @@ fn wire_capability(wire: &mut Wire) -> String {
     wire.skip_to("a OK …").first().cloned().unwrap_or_default()
 }
 
-/// The numbers of an ESEARCH, which stand behind these words.
+/// The numbers of an ESEARCH after these words.
 fn numbers(wire: &mut Wire, command: &str, before: &str) -> Vec<u32> {
     wire.send(format!("a {command}\r\n").as_bytes());
     let lines = wire.skip_to("a OK …");

@@ -95,7 +95,7 @@ fn every_key() {
             ("(FROM) UTF-8 ALL", "5 3 4 2 1"),
             ("(TO) UTF-8 ALL", "4 5 2 3 1"),
             ("(CC) UTF-8 ALL", "3 4 5 2 1"),
-            // i;unicode-casemap: "_" stands behind the letters.
+            // i;unicode-casemap: "_" sorts after the letters.
             ("(SUBJECT) UTF-8 ALL", "5 1 3 2 4"),
             ("(REVERSE SUBJECT) UTF-8 ALL", "4 2 1 3 5"),
             ("(SUBJECT DATE) UTF-8 ALL", "5 3 1 2 4"),

@@ -33,7 +33,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(300);
 const OUTPUT_MAX: usize = 64 * 1024;
 /// Time for a TLS handshake.
 const TLS_WITHIN: Duration = Duration::from_secs(30);
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 const STOPS: &str = "The server is shutting down; try again later";
@@ -58,7 +58,7 @@ pub enum PlaintextAuth {
 pub struct ManageSieveOptions {
     /// Where passwords may go in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, beside where passwords may.
+    /// Where SCRAM may run in the clear, in addition to where passwords may.
     pub plaintext_scram: PlaintextAuth,
     /// The whole time before a login.
     pub login_within: Duration,
@@ -115,13 +115,13 @@ impl ManageSieveService {
         match driver.run().await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "ManageSieve session failed"),
         }
         let _ = driver.connection.close(CLOSE_WITHIN).await;
     }
 }
 
-/// Whether a session goes on.
+/// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Command,
@@ -250,8 +250,8 @@ impl Driver {
         Reply::ok(text).print(&mut self.output);
     }
 
-    /// RFC 5804 §2.2. What was sent in the clear after the command is never taken for something
-    /// sent inside.
+    /// RFC 5804 §2.2. Input that was sent in the clear after the command never counts as
+    /// something sent inside.
     async fn start_tls(&mut self) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {

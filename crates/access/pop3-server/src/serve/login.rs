@@ -131,7 +131,7 @@ impl Driver {
         self.service.delivery.folder_opened(&Opening {
             account: &account.name,
             folder: &inbox.name,
-            items: maildrop.stat().0,
+            items: maildrop.stat().messages,
             client: self.connection.peer().ip(),
             protocol: "pop3",
             warn: account.folder_limits.warn,

@@ -38,14 +38,14 @@ impl Pop3Service {
         match driver.run().await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::warn!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "POP3 session failed"),
         }
         let within = driver.service.options.write_within.min(CLOSE_WITHIN);
         let _ = driver.connection.close(within).await;
     }
 }
 
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Commands that are counted by name.
@@ -54,7 +54,7 @@ const VERBS: &[&str] = &[
     "NOOP", "RSET", "QUIT",
 ];
 
-/// Ends a session, or goes on.
+/// Ends a session, or continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Command,
@@ -231,7 +231,7 @@ impl Driver {
         // same.
         let directory = &self.service.directory;
         if let Err(error) = directory.forget_message_annotations(*owner, mailbox.id(), &removed.uids).await {
-            tracing::warn!(%error, "annotations of removed messages were left behind");
+            tracing::warn!(%error, "annotations of expunged messages were not removed");
         }
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Driver {
     }
 
     /// How long the server waits for a line.
-    fn patience(&self) -> Duration {
+    fn read_timeout(&self) -> Duration {
         let options = &self.service.options;
         if self.session.is_logged_in() {
             return options.silence_within;
@@ -301,7 +301,7 @@ impl Driver {
             }
             self.flush().await?;
             posthaste_metrics::command_answered();
-            let within = self.patience();
+            let within = self.read_timeout();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Refused(Refusal::Stops)),

@@ -11,13 +11,12 @@ mod policy;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_recursion::async_recursion as boxed;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use parking_lot::Mutex;
-use posthaste_directory::registered_domain;
+use posthaste_directory::{registered_domain, unix_time};
 use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsConnector;
@@ -63,8 +62,8 @@ struct Table {
 }
 
 impl Table {
-    /// The policy that ends for that of another domain, if there is no room for both. The domains
-    /// of one stranger only ever take the place of each other, while others have fewer.
+    /// The policy to evict for that of `domain`, if the table is full. Domains under one
+    /// registered domain evict each other first, and those of the largest group next.
     fn in_the_way_of(&self, domain: &str) -> Option<String> {
         if self.policies.contains_key(domain) {
             return None;
@@ -160,7 +159,7 @@ impl Sts {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.name.clone());
             for entry in page {
-                let good = read(&entry).filter(|(_, kept)| kept.ends() > unix_s());
+                let good = read(&entry).filter(|(_, kept)| kept.ends() > unix_time::now_signed());
                 let fits = self.inner.table.lock().policies.len() < POLICIES_MAX;
                 match good.filter(|_| fits) {
                     Some((domain, kept)) => _ = self.inner.table.lock().policies.insert(domain, kept),
@@ -172,7 +171,7 @@ impl Sts {
 
     /// The policy of a domain that counts now.
     pub(crate) async fn policy(&self, dns: &Dns, domain: &str) -> DomainPolicy {
-        let now = unix_s();
+        let now = unix_time::now_signed();
         let kept = self.inner.table.lock().policies.get(domain).filter(|kept| kept.ends() > now).cloned();
         let of_kept = || DomainPolicy { policy: kept.as_ref().map(|kept| kept.policy.clone()), fault: None };
         // RFC 8461 §5.1: without a record the policy that is kept still counts.
@@ -285,11 +284,6 @@ async fn put(engine: &Arc<dyn Engine>, domain: &str, value: Option<Vec<u8>>) -> 
     Ok(())
 }
 
-fn unix_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,7 +300,7 @@ mod tests {
         table.policies.insert(domain.to_owned(), kept(max_age));
     }
 
-    /// A stranger has names below one domain at will, and a policy for each.
+    /// An untrusted sender has names below one domain at will, and a policy for each.
     #[test]
     fn names_of_one_stranger_take_no_place_of_others() {
         let mut table = Table::default();
@@ -316,7 +310,7 @@ mod tests {
         }
         assert!(table.policies.contains_key("victim.test"));
         assert_eq!(table.policies.len(), 1 + OF_ONE_MAX);
-        // The newest of a stranger's own names is kept.
+        // The newest of one sender's own names is kept.
         assert!(table.policies.contains_key(&format!("{}.evil.test", POLICIES_MAX + 99)));
         // The same name again takes no place.
         put(&mut table, "victim.test", 2_000);

@@ -215,7 +215,7 @@ fn rcpt(argument: &str) -> Result<Command, SyntaxError> {
     Ok(Command::Rcpt { to, parameters })
 }
 
-/// `*(SP esmtp-param)` behind a path.
+/// `*(SP esmtp-param)` after a path.
 fn parameters_of(rest: &str) -> Result<impl Iterator<Item = &str>, SyntaxError> {
     if rest.is_empty() || rest.starts_with(' ') {
         Ok(rest.split(' ').filter(|parameter| !parameter.is_empty()))

@@ -8,7 +8,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, Notify, Return, Success, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
 use super::Driver;
 use crate::Role;
@@ -109,7 +109,7 @@ impl Driver {
         }
     }
 
-    /// The message after all checks, or why it is refused. The received part begins behind our own
+    /// The message after all checks, or why it is refused. The received part begins after our own
     /// trace field.
     async fn checked(
         &self,
@@ -188,7 +188,7 @@ impl Driver {
         mut missed: Vec<Missed>,
     ) -> Result<(), RelayRefusal> {
         let count = missed.len();
-        let here = if is_quarantined { Here::Junk } else { Here::Inbox };
+        let here = if is_quarantined { Local::Junk } else { Local::Inbox };
         if is_quarantined {
             // The sender of junk may be forged: no report goes there.
             missed.retain(|one| !one.failure.permanent);
@@ -258,7 +258,7 @@ fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgo
     (here, local, outgoing)
 }
 
-/// Somebody who did not log in may have named a stranger as the sender. No report returns all of
+/// Somebody who did not log in may have named any address as the sender. No report returns all of
 /// the message to that address, here or where the message is sent on.
 fn return_headers(envelope: &mut Outgoing) {
     envelope.ret = Some(Return::Headers);
@@ -279,7 +279,7 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         binary: parameters.body == Some(BodyKind::BinaryMime),
         ret: parameters.ret,
         envid: parameters.envid.clone(),
-        tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
+        tls: if parameters.require_tls { TlsRequirement::Required } else { TlsRequirement::Policy },
         priority: parameters.priority.unwrap_or_default(),
         account: None,
         sent_on_by: None,

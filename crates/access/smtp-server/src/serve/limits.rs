@@ -3,7 +3,7 @@
 use posthaste_directory::revoked;
 use posthaste_net::{AccountLimit, NetError};
 
-use super::{Driver, REVOKED, STOPS, closing, displaced};
+use super::{Driver, REVOKED, STOPS, closing, evicted};
 use crate::{
     reply::Reply,
     session::{Action, replies},
@@ -40,7 +40,7 @@ impl Driver {
                 () = self.shutdown.requested() => break ((4, 3, 2), STOPS),
                 () = revoked(&mut self.lease) => break ((4, 7, 0), REVOKED),
                 () = self.connection.peer_left() => return Err(NetError::Closed),
-                () = displaced(&mut self.incoming) => {}
+                () = evicted(&mut self.incoming) => {}
                 () = &mut wait => return Ok(None),
             }
         };

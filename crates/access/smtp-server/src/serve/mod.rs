@@ -70,13 +70,13 @@ impl SmtpService {
         match end {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session failed"),
+            Err(error) => tracing::info!(%peer, %error, "SMTP or LMTP session failed"),
         }
         let _ = driver.connection.close(write_within.min(CLOSE_WITHIN)).await;
     }
 }
 
-/// Time a peer gets to take our last words.
+/// Time for a peer to receive the final response.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Commands that are counted by name.
@@ -85,7 +85,7 @@ const VERBS: &[&str] = &[
     "VRFY", "EXPN", "HELP", "QUIT",
 ];
 
-/// Ends a session, or goes on.
+/// Ends a session, or continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Command,
@@ -432,7 +432,7 @@ impl Driver {
                 () = self.shutdown.requested() => return Ok(Line::Shutdown),
                 () = revoked(&mut self.lease) => return Ok(Line::Revoked),
                 // Between the chunks of a message. The next one is answered with the refusal.
-                () = displaced(&mut self.incoming) => {}
+                () = evicted(&mut self.incoming) => {}
                 filled = self.connection.fill(READ_AHEAD, within) => match filled {
                     Ok(_) => {}
                     Err(NetError::TimedOut(_)) => return Ok(Line::Silent),
@@ -442,11 +442,11 @@ impl Driver {
         }
     }
 
-    /// Sends what was said and waits for more of a message, which gives way meanwhile if it must.
-    /// The last words, if the session ends instead. A shutdown waits for a message that is taken,
-    /// and for no other.
+    /// Sends the replies and waits for more of a message, which can be evicted meanwhile. The
+    /// last words, if the session ends instead. A shutdown waits for a message that is taken, and
+    /// for no other.
     async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<Option<Reply>, NetError> {
-        incoming.beside(self.flush()).await?;
+        incoming.while_held(self.flush()).await?;
         let (left, is_refused) = (incoming.time_left(), incoming.is_refused());
         // A client that always has more is not waited for below.
         if left.is_zero() {
@@ -459,7 +459,7 @@ impl Driver {
             () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
             filled = self.connection.fill_rest(READ_AHEAD, within) => filled?,
             // The rest is read and thrown away.
-            () = incoming.displaced() => 0,
+            () = incoming.evicted() => 0,
         };
         self.rest(came).await;
         Ok(None)
@@ -477,7 +477,7 @@ impl Driver {
             biased;
             () = self.shutdown.requested() => return Ok(Some(closing((4, 3, 2), STOPS))),
             () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
-            () = displaced(&mut self.incoming) => 0,
+            () = evicted(&mut self.incoming) => 0,
             filled = self.connection.fill_rest(READ_AHEAD, within) => match filled {
                 Err(NetError::TimedOut(_)) if within == left => return Ok(Some(closing((4, 4, 2), LATE))),
                 filled => filled?,
@@ -506,7 +506,7 @@ impl Driver {
             return Ok(());
         }
         let write = self.connection.write_all_within(&self.replies, self.service.options.write_within);
-        beside(&mut self.incoming, write).await?;
+        while_held(&mut self.incoming, write).await?;
         // An idle session keeps no buffer.
         self.replies = Vec::new();
         Ok(())
@@ -518,18 +518,18 @@ impl Driver {
     }
 }
 
-/// Waits until the message of a BDAT sequence has to give way, if there is one.
-async fn displaced(incoming: &mut Option<(String, Incoming)>) {
+/// Waits until the message of a BDAT sequence is evicted, if there is one.
+async fn evicted(incoming: &mut Option<(String, Incoming)>) {
     match incoming {
-        Some((_, incoming)) => incoming.displaced().await,
+        Some((_, incoming)) => incoming.evicted().await,
         None => pending().await,
     }
 }
 
-/// Waits for something else, and drops the message of a BDAT sequence if it has to give way.
-async fn beside<F: Future>(incoming: &mut Option<(String, Incoming)>, work: F) -> F::Output {
+/// Waits for other work, and drops the message of a BDAT sequence if it is evicted.
+async fn while_held<F: Future>(incoming: &mut Option<(String, Incoming)>, work: F) -> F::Output {
     match incoming {
-        Some((_, incoming)) => incoming.beside(work).await,
+        Some((_, incoming)) => incoming.while_held(work).await,
         None => work.await,
     }
 }

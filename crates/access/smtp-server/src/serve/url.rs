@@ -20,7 +20,7 @@ impl Driver {
         let sink = Arc::clone(&self.service.sink);
         let host = &self.service.options.host;
         let reader = UrlReader { account: &account, host, selected: None, used: UrlUse::Submission };
-        let part = match incoming.beside(sink.find_url(reader, url)).await {
+        let part = match incoming.while_held(sink.find_url(reader, url)).await {
             Ok(part) => part,
             Err(UrlRefusal::Bad(why)) => {
                 tracing::debug!(account = account.name, why, "a URL is refused");
@@ -31,7 +31,7 @@ impl Driver {
         };
         let mut at = 0;
         loop {
-            let piece = match incoming.beside(sink.read_url(&part, at)).await {
+            let piece = match incoming.while_held(sink.read_url(&part, at)).await {
                 Ok(piece) if piece.is_empty() => break,
                 Ok(piece) => piece,
                 Err(error) => return self.url_failed(&error),

@@ -119,7 +119,7 @@ pub struct Addressee {
     pub target: Option<Target>,
 }
 
-/// Where a message stands.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Envelope,

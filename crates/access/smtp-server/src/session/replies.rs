@@ -268,7 +268,7 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
         LoginFailure::TooMany | LoginFailure::Unavailable(_) => (454, (4, 7, 0)),
     };
     let text = match failure {
-        // Strangers learn nothing about the store's state.
+        // Unauthenticated clients learn nothing about the store's state.
         LoginFailure::Unavailable(_) => "Logins are unavailable; try again later".to_owned(),
         failure => capital(failure.to_string()),
     };
@@ -317,7 +317,8 @@ pub(super) fn resolve(error: &ResolveError) -> Reply {
     reply(code, enhanced, capital(error.to_string()))
 }
 
-/// See [`Kind`]. The text says nothing about the store's state: strangers need not know it.
+/// See [`Kind`]. The text says nothing about the store's state: unauthenticated clients need not
+/// know it.
 pub(crate) fn delivery(kind: Kind) -> Reply {
     match kind {
         Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),

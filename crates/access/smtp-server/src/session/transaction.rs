@@ -40,7 +40,7 @@ impl Session {
                 return Action::Reply(replies::no_room());
             }
         }
-        // RFC 6710 §4.1, §9: a stranger does not go before others.
+        // RFC 6710 §4.1, §9: an unauthenticated client gets no priority.
         self.is_lowered = self.account.is_none() && parameters.priority > Some(Priority::NORMAL);
         if self.is_lowered {
             parameters.priority = None;
@@ -132,7 +132,7 @@ impl Session {
             Role::Submission => self.account.is_some(),
             Role::Smtp => {
                 let Some((local, domain)) = to.as_str().rsplit_once('@') else { return false };
-                // The next host may take such a local part apart, and relay for strangers.
+                // The next host may take such a local part apart, and relay for anybody.
                 let is_routed = local.contains(['@', '%', '!']);
                 let ours = &self.options.relay_domains;
                 !is_routed && normal_domain(domain).is_ok_and(|domain| ours.contains(&domain))

@@ -11,7 +11,7 @@ use posthaste_delivery::{Delivery, DeliveryError, ResolveError};
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, Envelope, Filter};
 use posthaste_net::ByteBudget;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed};
+use posthaste_queue::{Envelope as Outgoing, Local, Missed};
 use posthaste_smtp_server::{MailSink, RelayRefusal, Role};
 use posthaste_store::StoreError;
 use tokio::net::TcpStream;
@@ -165,7 +165,7 @@ impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
         message: Bytes,
         envelope: &Outgoing,
         missed: Vec<Missed>,
-        _: Here,
+        _: Local,
     ) -> Result<(), RelayRefusal> {
         let missed: Vec<_> = missed.iter().map(|one| one.to.address.as_str()).collect();
         assert_eq!(missed, ["ben@example.org"]);
@@ -315,7 +315,7 @@ async fn memory_is_bounded() {
         .await;
 }
 
-/// Twenty messages that nobody goes on with hold nearly all the memory there is.
+/// Twenty messages that nobody continues with hold nearly all the memory there is.
 #[tokio::test]
 async fn unfinished_messages_do_not_shut_others_out() {
     let budget = ByteBudget::new(22 << 20).with_pause_max(Duration::ZERO);
@@ -346,7 +346,7 @@ async fn unfinished_messages_do_not_shut_others_out() {
     assert!(refused >= 1);
 }
 
-/// Between two chunks no byte is waited for, and the message has to give way all the same.
+/// Between two chunks the server waits for no byte, and the message can still be evicted.
 #[tokio::test]
 async fn a_message_gives_way_between_its_chunks() {
     let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
@@ -373,7 +373,7 @@ async fn a_message_gives_way_between_its_chunks() {
     assert!(inbox.len() == 1 && inbox[0].ends_with("yyy"));
 }
 
-/// A client that has said DATA and may go on.
+/// A client that has said DATA and may continue.
 async fn at_data(server: &Server) -> Talk<TcpStream> {
     let mut client = server.connect().await;
     client

@@ -8,9 +8,10 @@ use crate::config::COMMAND_LIMIT_MIN;
 
 #[derive(Debug, Subcommand)]
 pub enum Account {
-    /// Make an account. Takes effect at once.
+    /// Create an account. Takes effect at once.
     Add {
-        /// Its name, usually its address. A name without `@` gets the configured domain.
+        /// The account's name, usually its address. A name without `@` gets the configured
+        /// domain.
         name: String,
         /// Read the password from standard input (its first line) instead of asking for it.
         #[arg(long)]
@@ -20,8 +21,8 @@ pub enum Account {
         /// An alias: a further address of the account; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         alias: Vec<String>,
-        /// Make a shared account: it has no password, and nobody can log in to it. Users with
-        /// rights in its mailboxes see them below `Shared/`: see `posthaste acl`. Mail for its
+        /// Create a shared account: it has no password, and nobody can log in to it. Users with
+        /// rights in its mailboxes see them below `Shared/` (`posthaste acl`). Mail for its
         /// address is delivered to its INBOX.
         #[arg(long, conflicts_with = "password_stdin")]
         shared: bool,
@@ -34,7 +35,7 @@ pub enum Account {
     },
     /// Show one account: settings, aliases, mailboxes with their counts.
     Show {
-        /// Its name.
+        /// The account's name.
         name: String,
         /// As JSON.
         #[arg(long)]
@@ -42,7 +43,7 @@ pub enum Account {
     },
     /// Change an account's settings.
     Set {
-        /// Its name.
+        /// The account's name.
         name: String,
         #[command(flatten)]
         settings: Settings,
@@ -65,7 +66,7 @@ pub enum Account {
     },
     /// Give an account a new password; the old one stops working at once.
     Passwd {
-        /// Its name.
+        /// The account's name.
         name: String,
         /// Read the password from standard input (its first line) instead of asking for it.
         #[arg(long)]
@@ -76,7 +77,7 @@ pub enum Account {
     /// Use it for an account whose mailboxes have moved to another server. POP3 and submission
     /// ignore it.
     Referral {
-        /// Its name.
+        /// The account's name.
         name: String,
         /// The server that has its mailboxes, for example `imap://mail2.example.org/`. A login here
         /// with the right password is answered with this URL. Open sessions end at their next
@@ -111,7 +112,7 @@ pub enum Account {
     AppPassword(AppPasswords),
     /// Remove an account, its aliases and all its mail.
     Remove {
-        /// Its name.
+        /// The account's name.
         name: String,
         /// Do not ask for confirmation.
         #[arg(long)]
@@ -125,12 +126,12 @@ pub struct Settings {
     /// same in each format.
     #[arg(long, value_enum)]
     pub format: Option<AccountFormat>,
-    /// With the format `mime`: whether to keep the rich message beside the MIME made of it.
+    /// With the format `mime`: whether to keep the rich message as well as the MIME made of it.
     /// `posthaste convert` can then convert it back.
     #[arg(long, value_name = "BOOL")]
     pub keep_original: Option<bool>,
-    /// The largest size of its mail, for example `2 GiB`; `none`: the configuration's
-    /// `limits.account_size`. A message counts 1 KiB beside its own size.
+    /// The largest size of the account's mail, for example `2 GiB`; `none`: the configuration's
+    /// `limits.account_size`. A message counts its own size and 1 KiB.
     #[arg(long, value_name = "SIZE", value_parser = quota)]
     pub quota: Option<Quota>,
     /// The largest number of messages; `none`: the configuration's `limits.account_messages`.
@@ -154,7 +155,7 @@ pub struct Settings {
     /// `limits.folder_messages_warn`.
     #[arg(long, value_name = "COUNT", value_parser = folder_limit)]
     pub folder_warn: Option<FolderLimit>,
-    /// Whether it may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
+    /// Whether the account may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
     #[arg(long, value_name = "BOOL")]
     pub sets_quotas: Option<bool>,
 }

@@ -45,7 +45,7 @@ const SET_EXAMPLES: &str = "\
 Rights (RFC 4314):
   l  see it in LIST             r  open it, read messages     s  change \\Seen
   w  change other flags         i  add messages               p  post (reserved)
-  k  make mailboxes below it    x  delete or rename it        t  change \\Deleted
+  k  create mailboxes below it  x  delete or rename it        t  change \\Deleted
   e  expunge                    a  change these rights
 
 Examples:

@@ -1,4 +1,4 @@
-//! Credentials of an account beside its password.
+//! Credentials of an account other than its password.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub enum AppPasswords {
-    /// Make an app password. It is printed only once.
+    /// Create an app password. It is printed only once.
     Add {
         /// The account.
         name: String,
-        /// What it is for, such as the device it is used on.
+        /// A label, such as the device that uses the password.
         label: String,
         /// Only for this protocol; repeat for more. The default is all protocols.
         #[arg(long, value_enum)]
@@ -31,7 +31,7 @@ pub enum AppPasswords {
     Remove {
         /// The account.
         name: String,
-        /// Its label or its id.
+        /// The label or the id of the app password.
         which: String,
     },
 }

@@ -32,7 +32,7 @@ Start with
   posthaste account add ana@example.org      another account (asks for the password)
   posthaste domain add example.org           mail to and from other domains; prints DNS records
   posthaste import ~/Mail --account ana@example.org
-  posthaste backup /backup/mail              every account, beside the running server
+  posthaste backup /backup/mail              every account; the server may run meanwhile
   posthaste config --default                 every setting, documented";
 
 /// A mail server whose cost per message stays flat however large a folder grows.
@@ -67,19 +67,19 @@ pub struct Common {
 pub enum Command {
     /// Run the server.
     ///
-    /// Needs no configuration. The first start makes the data directory, a self-signed certificate
-    /// and one account, and prints that account's name and password once. When every listener
-    /// accepts connections, one line `ready` names each address. SIGTERM or Ctrl-C lets running
-    /// commands finish. SIGHUP reads configuration and certificate again.
+    /// Needs no configuration. The first start creates the data directory, a self-signed
+    /// certificate and one account, and prints that account's name and password once. When every
+    /// listener accepts connections, one line `ready` names each address. SIGTERM or Ctrl-C lets
+    /// running commands finish. SIGHUP reads configuration and certificate again.
     Serve(Serve),
     /// Add, list, show, change and remove accounts. The server may run meanwhile.
     #[command(subcommand)]
     Account(Account),
     /// Share mailboxes: who may do what in a mailbox of another account (RFC 4314).
     ///
-    /// Other users see the mailbox as `Other Users/OWNER/MAILBOX`, or as `Shared/OWNER/MAILBOX` if
-    /// the account was made with --shared. Users can also share their own mailboxes by IMAP. A
-    /// change applies at once, also to open sessions.
+    /// Other users see the mailbox as `Other Users/OWNER/MAILBOX`, or as `Shared/OWNER/MAILBOX`
+    /// if the account was created with --shared. Users can also share their own mailboxes by
+    /// IMAP. A change applies at once, also to open sessions.
     #[command(subcommand)]
     Acl(Acl),
     /// Set up the domains that this server sends mail for: keys, and DNS records to publish.
@@ -116,15 +116,16 @@ pub enum Command {
     /// Convert stored mail to another format. Clients see the same before and after.
     ///
     /// `account set --format` decides how new mail is stored; this command converts stored mail.
-    /// The server may run meanwhile. Messages keep their UIDs, except rich mail that clients see as
-    /// `winmail.dat`, since a client appended it or an earlier version stored it. The same is true
-    /// of rich mail that another version converted otherwise. Each of those is replaced by a new
-    /// message, which clients see as MIME, with the same flags and date. On a cluster, all other
-    /// messages stay as they are. After an interruption, run the command again: nothing is lost.
-    /// The command first examines a random sample and estimates the time. With --items, it makes
-    /// the data that the server did not make at delivery. Exit status 1 if a message cannot be
-    /// converted; 2 if the engine cannot store another form; 3 if messages stay because they need
-    /// --lossy (they are named), also with --dry-run; 130 and 143 if SIGINT and SIGTERM end it.
+    /// The server may run meanwhile. Messages keep their UIDs, with two exceptions. The first is
+    /// rich mail that clients see as `winmail.dat`: a client appended it, or an earlier version
+    /// stored it. The second is rich mail that another version converted differently. Each of
+    /// those is replaced by a new message, which clients see as MIME, with the same flags and
+    /// date. On a cluster, all other messages stay as they are. After an interruption, run the
+    /// command again: nothing is lost. The command first examines a random sample and estimates
+    /// the time. With --items, it computes the data that the server did not compute at delivery.
+    /// Exit status 1 if a message cannot be converted; 2 if the engine cannot store another form;
+    /// 3 if messages stay because they need --lossy (they are named), also with --dry-run; 130
+    /// and 143 if SIGINT and SIGTERM end it.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -147,8 +148,8 @@ pub enum Command {
     /// Without --apply this is a dry run: it shows how many messages each rule would select, and
     /// changes nothing. Without --mailbox, the rules of the configuration apply (`[retention]`).
     /// The server may run meanwhile; it applies the rules itself if `retention.every` is set. A
-    /// message is moved as by MOVE: it is never in both folders, nor in none. After an
-    /// interruption, run the command again.
+    /// message is moved as by MOVE: it is always in exactly one of the folders. On a cluster, an
+    /// interruption may leave it in both. After an interruption, run the command again.
     #[command(after_long_help = RETENTION_EXAMPLES)]
     Retention(Retention),
     /// Export an account's mail as mbox files or Maildirs.
@@ -161,12 +162,13 @@ pub enum Command {
     /// Copy accounts and all their mail from one store to another.
     ///
     /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
-    /// aliases are kept. Data that was copied before is not copied again, so an interrupted run can
-    /// be repeated. Run it once beside the server, and once more after the server has stopped. At
-    /// the end both stores are compared; exit status 0 means that they are equal. Accounts that are
-    /// only in --to stay unchanged. Nobody may change the copied accounts in --to meanwhile.
+    /// aliases are kept. Data that was copied before is not copied again, so an interrupted run
+    /// can be repeated. Run it once while the server runs, and once more after the server has
+    /// stopped. At the end both stores are compared; exit status 0 means that they are equal.
+    /// Accounts that are only in --to stay unchanged. Nobody may change the copied accounts in
+    /// --to meanwhile.
     CopyStore(CopyStore),
-    /// Back up accounts and all their mail into a directory, beside the running server.
+    /// Back up accounts and all their mail into a directory. The server may run meanwhile.
     ///
     /// The first run copies everything, each later run only changes. After an interruption, run it
     /// again. At the end every message is read back from the backup and compared with the store;
@@ -182,7 +184,7 @@ pub enum Command {
     /// the embedded engine, the index grows with concurrent changes. One file is open for each pack
     /// of 256 MiB, so `ulimit -n` must be above their number.
     Backup(Backup),
-    /// Restore accounts and all their mail from a backup, beside the running server.
+    /// Restore accounts and all their mail from a backup. The server may run meanwhile.
     ///
     /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
     /// aliases are kept. An account appears in the store once all its mail is there and was
@@ -191,7 +193,7 @@ pub enum Command {
     /// to restore it under another name.
     ///
     /// Without --account, all accounts of the last backup are restored, and a missing store is
-    /// made. If the store had the account before, its mailboxes get new MAILBOXIDs.
+    /// created. If the store had the account before, its mailboxes get new MAILBOXIDs.
     Restore(Restore),
     /// Prepare a cluster for mail.
     #[command(subcommand)]
@@ -202,8 +204,8 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum Domain {
-    /// Make a domain's keys (RSA and Ed25519), let users send from it, and print the DNS records to
-    /// publish, as lines of a zone file.
+    /// Create a domain's keys (RSA and Ed25519), let users send from it, and print the DNS
+    /// records to publish, as lines of a zone file.
     ///
     /// The private keys are in the store and its backups, and are never printed.
     Add {
@@ -227,7 +229,7 @@ pub enum Domain {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Make new keys, and print their DNS records. The old keys sign until --finish.
+    /// Create new keys, and print their DNS records. The old keys sign until --finish.
     Rotate {
         /// The domain.
         #[arg(value_name = "NAME")]
@@ -261,7 +263,7 @@ pub enum Queue {
     },
     /// Show one item: what `list` shows, each recipient, and the message's header.
     Show {
-        /// Its number.
+        /// The item's number.
         #[arg(value_name = "NUMBER")]
         item: u32,
     },
@@ -279,7 +281,7 @@ pub enum Queue {
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
 pub struct QueueItems {
-    /// Their numbers, as `queue list` shows them.
+    /// Numbers of items, as `queue list` shows them.
     #[arg(value_name = "NUMBER")]
     pub items: Vec<u32>,
     /// All items for a domain, as `queue list` shows it.
@@ -305,7 +307,7 @@ impl std::fmt::Display for QueueItems {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Engine {
-    /// Make the keyspace and tables that --engine names, if they are missing.
+    /// Create the keyspace and tables that --engine names, if they are missing.
     Init {
         /// Replicas in each data centre, for a new keyspace.
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
@@ -330,8 +332,9 @@ pub struct Convert {
     /// The format.
     #[arg(long, value_enum, required_unless_present = "items")]
     pub to: Option<Format>,
-    /// Make and keep the items of rich mail that has none: what clients ask for without reading the
-    /// message. Without --to, messages keep their format. See `store.precompute`.
+    /// Compute and store the items of rich mail that has none: the data that clients fetch
+    /// without reading the message. Without --to, messages keep their format. See
+    /// `store.precompute`.
     #[arg(long)]
     pub items: bool,
     /// Examine every message and change nothing.
@@ -341,7 +344,7 @@ pub struct Convert {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// Discard rich originals. Without this, a message whose original would be lost stays as it is.
-    /// An original that messages of other accounts share stays behind the MIME.
+    /// An original that messages of other accounts share is kept with the MIME.
     #[arg(long, requires = "to")]
     pub lossy: bool,
 }
@@ -354,7 +357,7 @@ pub struct Import {
     /// The account that gets the mail.
     #[arg(long, value_name = "NAME")]
     pub account: String,
-    /// The mailbox; made if missing. Folders below the source become mailboxes below this one.
+    /// The mailbox; created if missing. Folders below the source become mailboxes below this one.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Option<String>,
     /// Import every message of the source, even if it was imported before.
@@ -392,8 +395,8 @@ pub struct CopyStore {
     /// The store to copy: a data directory, or cassandra://…
     #[arg(long, value_name = "STORE")]
     pub from: String,
-    /// The store to copy into: a data directory (made if missing), or cassandra://… (made by
-    /// `posthaste engine init`).
+    /// The store to copy into: a data directory (created if missing), or cassandra://… (created
+    /// by `posthaste engine init`).
     #[arg(long, value_name = "STORE")]
     pub to: String,
     /// Only this account; repeat for more.
@@ -406,7 +409,7 @@ pub struct CopyStore {
 
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// The directory of the backup; made if it is missing.
+    /// The directory of the backup; created if it is missing.
     #[arg(value_name = "DIR")]
     pub target: PathBuf,
     /// Only this account; repeat for more.
@@ -457,8 +460,8 @@ pub struct Check {
     /// Rebuild the search index: remove its stored segments, and read the texts of all messages.
     ///
     /// The server may run meanwhile; until the index is complete, searches read the messages. Use
-    /// it if an earlier version made the store without a search index, or to check whether the
-    /// index is at fault. It also works on a cluster.
+    /// it if an earlier version created the store without a search index, or to find out whether
+    /// the index is at fault. It also works on a cluster.
     #[arg(long, conflicts_with = "rebuild")]
     pub reindex: bool,
     /// Add a mailbox that no account's list names to the list of --account. Its name is

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum Group {
-    /// Make a group, or replace its members and its owner. Applies from the next message on.
+    /// Create a group, or replace its members and its owner. Applies from the next message on.
     #[command(after_long_help = SET_EXAMPLES)]
     Set {
-        /// Its address. `@example.org` is the group of a whole domain: it takes mail for all other
-        /// addresses of the domain.
+        /// The group's address. `@example.org` is the group of a whole domain: it takes mail for
+        /// all other addresses of the domain.
         address: String,
-        /// Its members: accounts, aliases, groups, and addresses of other servers (needs
+        /// The members: accounts, aliases, groups, and addresses of other servers (needs
         /// `relay.enabled`).
         #[arg(required = true)]
         members: Vec<String>,
@@ -21,7 +21,7 @@ pub enum Group {
     },
     /// Remove a group. Its members stay.
     Remove {
-        /// Its address.
+        /// The group's address.
         address: String,
     },
     /// List groups, a line each: address, members, owner.

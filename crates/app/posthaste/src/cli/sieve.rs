@@ -93,7 +93,7 @@ pub struct SieveTest {
     /// Recipient of the envelope. The default is the first address in To.
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<String>,
-    /// A mailbox that exists beside INBOX; repeat for more.
+    /// A mailbox that exists, in addition to INBOX; repeat for more.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Vec<String>,
     /// The id of a mailbox that exists (RFC 9042); repeat for more.

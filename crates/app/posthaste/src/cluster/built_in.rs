@@ -75,7 +75,7 @@ fn secret_files(engine: &str) -> Vec<(&'static str, PathBuf)> {
     query.split('&').filter_map(file).collect()
 }
 
-/// RFC 3986 §2.1. What is not encoded as it should be stays as it is: the engine refuses it.
+/// RFC 3986 §2.1. Wrong encodings stay as they are: the engine refuses them.
 fn percent_decoded(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut out = pieces.next().unwrap_or_default().as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
+//! `posthaste backup`: accounts and all their mail into a directory, while a server may run.
 //!
 //! A backup is a store of the embedded engine, so that every command can read it, and a server can
 //! serve it. Each run copies what changed. Three kinds of directory records, in JSON, make it a
@@ -45,7 +45,7 @@ const RUN: &str = "backup/run";
 const WHOLE: &str = "backup/whole";
 /// How often an account of a cluster is copied again because it changed meanwhile. Each time only
 /// the last changes are left to copy.
-const LOOKS_MAX: u32 = 5;
+const ATTEMPTS_MAX: u32 = 5;
 /// Differences that are printed.
 const FAULTS_SHOWN: usize = 50;
 
@@ -111,7 +111,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     }
     // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
-    let job = BackupJob { ends, options: &options, begun, looks: looks(&config), lacks };
+    let job = BackupJob { ends, options: &options, begun, attempts: attempts(&config), lacks };
     job.run(&config).await
 }
 
@@ -124,9 +124,9 @@ pub fn place_of(config: &Config) -> String {
     }
 }
 
-/// One instant needs one look.
-fn looks(config: &Config) -> u32 {
-    if config.engine == "embedded" { 1 } else { LOOKS_MAX }
+/// A snapshot is complete after one attempt. On a cluster, mail changes meanwhile.
+fn attempts(config: &Config) -> u32 {
+    if config.engine == "embedded" { 1 } else { ATTEMPTS_MAX }
 }
 
 fn unix_ms() -> u64 {
@@ -232,7 +232,7 @@ struct BackupJob<'o> {
     /// Unix milliseconds.
     begun: u64,
     /// How often an account is looked at.
-    looks: u32,
+    attempts: u32,
     /// Why the store may lack commits that it acknowledged.
     lacks: Option<StoreError>,
 }
@@ -299,7 +299,7 @@ impl BackupJob<'_> {
         self.options.account.is_empty()
     }
 
-    /// Copies the records of the directory beside the accounts.
+    /// Copies the records of the directory other than accounts.
     async fn copy_settings(&self) -> Result<()> {
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
@@ -316,7 +316,7 @@ impl BackupJob<'_> {
     /// Copies and compares, again while the store changes meanwhile, up to a limit.
     async fn copy_until_equal(&self, accounts: &[Account], total: u64) -> Result<Copied> {
         let mut copied = Copied::default();
-        for _ in 0..self.looks {
+        for _ in 0..self.attempts {
             (copied.whole_accounts, copied.damaged) = self.copy(accounts, total).await?;
             copied.faults = self.compare(&copied.whole_accounts, total, &mut copied.damaged).await?;
             if self.is_of_all() {
@@ -364,8 +364,8 @@ impl BackupJob<'_> {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
-                // As after a return to an earlier state: new mail under UIDs that were expunged, or
-                // a mailbox that the backup has removed.
+                // The store was rolled back: it has new mail under UIDs that the backup has
+                // expunged, or a mailbox that the backup has removed.
                 Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => {
                     damaged.push(has_other_mail(&account.name, &error));
                 }

@@ -1,11 +1,11 @@
 //! `posthaste check`: verifies the store, or rebuilds its index or the search index.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_directory::Directory;
+use posthaste_directory::{Directory, unix_time};
 use posthaste_indexing::{SearchIndex, Size};
 use posthaste_mail_model::{Id, MailboxId, MailboxName, UidValidity};
 use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, MailboxList, StoreError};
@@ -135,8 +135,7 @@ fn recovered(list: &MailboxList, id: MailboxId) -> Result<MailboxEntry> {
     let name = (1..).find_map(|n| {
         MailboxName::new(&format!("Recovered-{n}")).ok().filter(|name| list.find(name).is_none())
     });
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let last = list.uid_validity_last.max(u32::try_from(now).unwrap_or(0));
+    let last = list.uid_validity_last.max(u32::try_from(unix_time::now()).unwrap_or(0));
     let uid_validity = last.checked_add(1).and_then(UidValidity::new);
     match (name, uid_validity) {
         (Some(name), Some(uid_validity)) => Ok(MailboxEntry { id, name, uid_validity, special_use: None }),

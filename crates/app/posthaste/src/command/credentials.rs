@@ -1,4 +1,4 @@
-//! Credentials of an account beside its password: `posthaste account app-password`, and the
+//! Credentials of an account other than its password: `posthaste account app-password`, and the
 //! certificates of `posthaste account set`.
 
 use std::path::Path;

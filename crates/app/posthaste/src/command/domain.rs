@@ -3,12 +3,12 @@
 //! The printed records are a part of a zone file. Everything else in the output is a comment.
 
 use std::io::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use posthaste_authentication::dns::{Finding, Record, records};
 use posthaste_authentication::sts::Published;
 use posthaste_authentication::{DomainKeys, KeyState};
-use posthaste_directory::normal_domain;
+use posthaste_directory::{normal_domain, unix_time};
 use posthaste_queue::date_time;
 use posthaste_store::Engine;
 
@@ -69,12 +69,6 @@ async fn found(config: &Config, name: &str) -> Result<(Opened, DomainKeys)> {
     Ok((opened, keys.ok_or_else(missing)?))
 }
 
-/// Now, unix seconds.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
 async fn add(config: &Config, name: &str) -> Result<()> {
     let opened = open::create(config).await?;
     let engine = &**opened.store.engine();
@@ -84,7 +78,7 @@ async fn add(config: &Config, name: &str) -> Result<()> {
         )));
     }
     let mut keys = DomainKeys::new(name);
-    keys.generate(KeyState::Signing, now())?;
+    keys.generate(KeyState::Signing, unix_time::now_signed())?;
     // First: from the moment there are keys, the domain's mail comes and goes here.
     opened.directory.add_domain(name).await?;
     keys.save(engine).await?;
@@ -207,8 +201,8 @@ fn next_records(config: &Config, keys: &DomainKeys) -> Vec<Record> {
 async fn rotate(config: &Config, engine: &dyn Engine, mut keys: DomainKeys) -> Result<()> {
     let name = keys.domain.clone();
     if keys.in_state(KeyState::Next).next().is_none() {
-        keys.forget_retired(now().saturating_sub(stays_s(config)));
-        keys.generate(KeyState::Next, now())?;
+        keys.forget_retired(unix_time::now_signed().saturating_sub(stays_s(config)));
+        keys.generate(KeyState::Next, unix_time::now_signed())?;
         keys.save(engine).await?;
     }
     let mut out = std::io::stdout().lock();
@@ -221,7 +215,7 @@ async fn rotate(config: &Config, engine: &dyn Engine, mut keys: DomainKeys) -> R
 /// How long the record of a retired key must stay: mail that it signed may wait here, and then at
 /// others.
 fn stays_s(config: &Config) -> i64 {
-    i64::try_from((config.relay.expire_after + RECEIVERS_TAKE).as_secs()).unwrap_or(i64::MAX)
+    unix_time::seconds(config.relay.expire_after + RECEIVERS_TAKE)
 }
 
 async fn finish_rotation(
@@ -243,13 +237,13 @@ async fn finish_rotation(
         )));
     }
     let old: Vec<String> = keys.in_state(KeyState::Signing).map(|key| key.selector.clone()).collect();
-    keys.switch(now());
+    keys.switch(unix_time::now_signed());
     keys.save(engine).await?;
     println!("the new keys of {name} sign; the private parts of the old ones are removed");
     for selector in old {
         println!(
             "the record {selector}._domainkey.{name} may be removed after {}",
-            date_time(now().saturating_add(stays_s(config)))
+            date_time(unix_time::now_signed().saturating_add(stays_s(config)))
         );
     }
     Ok(())

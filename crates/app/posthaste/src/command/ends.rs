@@ -1,4 +1,4 @@
-//! Two stores, and the records that are copied beside mail: accounts' records, scripts,
+//! Two stores, and the records that are copied in addition to mail: accounts' records, scripts,
 //! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
 //! An account's record is copied after its mail. Until then, no login or delivery to the account
@@ -30,12 +30,12 @@ const PAGE: usize = 256;
 /// How a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// To be read. It must be there.
+    /// Source. It must exist.
     Read,
-    /// To be read as it is at this moment, as far as the engine can: the embedded one can, a
-    /// cluster cannot.
+    /// Source, as a snapshot of this moment if the engine has snapshots: the embedded engine
+    /// does, a cluster does not.
     ReadOneInstant,
-    /// To be written. A data directory is made if it is missing.
+    /// Target. A data directory is created if it is missing.
     Write,
 }
 

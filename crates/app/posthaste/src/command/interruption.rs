@@ -17,7 +17,7 @@ pub enum Interrupted {
 }
 
 impl Interrupted {
-    /// Its number.
+    /// The number of the signal.
     pub fn number(self) -> u8 {
         let kind = match self {
             Self::Interrupt => SignalKind::interrupt(),

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_queue::{Item, Outcome, Queue, QueueError, TlsWish, Wait, date_time};
+use posthaste_directory::unix_time;
+use posthaste_queue::{Item, Outcome, Queue, QueueError, TlsRequirement, Wait, date_time};
 use serde_json::json;
 
 use crate::cli;
@@ -16,7 +17,7 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
     use cli::Queue as Command;
     let opened = open::existing(&config).await?;
     let queue = Queue::open(opened.delivery.clone()).await?;
-    let now = i64::try_from(opened.store.unix_ms() / 1000).unwrap_or(i64::MAX);
+    let now = unix_time::signed(opened.store.unix_ms() / 1000);
     match command {
         Command::List { json } => list(&queue, now, json).await?,
         Command::Show { item } => show(&queue, item, now).await?,
@@ -70,7 +71,7 @@ async fn chosen(queue: &Queue, which: &cli::QueueItems) -> Result<Vec<u32>> {
     }
     let is_meant = |item: &&Item| match &which.domain {
         Some(domain) => {
-            let (of_item, _) = TlsWish::split(&item.destination);
+            let (of_item, _) = TlsRequirement::split(&item.destination);
             domain.eq_ignore_ascii_case(of_item) || domain.eq_ignore_ascii_case(&item.destination)
         }
         None => which.all,

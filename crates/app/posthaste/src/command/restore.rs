@@ -1,5 +1,5 @@
 //! `posthaste restore`: accounts and all their mail out of a backup, into the configured store,
-//! beside its server.
+//! while its server runs.
 //!
 //! Nothing that is in the store is changed: an account of the same name is refused. An account that
 //! comes back becomes visible when all its mail is there and was compared. Until then its mailboxes
@@ -29,7 +29,7 @@ use indicatif::ProgressBar;
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::import::{ImportError, copy_journals};
 use posthaste_directory::{
-    Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint,
+    Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint, unix_time,
 };
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, UidValidity};
 use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
@@ -137,7 +137,7 @@ fn is_damage(error: &Failure) -> bool {
 /// An account of the backup on its way into the store.
 struct AccountToRestore {
     account: Account,
-    /// Its name in the store.
+    /// The account's name in the store.
     name: String,
     source: String,
     /// The id it has in the store, if a restore that was cut off chose one.
@@ -160,7 +160,7 @@ impl RestoreJob {
         let mut accounts = self.ends.accounts(named).await?;
         let Some(run) = last_run(from).await? else { return Ok(accounts) };
         let of_all = last_whole_run(from).await?;
-        // Of an older program.
+        // An older program made this backup.
         let is_half = of_all.is_none() && !run.done;
         let is_half = is_half || named.is_empty() && of_all.as_ref().is_some_and(|of_all| !of_all.done);
         let begun = match of_all {
@@ -351,8 +351,8 @@ impl RestoreJob {
             )));
         }
         let named = |LeftOut { mailbox, unreadable, passed }: LeftOut| {
-            // No earlier run came past anything but what it could not read: a backup is not set
-            // back, and nobody sees the account before this run ends.
+            // UIDs that an earlier run skipped were unreadable, too: the backup does not change,
+            // and no client sees the account before this run ends.
             let uids = unreadable.union(&passed);
             format!("left out: {}: {mailbox}: UID {uids} cannot be read in the backup", wanted.name)
         };
@@ -434,8 +434,7 @@ impl RestoreJob {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
         // The list of an account that was removed is there still.
         let earlier = self.ends.to.load_list(account).await?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let now = u32::try_from(now).unwrap_or(0);
+        let now = u32::try_from(unix_time::now()).unwrap_or(0);
         let known = known.uid_validity_last.max(earlier.uid_validity_last);
         let last = now.max(list.uid_validity_last).max(known);
         let mailboxes = u32::try_from(list.entries.len()).unwrap_or(u32::MAX);

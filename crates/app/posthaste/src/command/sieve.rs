@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use posthaste_directory::unix_time;
 use posthaste_filter::{SiteFolders, SiteScripts, zone_minutes};
 use posthaste_mime_summary::{HeaderFields, Span, address_list};
 use posthaste_sieve::{Context, Location, Moment, Script, duplicate_value};
@@ -68,8 +68,7 @@ fn test(options: &cli::SieveTest) -> Result<()> {
         None => field("return-path").or_else(|| field("from")).unwrap_or_default(),
     };
     let to = options.to.clone().or_else(|| field("to")).unwrap_or_default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let unix_s = i64::try_from(now).unwrap_or(i64::MAX);
+    let unix_s = unix_time::now_signed();
     let trial = Trial {
         own: vec![to.clone()],
         from,
@@ -110,7 +109,7 @@ struct Trial<'o> {
     own: Vec<String>,
     now: Moment,
     own_script: Arc<Script>,
-    /// Those of the administrator.
+    /// The scripts of the administrator.
     site: SiteScripts,
     /// The mailboxes and the seen messages that the command line gives.
     options: &'o cli::SieveTest,

@@ -1,4 +1,4 @@
-//! Any bytes as the configuration file. The fuzz target `config` includes this file beside
+//! Any bytes as the configuration file. The fuzz target `config` includes this file together with
 //! `config.rs`, since a program has no library.
 
 use std::path::Path;

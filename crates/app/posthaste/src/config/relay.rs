@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use posthaste_directory::Network;
+use posthaste_directory::unix_time::seconds;
 use posthaste_mail_model::Secret;
 use posthaste_queue::{Connections, RetryTimes};
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
@@ -101,7 +102,6 @@ impl From<RouteTls> for TlsRule {
 impl Relay {
     /// When a message is tried again, warned about and given up.
     pub fn times(&self) -> RetryTimes {
-        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         RetryTimes {
             first: seconds(self.retry_first),
             longest: seconds(self.retry_longest),

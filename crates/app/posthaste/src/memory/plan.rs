@@ -14,7 +14,7 @@
 //!   live results                      searches that are kept up to date
 //!   search index                      words of the mailboxes searched last
 //!   password hashes                   as many at once as there are threads for them
-//!   TABLES_BYTES                      what is known of strangers, logins and reports
+//!   TABLES_BYTES                      what is known of other hosts, logins and reports
 //!   SCRIPTS_BYTES                     compiled Sieve scripts
 //!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
@@ -31,8 +31,8 @@ use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
 
 /// The memory that one connection may hold in the worst case. That is a command of 256 KiB with the
-/// values that it was parsed into, and 128 KiB of input behind it. To these come 128 KiB of output
-/// and 128 KiB of a message. Beside them are four TLS records each way, 16 KiB of live results and
+/// values that it was parsed into, and 128 KiB of input after it. To these come 128 KiB of output
+/// and 128 KiB of a message. There are also four TLS records each way, 16 KiB of live results and
 /// the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.

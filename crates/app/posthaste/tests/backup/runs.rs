@@ -138,7 +138,7 @@ fn what_is_restored_has_new_uid_validities() {
     given.dedup();
     assert_eq!(given.len(), MAILBOXES.len(), "no UIDVALIDITY is given twice");
     assert!(restored.command(&["check"], "").status.success());
-    // The restored store goes on in the same backup, with new mail.
+    // The restored store continues in the same backup, with new mail.
     let mbox = path_in(&dir, "mail.mbox");
     done(&restored.command(&import(&mbox, BEN, "Later"), ""));
     done(&restored.command(&["backup", &target], ""));

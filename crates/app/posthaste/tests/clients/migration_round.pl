@@ -43,7 +43,7 @@ sub listed {
     return \%by_id;
 }
 
-# Copies what the other account lacks, and mends flags and labels. Returns the numbers of messages
+# Copies what the other account lacks, and corrects flags and labels. Returns the numbers of messages
 # that were copied and that were changed.
 sub migrate {
     my ($source, $target) = @_;

@@ -26,7 +26,7 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What ana submits.
 fn message(serial: usize) -> Vec<u8> {
@@ -132,7 +132,7 @@ impl Kind {
 
 /// Waits until a peer answers.
 fn await_greeting(smtp: SocketAddr, peer: &dyn Peer) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while LineClient::connect(smtp).is_err() {
         assert!(Instant::now() < deadline, "the peer does not start: {}", peer.log());
         std::thread::sleep(Duration::from_millis(20));
@@ -326,7 +326,7 @@ fn what_comes_through_a_peer_is_filtered_filed_and_forwarded() {
         let filed = folder(&world.b, "bo@b.test", "From outside", 1);
         assert!(filed[0].ends_with(b"Subject: forward this\r\n\r\nwords\r\n"));
         let pia = world.peer.maildir().join("new");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let files =
             || std::fs::read_dir(&pia).map(|dir| dir.map(|file| file.unwrap().path()).collect::<Vec<_>>());
         while files().map_or(0, |files| files.len()) == 0 {

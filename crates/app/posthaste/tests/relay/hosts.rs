@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, free_port};
 
-use super::{PASSWORD, PATIENCE, inbox, logged_in, message, queue, reports, server, start, submit};
+use super::{PASSWORD, TIMEOUT, inbox, logged_in, message, queue, reports, server, start, submit};
 
 /// The servers of `a.test`, with ana, and of `b.test`, with bo. The first one finds hosts by DNS,
 /// and connects to no private address but those of a network.
@@ -77,7 +77,7 @@ fn this_server_ends_the_list_of_hosts() {
     submit(&mut logged_in(&a), &["bo@b.test", "cy@round.test"], &message(1));
     let about = "Final-Recipient: rfc822; cy@round.test\r\nAction: failed\r\nStatus: 5.4.6\r\n";
     assert!(reports(&a, 1)[0].contains(about));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !queue(&a).iter().any(|line| line.contains("bo@b.test") && line.contains("first.b.test")) {
         assert!(Instant::now() < deadline, "{:?}", queue(&a));
         std::thread::sleep(Duration::from_millis(20));

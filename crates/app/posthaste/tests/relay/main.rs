@@ -20,7 +20,7 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What ana submits.
 fn message(serial: usize) -> Vec<u8> {
@@ -91,7 +91,7 @@ fn queue(server: &Server) -> Vec<String> {
 }
 
 fn wait_until_queue_is_empty(server: &Server) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while queue(server) != ["0 items, 0 B"] {
         assert!(Instant::now() < deadline, "{:?}", queue(server));
         std::thread::sleep(Duration::from_millis(20));
@@ -332,18 +332,18 @@ fn a_kill_at_any_step_loses_nothing() {
         let host = host(step);
         let server = a_test(dir.path(), host.address);
         submit(&mut logged_in(&server), &["bo@b.test"], &message(1));
-        host.stopped.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never came to {step:?}"));
+        host.stopped.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("it never came to {step:?}"));
         server.kill();
         let before = usize::from(step == Step::Answered);
         let server = a_test(dir.path(), host.address);
-        let mut got: Vec<Vec<u8>> = (0..before).map(|_| host.got.recv_timeout(PATIENCE).unwrap()).collect();
+        let mut got: Vec<Vec<u8>> = (0..before).map(|_| host.got.recv_timeout(TIMEOUT).unwrap()).collect();
         if step == Step::Answered {
             // RFC 1047: the answer may have been on its way. Twice is allowed, never is not.
             wait_until_queue_is_empty(&server);
             got.extend(host.got.try_iter());
             assert!((1..=2).contains(&got.len()), "{step:?}: {} times", got.len());
         } else {
-            got.push(host.got.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{step:?}: it was lost")));
+            got.push(host.got.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("{step:?}: it was lost")));
             wait_until_queue_is_empty(&server);
             assert!(host.got.try_recv().is_err(), "{step:?}: it came twice");
         }

@@ -99,7 +99,7 @@ fn number_of(report: &str, line: &str) -> usize {
 }
 
 /// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
-/// messages as before. The store is whole, and the next run goes on.
+/// messages as before. The store is whole, and the next run continues.
 #[test]
 fn a_conversion_that_is_killed_loses_nothing() {
     const MESSAGES: usize = 60;
@@ -278,7 +278,7 @@ fn inbox(server: &Server) -> Vec<Vec<u8>> {
 }
 
 /// `kill -9` while rich mail becomes new messages: each message is there, once or twice, and is
-/// what it was or what it becomes. The next run goes on. Ben's mail stays.
+/// what it was or what it becomes. The next run continues. Ben's mail stays.
 #[test]
 fn new_messages_survive_kills() {
     const MESSAGES: usize = 30;

@@ -186,7 +186,7 @@ fn sees_one_message(precompute: &str) {
 }
 
 /// `convert --items` beside a server makes each item once. `kill -9` in the middle of it, and of
-/// the server, loses nothing: clients see the same, the store is whole, and the next run goes on.
+/// the server, loses nothing: clients see the same, the store is whole, and the next run continues.
 #[test]
 fn missing_items_are_made_beside_a_server_and_after_kills() {
     const MESSAGES: usize = 40;

@@ -132,7 +132,7 @@ pub struct Verifier {
 /// A message that was verified.
 #[derive(Debug)]
 pub struct Verified {
-    /// With the field that has the results, behind the trace fields of its front.
+    /// With the field that has the results, after the trace fields of its front.
     pub message: Bytes,
     /// The outcome.
     pub verdict: Verdict,
@@ -291,9 +291,9 @@ impl Verifier {
         Verdict { field, action, author: dmarc.domain().to_owned(), client_name, observed }
     }
 
-    /// The look-ups of all methods. Most of the time is for those that names of the sender's choice
-    /// may draw out. The policy of the author is looked up beside them, so that nobody else can
-    /// keep it from being found.
+    /// The look-ups of all methods. Most of the time is for those that names of the sender's
+    /// choice may draw out. The policy of the author is looked up at the same time, so that
+    /// nobody else can keep it from being found.
     async fn look_up<'m>(&self, client: &Client, message: &'m Parsed<'m>) -> LookupResults<'m> {
         let Parsed { whole: message, signed } = message;
         let (host, dns) = (self.options.host.as_str(), &self.authenticator);
@@ -361,7 +361,7 @@ impl Verifier {
     }
 }
 
-/// A message whose signatures are verified one beside the other.
+/// A message whose signatures are verified concurrently.
 struct Parsed<'m> {
     /// Without its signatures.
     whole: AuthenticatedMessage<'m>,
@@ -389,7 +389,7 @@ fn signatures_apart<'m>(message: &mut AuthenticatedMessage<'m>) -> Vec<Authentic
 struct LookupResults<'m> {
     iprev: Option<IprevOutput>,
     spf: SpfOutput,
-    /// Of the signatures whose look-ups ended in time.
+    /// The results of the signatures whose look-ups ended in time.
     dkim: Vec<DkimOutput<'m>>,
     is_dkim_late: bool,
     arc: Option<ArcOutput<'m>>,

@@ -333,7 +333,7 @@ impl Delivery {
         taken
     }
 
-    /// Reads the found data behind the present bytes.
+    /// Reads the found data, and appends it to the present bytes.
     #[boxed]
     pub async fn read_url(&self, part: &UrlPart, into: &mut Vec<u8>) -> Result<(), DeliveryError> {
         let Some(mask) = &part.fields else {

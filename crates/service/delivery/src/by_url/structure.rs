@@ -90,7 +90,7 @@ fn with_structure<T>(printed: &[u8], look: impl FnOnce(&BodyStructure<'_>) -> T)
     Some(look(&whole))
 }
 
-/// A part of a message: RFC 9051 §6.4.5.1. What is no multipart is its own part 1.
+/// A part of a message: RFC 9051 §6.4.5.1. A message that is not a multipart is its own part 1.
 fn in_message<'b, 'a>(body: &'b BodyStructure<'a>, path: &[u32]) -> Option<&'b BodyStructure<'a>> {
     let (&number, rest) = path.split_first()?;
     match body {

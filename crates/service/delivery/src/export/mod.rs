@@ -39,7 +39,7 @@ pub struct ExportReport {
     pub mailboxes: u64,
     /// Messages written.
     pub messages: u64,
-    /// Their octets in the store.
+    /// The octets of these messages in the store.
     pub bytes: u64,
     /// Messages that could not be read.
     pub failed: u64,
@@ -55,7 +55,7 @@ pub enum ExportError {
     File {
         /// Which.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
     /// The store failed.

@@ -27,7 +27,7 @@ use crate::format::{date_field, to_crlf};
 const DEPTH_MAX: usize = 32;
 /// Octets read at a time.
 const BUFFER: usize = 1 << 20;
-/// Files that mail programs keep beside mail.
+/// Files that mail programs keep next to mail.
 const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "lock"];
 
 /// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
@@ -104,7 +104,7 @@ impl Walk<'_> {
                     let level = name.strip_suffix(".sbd").or(name.strip_suffix(".mbox")).unwrap_or(&name);
                     self.dir(&path, &below(mailbox, level), depth + 1)?;
                 }
-                // Files beside cur and new are the mail program's own.
+                // Files next to cur and new are the mail program's own.
                 (false, true) => {}
                 (false, false) => self.file(&path, &name, mailbox)?,
             }

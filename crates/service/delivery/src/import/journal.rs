@@ -45,7 +45,7 @@ const PAGE: usize = 256;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum JournalError {
     /// Another import is writing it.
-    #[error("another import writes into this mailbox")]
+    #[error("another import writes into this mailbox: wait until it ends, or end it")]
     Another,
     /// The store.
     #[error(transparent)]
@@ -105,8 +105,8 @@ impl Journal {
         let mut journal =
             Self { engine, account, mailbox, version, entries: 0, confirmed: !in_doubt, over: 0 };
         if in_doubt && let Some(last) = found.pop() {
-            if let Alone::Watched(patience) = alone {
-                tokio::time::sleep(patience).await;
+            if let Alone::Watched(pause) = alone {
+                tokio::time::sleep(pause).await;
                 journal.check_unchanged(last.version, found.len()).await?;
             }
             if is_there(&*journal.engine, mailbox, &last.batch, alone).await? {
@@ -191,8 +191,8 @@ fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
     id.map(MailboxId).ok_or_else(|| damaged(name))
 }
 
-/// Copies the journals of an account's mailboxes to another store, where account and mailboxes have
-/// these places. What is remembered there of other mailboxes of the account is removed.
+/// Copies the journals of an account's mailboxes to another store, where account and mailboxes
+/// have these places. Journals of other mailboxes of the account are removed there.
 #[boxed]
 pub async fn copy_journals(
     from: &dyn Engine,

@@ -143,7 +143,7 @@ pub struct ImportedMessage {
 pub struct Fault {
     /// Where.
     pub origin: Origin,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -166,11 +166,11 @@ pub trait Sink {
 pub struct ImportReport {
     /// Messages that this run imported.
     pub messages: u64,
-    /// Their octets.
+    /// The octets of the imported messages.
     pub bytes: u64,
     /// Messages that were imported before.
     pub present: u64,
-    /// Their octets.
+    /// The octets of these messages.
     pub present_bytes: u64,
     /// Messages and files that could not be taken.
     pub failed: u64,
@@ -204,7 +204,7 @@ pub enum ImportError {
     /// The store did not begin.
     #[error(transparent)]
     Begin(DeliveryError),
-    /// The store did not take a batch. What came before it is in the store.
+    /// The store did not take a batch. Earlier batches are in the store.
     #[error(
         "{origin}: {error}; {imported} messages before it were imported: the same command again brings the rest"
     )]
@@ -213,7 +213,7 @@ pub enum ImportError {
         origin: Origin,
         /// Messages that are.
         imported: u64,
-        /// Why.
+        /// The error of the delivery.
         error: DeliveryError,
     },
     /// Another import writes into the same mailbox.

@@ -387,8 +387,8 @@ async fn without_a_lock_a_journal_in_doubt_is_watched_first() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.mbox");
     mbox(&file, (0..600).map(|n| n.to_string()));
-    let patience = Duration::from_millis(20);
-    let watched = ImportOptions { alone: Alone::Watched(patience), ..LOCKED };
+    let pause = Duration::from_millis(20);
+    let watched = ImportOptions { alone: Alone::Watched(pause), ..LOCKED };
     for number in 1.. {
         let (memory, ana) = store().await;
         let killed = process(Killed::new(&memory, Cut::After(number)));
@@ -401,7 +401,7 @@ async fn without_a_lock_a_journal_in_doubt_is_watched_first() {
         let report = delivery.import(&ana, &file, &watched, &mut |_| {}).await.unwrap();
         assert_eq!((report.present, report.messages), (some as u64, 600 - some as u64));
         if some > 0 && some < 600 {
-            assert!(began.elapsed() >= patience);
+            assert!(began.elapsed() >= pause);
         }
     }
 }

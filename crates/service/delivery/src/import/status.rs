@@ -50,7 +50,7 @@ pub(super) fn scan(message: &[u8]) -> Scan {
         if text.is_empty() {
             break;
         }
-        // A line that begins with a space goes on with the field above (RFC 5322 §2.2.3).
+        // A line that begins with a space continues with the field above (RFC 5322 §2.2.3).
         if !matches!(line.first(), Some(b' ' | b'\t')) {
             inside = field_of(text);
         }
@@ -79,7 +79,7 @@ pub(super) fn is_folder_data(message: &[u8]) -> bool {
 }
 
 fn field_of(line: &[u8]) -> Option<(Field, usize)> {
-    // Nearly every field is none of these: one look at its first letter spares the rest.
+    // Nearly all fields are different ones, and their first letter is enough to see that.
     if !matches!(line.first(), Some(b'S' | b's' | b'X' | b'x')) {
         return None;
     }

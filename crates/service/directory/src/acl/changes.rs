@@ -79,8 +79,8 @@ pub(super) enum Entries {
     Unknown,
 }
 
-/// Counts a change of an owner's lists that was made. After [`TRIES`] conflicts others have counted
-/// since: the next look sees it.
+/// Counts a change of an owner's lists that was made. After [`TRIES`] conflicts others have
+/// counted since: the next check sees it.
 pub(super) async fn note(engine: &dyn Engine, owner: AccountId, change: Entries) -> Result<()> {
     let name = of(owner);
     for _ in 0..TRIES {

@@ -122,8 +122,8 @@ impl Acl {
         self.entries.iter().map(|(identifier, rights)| (identifier, *rights))
     }
 
-    /// The subjects of the entries, those that take rights included: they are found when an account
-    /// is removed. What is taken from everybody leads nobody here.
+    /// The subjects of the entries, entries with `-` included. Removing an account uses them to
+    /// find its lists. The entry `-anyone` has no subject to remove.
     pub(super) fn named(&self) -> impl Iterator<Item = &Who> {
         let leads =
             self.entries.keys().filter(|identifier| !identifier.negative || identifier.who != Who::Anyone);
@@ -141,7 +141,7 @@ impl Acl {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Access control lists of mailboxes: RFC 4314. Who, beside its owner, may do what in a mailbox.
+//! Access control lists of mailboxes: RFC 4314. Who may do what in a mailbox, in addition to its
+//! owner.
 //!
 //! | record | content |
 //! | --- | --- |
@@ -237,8 +238,8 @@ impl Directory {
         let engine = &*self.engine;
         match self.take_acl(owner, mailbox).await? {
             Some(entries) => changes::note(engine, owner, changes::Entries::FromTo(entries, 0)).await,
-            // An earlier attempt may have failed before it was counted. Who never shared anything
-            // has nothing to count.
+            // An earlier attempt may have failed before it was counted. An account that never
+            // shared anything has nothing to count.
             None if changes::of_owner(engine, owner).await? == 0 => Ok(()),
             None => changes::note(engine, owner, changes::Entries::FromTo(0, 0)).await,
         }

@@ -63,7 +63,8 @@ async fn others_see_what_is_shared_and_each_change_counts() {
     assert_ne!(count, 0);
     assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l");
     assert_eq!(seen(&other, &cy).await, "ana@example.org 2 l");
-    // What is taken from everybody leads nobody there; what is given later does.
+    // A right that is denied to everybody gives nobody an entry there; a right that is granted
+    // later does.
     set(&directory, &cy, 3, "anyone", "lr").await;
     assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l; cy@example.org 3 r");
     set(&directory, &cy, 3, "anyone", "").await;

@@ -284,7 +284,7 @@ impl Directory {
                 return Ok(());
             }
         }
-        // Others counted meanwhile, after this change: the next look sees it.
+        // Others counted meanwhile, after this change: the next check sees it.
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ impl Annotations {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether the record is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -126,7 +126,7 @@ async fn scan(
 }
 
 /// The records of these messages, a page at a time, by rising UID. A page begins at a message that
-/// is asked for. So what lies before the first message, behind the last one, or in a gap longer
+/// is asked for. So what lies before the first message, after the last one, or in a gap longer
 /// than a page is not read.
 async fn scan_messages(
     engine: &dyn Engine,
@@ -154,7 +154,7 @@ async fn scan_messages(
     Ok(())
 }
 
-/// The first number of a set behind this one.
+/// The first number of a set after this one.
 fn behind(set: &NumSet, number: u32) -> Option<u32> {
     let ranges = set.ranges();
     let (low, _) = ranges.get(ranges.partition_point(|(_, high)| *high <= number))?;

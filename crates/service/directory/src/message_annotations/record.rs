@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 /// The form described here.
 const VERSION: u8 = 1;
-/// Octets of a value beside its name and its content.
+/// Octets of a value in addition to its name and its content.
 const VALUE_HEAD: usize = 7;
 
 /// The scope of a value: RFC 5257 §3.3.
@@ -57,7 +57,7 @@ impl MessageAnnotations {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether the record is empty.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

@@ -58,7 +58,7 @@ pub struct WithAnnotations {
 struct Copy {
     to: u32,
     value: Bytes,
-    /// Its earlier value.
+    /// The value before the copy.
     last: Option<Bytes>,
 }
 

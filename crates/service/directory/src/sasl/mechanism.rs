@@ -9,11 +9,11 @@ pub enum Mechanism {
     External,
     /// SCRAM-SHA-256 (RFC 7677), bound to the TLS channel.
     ScramSha256Plus,
-    /// The same without a binding.
+    /// SCRAM-SHA-256 without a channel binding.
     ScramSha256,
     /// SCRAM-SHA-1 (RFC 5802), bound to the TLS channel.
     ScramSha1Plus,
-    /// The same without a binding.
+    /// SCRAM-SHA-1 without a channel binding.
     ScramSha1,
     /// An OAuth token: RFC 7628.
     OauthBearer,
@@ -39,7 +39,7 @@ impl Mechanism {
         Self::Login,
     ];
 
-    /// Its registered name.
+    /// The registered name of the mechanism.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "EXTERNAL",
@@ -84,7 +84,7 @@ impl Mechanisms {
         self.0 & mechanism.bit() != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -76,7 +76,7 @@ pub enum Step {
     Refuse {
         /// To be sent after the error's delay.
         challenge: Vec<u8>,
-        /// Why.
+        /// The reason.
         error: LoginError,
     },
 }

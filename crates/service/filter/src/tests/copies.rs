@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthaste_queue::{
-    Body, Channel, Destination, Envelope as Outgoing, Failure, Here, Missed, To, Transport, Unreachable,
+    Body, Channel, Destination, Envelope as Outgoing, Failure, Local, Missed, To, Transport, Unreachable,
 };
 
 use super::*;
@@ -61,7 +61,7 @@ impl World {
         let account = account.map(str::to_owned);
         let envelope = Outgoing { account, ..Outgoing::new(ANA, &[]) };
         let relay = self.filter.relay().unwrap();
-        let taken = relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Inbox).await;
+        let taken = relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Local::Inbox).await;
         self.queue.item(taken.unwrap()[0].id).await.unwrap().unwrap()
     }
 }

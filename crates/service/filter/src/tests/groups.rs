@@ -90,7 +90,7 @@ async fn nothing_is_delivered_for_the_queue_once_the_lease_is_over() {
         };
         let envelope = posthaste_queue::Envelope::new("bo@b.test", &[]);
         let relay = world.filter.relay().unwrap();
-        let here = posthaste_queue::Here::Inbox;
+        let here = posthaste_queue::Local::Inbox;
         let taken =
             relay.take_over(Bytes::from_static(MESSAGE), &envelope, vec![missed], here).await.unwrap();
         let item = world.queue.item(taken[0].id).await.unwrap().unwrap();

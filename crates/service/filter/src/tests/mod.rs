@@ -8,7 +8,9 @@ use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
 use posthaste_directory::{AccountChange, Annotated, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{AccountLimits, Accounts, ByteBudget};
-use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
+use posthaste_queue::{
+    EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsRequirement,
+};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::FaultyDirectory;
 
@@ -71,7 +73,8 @@ impl World {
         to: &str,
     ) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
-        let (from, refusals, tls, asked) = ("bo@b.test", Refusals::Never, TlsWish::Policy, &[asked][..]);
+        let (from, refusals, tls, asked) =
+            ("bo@b.test", Refusals::Never, TlsRequirement::Policy, &[asked][..]);
         let envelope = Envelope {
             from,
             refusals,
@@ -92,7 +95,7 @@ impl World {
         for to in to {
             targets.push(self.filter.target(to).await.unwrap());
         }
-        let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
+        let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsRequirement::Policy);
         let needs = RequiredExtensions::default();
         let envelope =
             Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end: None };
@@ -119,7 +122,7 @@ impl World {
     }
 }
 
-/// The message waits for the script, instead of being filed as if there were none.
+/// The message waits for the script, instead of being filed without a script.
 #[tokio::test]
 async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
     let world = World::new().await;

@@ -22,7 +22,7 @@ async fn ids_are_made_once_for_a_run() {
         sent: &bytes,
         from: "bo@b.test",
         came: Came::Delivered,
-        chain: Chain::of(TlsWish::Policy, RequiredExtensions::default()),
+        chain: Chain::of(TlsRequirement::Policy, RequiredExtensions::default()),
         asked: &[],
         client: RemoteClient::default(),
     };

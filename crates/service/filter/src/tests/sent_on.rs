@@ -25,7 +25,8 @@ impl World {
     /// Delivers a message as by SMTP.
     async fn bring(&self, from: &str, to: &str, (message, is_quarantined): (&str, bool)) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
-        let (refusals, tls, needs) = (Refusals::Together, TlsWish::Policy, RequiredExtensions::default());
+        let (refusals, tls, needs) =
+            (Refusals::Together, TlsRequirement::Policy, RequiredExtensions::default());
         let client = RemoteClient::default();
         let envelope =
             Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end: None };
@@ -185,7 +186,7 @@ async fn a_script_sends_nothing_on_in_the_name_of_another_user() {
         (BO, BO, renamed(CHIEF), false),
         (ANA, CHIEF, as_it_is.clone(), false),
         (ANA, "chief@sub.example.org", as_it_is.clone(), false),
-        // A field beside that of the account.
+        // A field in addition to that of the account.
         (
             ANA,
             ANA,

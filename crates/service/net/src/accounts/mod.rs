@@ -38,10 +38,11 @@ use self::{
 /// Most accounts that are kept before those without use are looked for.
 const KEPT_FIRST: usize = 256;
 
-/// Longest that a session waits before it looks again: limits may have been raised meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// The longest time for which a session waits before it checks again: limits may have been raised
+/// meanwhile.
+const CHECK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Bounds for each account; 0 is none.
+/// Limits for each account; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountLimits {
     /// Connections at once that have logged in.
@@ -59,7 +60,7 @@ pub struct AccountLimits {
     /// Messages to other domains in an hour that nobody submits: forwards, redirects, replies and
     /// notifications of scripts.
     pub sent_on_per_hour: u64,
-    /// The same in a day.
+    /// The same limit for a day.
     pub sent_on_per_day: u64,
     /// Copies in an hour that groups make of the mail of one sender, here or elsewhere.
     pub group_copies_per_hour: u64,
@@ -333,7 +334,7 @@ impl AccountShare {
     }
 
     /// Counts bytes, [`AccountLimit::Received`] or [`AccountLimit::Sent`]. Whether the session must
-    /// wait before it goes on.
+    /// wait before it continues.
     pub(crate) fn count_bytes(&self, limit: AccountLimit, bytes: usize, peer: IpAddr) -> bool {
         self.pour(limit, bytes as u64, peer)
     }
@@ -357,7 +358,7 @@ impl AccountShare {
         loop {
             let rate = limit.rate(&inner.limits.load());
             let Some(left) = self.0.bucket(limit).wait(rate, now()) else { return };
-            tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+            tokio::time::sleep(left.min(CHECK_PAUSE)).await;
         }
     }
 
@@ -375,8 +376,8 @@ impl AccountShare {
     }
 }
 
-/// Pours a message into the buckets of some bounds: into all, or into none if one of them does not
-/// allow it. `of` is the rate of a bound, and what the message counts for it.
+/// Counts a message against several leaky buckets: against all, or against none if one is full.
+/// `of` returns the rate of a limit, and what the message counts for it.
 fn pour_all<const N: usize>(
     buckets: &mut [u64; N],
     bounds: &[AccountLimit; N],

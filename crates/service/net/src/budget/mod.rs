@@ -31,15 +31,15 @@ use crate::network::Tiers;
 const LEAST_PACE: u64 = 16 * 1024;
 
 /// How long a sender may pause before it counts as slow. Longer than the pauses of a line that
-/// loses packets; twice as long lets a stranger keep others waiting for twice as long.
+/// loses packets; twice as long lets one client keep others waiting for twice as long.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Time from the first byte of a message to its last, whatever its pace: 64 MiB at [`LEAST_PACE`]
 /// take 68 minutes.
 pub const MESSAGE_WITHIN: Duration = Duration::from_secs(75 * 60);
 
-/// How often one who waits looks whether somebody has become slow.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Time between two checks of a waiter whether a sender has become slow.
+const CHECK_PAUSE: Duration = Duration::from_millis(250);
 
 /// One holder's share is the budget divided by this: four hostile accounts are needed to use it up.
 /// A share of an eighth would be two of the largest messages with the default budget.
@@ -50,8 +50,15 @@ const SHARE_DIVISOR: usize = 4;
 pub enum Holder {
     /// An account, once somebody has logged in: its identifier.
     Account([u8; 16]),
-    /// The address of a peer that has not. Its /64 has one share, its /56 one and a half, its /48
-    /// two; in IPv4 the /24 around it two.
+    /// The address of a peer that has not logged in. Networks around it have bounds, too:
+    ///
+    /// | network | shares |
+    /// | --- | --- |
+    /// | IPv6 /64 | 1 |
+    /// | IPv6 /56 | 1½ |
+    /// | IPv6 /48 | 2 |
+    /// | IPv4 address | 1 |
+    /// | IPv4 /24 | 2 |
     Address(IpAddr),
 }
 
@@ -107,7 +114,8 @@ struct State {
     /// The waiters in their order, the first in front.
     waiting: VecDeque<u64>,
     next: u64,
-    /// Nobody becomes slow before this, as far as the last look at all messages found.
+    /// The earliest time at which a message can count as slow, from the last scan of all
+    /// messages.
     all_move_until: Option<Instant>,
 }
 
@@ -116,7 +124,7 @@ struct State {
 struct GroupBytes {
     bytes: usize,
     messages: usize,
-    /// None of its messages becomes slow before this, as far as the last look found.
+    /// The earliest time at which one of its messages can count as slow, from the last scan.
     all_move_until: Option<Instant>,
 }
 
@@ -182,8 +190,8 @@ impl ByteBudget {
         self
     }
 
-    /// Bytes that a group may hold. The shares of wider networks and of all strangers grow with
-    /// that of one holder.
+    /// Bytes that a group may hold. The shares of wider networks and of all clients without a
+    /// login grow with that of one holder.
     fn most_of(&self, group: Group) -> usize {
         let total = self.shared.total;
         let most = match group {
@@ -274,7 +282,7 @@ impl State {
             }
         }
         if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a look without a slow sender shows when the next look can find one. It shows
+            // Only a scan without a slow sender shows when the next scan can find one. It shows
             // this for the senders that it examined.
             let until = earliest.filter(|_| slow.is_empty());
             match of {
@@ -407,7 +415,7 @@ impl BytePermit {
             self.came(usize::MAX);
             let left = deadline.saturating_duration_since(Instant::now());
             // Whether bytes came free or time passed: look.
-            let _ = tokio::time::timeout(left.min(LOOK_AGAIN), freed).await;
+            let _ = tokio::time::timeout(left.min(CHECK_PAUSE), freed).await;
         }
     }
 
@@ -452,7 +460,7 @@ struct Waiter<'b> {
 }
 
 impl<'b> Waiter<'b> {
-    /// Waits behind all others.
+    /// Waits after all others.
     fn enqueue(budget: &'b ByteBudget, key: u64) -> Self {
         budget.lock().waiting.push_back(key);
         Self { budget, key }

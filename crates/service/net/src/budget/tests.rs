@@ -78,11 +78,11 @@ fn what_is_complete_or_moves_stays() {
     assert!(new.grow_to(20 * KIB).is_err());
     assert!(!complete.is_revoked());
 
-    let patient = ByteBudget::new(40 * KIB).with_share_of_at_least(40 * KIB);
-    let (moving, new) = (patient.begin(ANA), patient.begin(BEN));
+    let whole = ByteBudget::new(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (moving, new) = (whole.begin(ANA), whole.begin(BEN));
     moving.grow_to(30 * KIB).unwrap();
     assert!(new.grow_to(20 * KIB).is_err() && !moving.is_revoked());
-    assert_eq!(patient.attainable(), 40 * KIB);
+    assert_eq!(whole.attainable(), 40 * KIB);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
 }
 
-/// A waiter looks four times a second, so a look at all messages must be rare.
+/// A waiter checks four times a second, so a scan of all messages must be rare.
 #[test]
 fn a_look_within_a_share_forgets_no_other_look_and_is_remembered() {
     let budget = ByteBudget::new(40 * KIB);

@@ -68,7 +68,7 @@ pub struct Pair {
 /// The certificates and settings that a handshake needs.
 pub(crate) struct Active {
     config: Arc<ServerConfig>,
-    /// The same for protocols that have a name, made when first used: one or two.
+    /// The settings for protocols that have an ALPN name, made when first used: one or two.
     named: Mutex<Vec<(&'static str, Arc<ServerConfig>)>>,
     pub(crate) shown: Arc<ByName>,
 }

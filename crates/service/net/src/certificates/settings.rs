@@ -1,4 +1,4 @@
-//! The settings of handshakes beside the certificate, and the TLS configuration made of them.
+//! The settings of handshakes other than the certificate, and the TLS configuration made of them.
 
 use std::{fs, path::Path, path::PathBuf, sync::Arc};
 

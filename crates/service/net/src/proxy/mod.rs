@@ -99,7 +99,7 @@ async fn read_header(tcp: &mut TcpStream) -> Result<Header, NetError> {
         }
         let (length, found) = match header::parse(&bytes[..seen]).map_err(NetError::NoProxyHeader)? {
             Prefix::Whole { length, header } => (length, Some(header)),
-            // All of it belongs to the header: taken, so that the next look waits for the rest.
+            // All of it belongs to the header: taken, so that the next read waits for the rest.
             Prefix::Part => (seen, None),
         };
         tcp.read_exact(&mut bytes[taken..length]).await?;

@@ -1,4 +1,4 @@
-//! The data of the queue about a message, beside its bytes.
+//! The data of the queue about a message, without its bytes.
 
 use posthaste_mail_model::BodyId;
 use serde::{Deserialize, Serialize};
@@ -19,12 +19,12 @@ pub type Address = String;
 
 /// Where an item goes: the domain of its recipients, in lower case and A-labels. Messages whose
 /// sender wants something else of TLS go by connections of their own: `DOMAIN+requiretls`,
-/// `DOMAIN+anytls` ([`TlsWish`]).
+/// `DOMAIN+anytls` ([`TlsRequirement`]).
 pub type Destination = String;
 
 /// The TLS that the sender of a message requires on its way (RFC 8689).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TlsWish {
+pub enum TlsRequirement {
     /// As the domain's own policy requires.
     #[default]
     Policy,
@@ -34,7 +34,7 @@ pub enum TlsWish {
     Optional,
 }
 
-impl TlsWish {
+impl TlsRequirement {
     const fn suffix(self) -> &'static str {
         match self {
             Self::Policy => "",
@@ -43,16 +43,16 @@ impl TlsWish {
         }
     }
 
-    /// Where messages for a domain with this wish go.
+    /// Where messages for a domain with this requirement go.
     pub fn destination(self, domain: &str) -> Destination {
         format!("{domain}{}", self.suffix())
     }
 
-    /// The domain of a destination, and the wish. No domain has a `+`.
+    /// The domain of a destination, and the requirement. No domain has a `+`.
     pub fn split(destination: &str) -> (&str, Self) {
-        for wish in [Self::Required, Self::Optional] {
-            if let Some(domain) = destination.strip_suffix(wish.suffix()) {
-                return (domain, wish);
+        for requirement in [Self::Required, Self::Optional] {
+            if let Some(domain) = destination.strip_suffix(requirement.suffix()) {
+                return (domain, requirement);
             }
         }
         (destination, Self::Policy)
@@ -62,7 +62,7 @@ impl TlsWish {
 /// A message's envelope, as its sender gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// Where reports go. Empty for the null path: there are none then (RFC 5321 §4.5.5).
+    /// Where reports go. Empty for the null path, which gets no reports (RFC 5321 §4.5.5).
     pub from: Address,
     /// The recipients.
     pub to: Vec<To>,
@@ -75,7 +75,7 @@ pub struct Envelope {
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
     /// The TLS that the sender requires.
-    pub tls: TlsWish,
+    pub tls: TlsRequirement,
     /// How urgent it is.
     pub priority: Priority,
     /// The account that submitted it, by its name.
@@ -154,7 +154,7 @@ pub struct Recipient {
 /// A message that waits for one destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its number.
+    /// The number of the item.
     pub id: ItemId,
     /// Version of the record it was read from.
     pub(crate) version: u64,
@@ -191,7 +191,7 @@ pub struct Item {
     /// Whether the sender has had a report that it is late.
     pub warned: bool,
     /// Reports that are stored and not on their way.
-    pub(crate) owed: Vec<Owed>,
+    pub(crate) pending: Vec<PendingReport>,
     /// The account that submitted it. Its octets count for that account. So do copies that groups
     /// make of an item for mailboxes here.
     pub account: Option<String>,
@@ -202,14 +202,14 @@ pub struct Item {
 /// Where items for mailboxes of this server go. As a destination it stands where others have a
 /// domain: no domain has a `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Here {
+pub enum Local {
     /// `+here`: where the recipients' scripts put it, or INBOX.
     Inbox,
     /// `+junk`: the junk folder where it would be INBOX.
     Junk,
 }
 
-impl Here {
+impl Local {
     /// As a domain of destinations.
     pub const fn domain(self) -> &'static str {
         match self {
@@ -220,7 +220,7 @@ impl Here {
 
     /// Where an item goes here; `None` if it goes to another host.
     pub fn of_item(item: &Item) -> Option<Self> {
-        Self::of(TlsWish::split(&item.destination).0)
+        Self::of(TlsRequirement::split(&item.destination).0)
     }
 
     /// Whether the domain of a destination is one of these.
@@ -232,7 +232,7 @@ impl Here {
 /// A report that is stored and not on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Owed {
+pub(crate) struct PendingReport {
     /// The row of the queue's mailbox that holds it, and its number as an item.
     pub row: ItemId,
     pub body: String,
@@ -332,7 +332,7 @@ impl Item {
             reason,
             held: false,
             warned: false,
-            owed: Vec::new(),
+            pending: Vec::new(),
             account: envelope.account.clone(),
             sent_on_by: envelope.sent_on_by.clone(),
         }
@@ -357,8 +357,8 @@ impl Item {
     }
 
     /// The TLS that the sender requires.
-    pub fn tls(&self) -> TlsWish {
-        TlsWish::split(&self.destination).1
+    pub fn tls(&self) -> TlsRequirement {
+        TlsRequirement::split(&self.destination).1
     }
 
     /// Recipients that the message has not reached yet and may still reach.
@@ -390,7 +390,7 @@ impl Item {
     /// Whether its sender may get reports. The null sender gets none (RFC 5321 §4.5.5), nor does
     /// the sender of junk, who is perhaps not who sent it.
     pub(crate) fn may_be_reported(&self) -> bool {
-        !self.from.is_empty() && Here::of_item(self) != Some(Here::Junk)
+        !self.from.is_empty() && Local::of_item(self) != Some(Local::Junk)
     }
 
     /// Notes for which recipients there is no report: nobody wants it, or nobody may get it.
@@ -402,14 +402,14 @@ impl Item {
         self.recipients.iter_mut().filter(is_unwanted).for_each(Recipient::reported);
     }
 
-    /// Whether reports are owed, or only reports are left to do.
+    /// Whether reports are pending, or only reports are left to do.
     pub(crate) fn has_only_reports(&self) -> bool {
-        !self.owed.is_empty() || self.is_done()
+        !self.pending.is_empty() || self.is_done()
     }
 
     /// Whether it can leave the queue: nothing is left to be tried or reported.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_done() && !self.is_unreported() && self.owed.is_empty()
+        self.is_done() && !self.is_unreported() && self.pending.is_empty()
     }
 
     /// Takes over what others wrote meanwhile, apart from what is known better here.
@@ -481,16 +481,16 @@ pub(crate) mod tests {
             reason: "421 busy".into(),
             held: true,
             warned: true,
-            owed: Vec::new(),
+            pending: Vec::new(),
             account: None,
             sent_on_by: None,
         }
     }
 
     #[test]
-    fn a_wish_is_part_of_the_destination() {
-        for wish in [TlsWish::Policy, TlsWish::Required, TlsWish::Optional] {
-            assert_eq!(TlsWish::split(&wish.destination("x.test")), ("x.test", wish));
+    fn the_requirement_of_tls_is_part_of_the_destination() {
+        for requirement in [TlsRequirement::Policy, TlsRequirement::Required, TlsRequirement::Optional] {
+            assert_eq!(TlsRequirement::split(&requirement.destination("x.test")), ("x.test", requirement));
         }
     }
 

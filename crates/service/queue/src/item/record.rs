@@ -5,13 +5,13 @@ use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::DirectoryEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Destination, Here, Item, Outcome, Owed, Recipient, name, number};
+use super::{Address, Destination, Item, Local, Outcome, PendingReport, Recipient, name, number};
 use crate::dsn::{EnvelopeId, Return};
 use crate::error::QueueError;
 use crate::priority::Priority;
 
 /// The version described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2
-/// had no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without
+/// had no `owed`, no [`Local`] and no [`Outcome::Unreported`], and is written for an item without
 /// them. Version 3 had no `account`, and is written for an item without one. Version 4 had no
 /// `sent_on_by`, and is written for an item without it. So an older program reads all items that it
 /// could have written.
@@ -53,7 +53,7 @@ struct ItemRecord {
     #[serde(default)]
     warned: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    owed: Vec<Owed>,
+    owed: Vec<PendingReport>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     account: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ impl Item {
             reason: record.reason,
             held: record.held,
             warned: record.warned,
-            owed: record.owed,
+            pending: record.owed,
             account: record.account,
             sent_on_by: record.sent_on_by,
         })
@@ -100,8 +100,8 @@ impl Item {
     /// The record's content.
     pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
         // An older program would look for a host of that name.
-        let is_known_to_version_2 = self.owed.is_empty()
-            && Here::of_item(self).is_none()
+        let is_known_to_version_2 = self.pending.is_empty()
+            && Local::of_item(self).is_none()
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = ItemRecord {
             v: match (&self.sent_on_by, &self.account) {
@@ -126,7 +126,7 @@ impl Item {
             reason: self.reason.clone(),
             held: self.held,
             warned: self.warned,
-            owed: self.owed.clone(),
+            owed: self.pending.clone(),
             account: self.account.clone(),
             sent_on_by: self.sent_on_by.clone(),
         };
@@ -151,8 +151,8 @@ mod tests {
         assert!(item.write().unwrap().starts_with(b"{\"v\":2,"));
         item.recipients[1].outcome = Outcome::Unreported { success: Some(Success::Expanded) };
         assert!(item.write().unwrap().starts_with(b"{\"v\":3,"));
-        for owed in [vec![], vec![Owed::sample("x.test"), Owed::sample("")]] {
-            item.owed = owed;
+        for pending in [vec![], vec![PendingReport::sample("x.test"), PendingReport::sample("")]] {
+            item.pending = pending;
             let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
             assert_eq!(Item::read(&entry).unwrap(), item);
         }

@@ -23,7 +23,7 @@ use crate::schedule::{Connections, RetryTimes, Schedule, State};
 use crate::transport::{Failure, LeaseEnd, Transport};
 use send_memory::SendMemory;
 
-mod owing;
+mod pending_reports;
 mod send_memory;
 mod visit;
 
@@ -33,12 +33,12 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// Destinations that are sent to at once.
 const DESTINATIONS_MAX: usize = 64;
 /// A visit that takes longer makes room for another one, so that hosts which are silent keep no
-/// mail to others waiting: RFC 5321 §4.5.3.2 has minutes of patience with each.
+/// mail to others waiting: RFC 5321 §4.5.3.2 has a timeout of minutes for each.
 const SLOW_AFTER: Duration = Duration::from_secs(10);
 /// Such visits at a time. Each has a connection, and no message in memory before it sends one.
 const SLOW_MAX: usize = 448;
-/// Between two looks at whether an administrator changed the queue. A look reads one record.
-const LOOK: Duration = Duration::from_secs(2);
+/// Time between two checks whether an administrator changed the queue. A check reads one record.
+const CHECK_PAUSE: Duration = Duration::from_secs(2);
 /// How long the runner waits after the store failed it.
 const AGAIN: Duration = Duration::from_secs(60);
 /// Seconds within which another node writes the envelope of a message it has added, by far.
@@ -51,8 +51,8 @@ const UNFINISHED_AFTER: i64 = 3_600;
 pub struct RunnerOptions {
     /// When a message is tried again.
     pub times: RetryTimes,
-    /// Of a runner that is one of several on the same store, of which one sends at a time. Without
-    /// them it must be the only one.
+    /// The lease times, if several runners share the store: one of them sends at a time. Without
+    /// lease times the runner must be the only one.
     pub lease_times: Option<LeaseTimes>,
     /// Bytes of messages that are in memory at once; a larger one is alone.
     pub bodies_bytes: u64,
@@ -195,7 +195,8 @@ impl Runner {
             return Ok(Ended::StopRequested);
         }
         let mut visits = JoinSet::new();
-        // Beside all else: a long queue in a slow store takes longer to read than a lease lasts.
+        // Concurrent with all else: a long queue in a slow store takes longer to read than a
+        // lease lasts.
         let mut held = pin!(self.hold(lease));
         let ended = tokio::select! {
             ended = self.send_until(stop, &mut visits) => ended,
@@ -213,14 +214,14 @@ impl Runner {
         ended
     }
 
-    /// Opens the queue and sends until `stop` completes. Visits that began go on behind it.
+    /// Opens the queue and sends until `stop` completes. Visits that began continue after it.
     async fn send_until(
         self: &Arc<Self>,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         visits: &mut JoinSet<()>,
     ) -> Result<Ended, QueueError> {
         let mut seen = self.open().await?;
-        let mut look = interval(LOOK);
+        let mut check = interval(CHECK_PAUSE);
         loop {
             if self.may_send() {
                 self.start_due(visits);
@@ -232,7 +233,7 @@ impl Runner {
                 () = self.changed.notified() => {}
                 arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),
                 Some(_) = visits.join_next() => {}
-                _ = look.tick() => {
+                _ = check.tick() => {
                     if let Err(error) = self.look(&mut seen).await {
                         tracing::warn!(%error, "cannot check whether the queue has changed");
                     }
@@ -295,28 +296,28 @@ impl Runner {
         let changes = self.queue().changes().await?;
         // Their records are read now.
         self.queue().take_arrivals();
-        self.send_all_owed().await?;
+        self.send_all_pending().await?;
         let front = self.read_all().await?;
         self.queue().clear_others(|destination| self.schedule.lock().knows(destination)).await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(StoreState { changes, front })
     }
 
-    /// Sends the reports that a crash left owed. Nothing else is sent before. Once the lease is
+    /// Sends the reports that a crash left pending. Nothing else is sent before. Once the lease is
     /// over, the node that has it sends them.
-    async fn send_all_owed(&self) -> Result<(), QueueError> {
+    async fn send_all_pending(&self) -> Result<(), QueueError> {
         let mut after = None;
         while let Some(page) = self.queue().page(after).await? {
             after = Some(page.last);
-            for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
+            for item in page.items.into_iter().filter(|item| !item.pending.is_empty()) {
                 if !self.may_send() {
                     return Ok(());
                 }
                 let id = item.id;
                 // One whose reports cannot be sent keeps no other waiting. It is tried again when
                 // its item is.
-                if let Err(error) = self.send_owed(item).await {
-                    tracing::error!(id, %error, "a report that the queue owes cannot be sent now");
+                if let Err(error) = self.send_pending(item).await {
+                    tracing::error!(id, %error, "a pending report to a sender cannot be sent now: it is tried again later");
                 }
             }
         }
@@ -458,7 +459,7 @@ impl Runner {
     /// Makes the schedule what the records say.
     async fn read_all(&self) -> Result<Front, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
-        // Items that are put there from now on may be behind the place that is read.
+        // Items that are put there from now on may come after the place that is read.
         let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
         let mut front: Option<Front> = None;

@@ -17,7 +17,7 @@ const MESSAGES_PER_CONNECTION: usize = 100;
 const STORE_WAIT: i64 = 60;
 
 /// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has
-/// five minutes of patience with each.
+/// a timeout of five minutes for each.
 const CONNECT_WITHIN: Duration = Duration::from_secs(600);
 /// RFC 3463 §3.6: too many recipients.
 const TOO_MANY_RECIPIENTS: &str = "4.5.3";
@@ -320,7 +320,11 @@ impl Runner {
 
     /// The destination takes no mail: all items for it are given up.
     async fn fail_all(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
-        tracing::warn!(destination, reply = failure.reply, "takes no mail");
+        tracing::warn!(
+            destination,
+            reply = failure.reply,
+            "this destination takes no mail: its items are given up"
+        );
         let ids = self.schedule.lock().items(destination);
         for id in ids {
             if !self.may_send() {
@@ -340,7 +344,12 @@ impl Runner {
     pub(super) async fn wait(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
         let now = self.now();
         let until = self.schedule.lock().unreachable(destination, now, &self.times);
-        tracing::info!(destination, reply = failure.reply, wait = until - now, "cannot be reached");
+        tracing::info!(
+            destination,
+            reply = failure.reply,
+            wait = until - now,
+            "this destination cannot be reached: it is tried again after these seconds"
+        );
         self.queue().note_unreachable(destination, &failure.reply, until).await?;
         if self.schedule.lock().is_quiet(destination, now) {
             return Ok(());
@@ -353,7 +362,8 @@ impl Runner {
             }
             let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.item_to_send(id).await? else {
-                // It left the queue, is held, or was written at last: the next look is not put off.
+                // It left the queue, is held, or was written at last: the next check is not put
+                // off.
                 quiet_until = now;
                 continue;
             };

@@ -5,14 +5,14 @@
 //! unreachable destination waits as a whole. So 100,000 items for a host that is down cost one
 //! attempt to connect at each of its times, and nothing between them.
 //!
-//! Of the items that are due at a host, those of the highest priority are first (RFC 6710 §5).
+//! Among the items that are due at a host, items of the highest priority are first (RFC 6710 §5).
 //!
 //! A destination may have several visits at a time. Each takes items, and no item is taken twice.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::item::{Arrival, Destination, Here, Item, ItemId, TlsWish};
+use crate::item::{Arrival, Destination, Item, ItemId, Local, TlsRequirement};
 use crate::priority::{Priority, Rank};
 
 /// When a message is tried again, warned about and given up. Seconds.
@@ -140,7 +140,7 @@ impl Default for Connections {
 
 impl Connections {
     fn to(&self, destination: &str) -> usize {
-        let (domain, _) = TlsWish::split(destination);
+        let (domain, _) = TlsRequirement::split(destination);
         self.domains.get(domain).copied().unwrap_or(self.each).max(1)
     }
 }
@@ -309,8 +309,9 @@ impl Schedule {
         }
     }
 
-    /// Forgets a destination without items and visits, however often it could not be reached. What
-    /// it waited for says nothing about items that come later, and strangers name destinations.
+    /// Forgets a destination without items and visits, however often it could not be reached.
+    /// What it waited for says nothing about items that come later, and untrusted senders choose
+    /// destinations.
     fn forget_if_idle(&mut self, destination: &Destination) {
         let is_idle = |waiting: &Waiting| waiting.len() == 0 && waiting.visits == 0;
         if self.destinations.get(destination).is_some_and(is_idle) {
@@ -359,11 +360,12 @@ impl Schedule {
         Some(destination)
     }
 
-    /// The same for mailboxes of this server.
+    /// Like [`Self::start_due`], for mailboxes of this server.
     pub fn start_here(&mut self, now: i64) -> Option<Destination> {
-        let wishes = [TlsWish::Policy, TlsWish::Required, TlsWish::Optional];
-        let here = [Here::Inbox, Here::Junk].into_iter();
-        let mut all = here.flat_map(|here| wishes.map(|wish| wish.destination(here.domain())));
+        let requirements = [TlsRequirement::Policy, TlsRequirement::Required, TlsRequirement::Optional];
+        let here = [Local::Inbox, Local::Junk].into_iter();
+        let mut all =
+            here.flat_map(|here| requirements.map(|requirement| requirement.destination(here.domain())));
         let is_due = |destination: &Destination| {
             self.destinations.get(destination).and_then(Waiting::due).is_some_and(|due| due <= now)
         };

@@ -92,7 +92,7 @@ impl Case {
         let is_over = async {
             loop {
                 let items = beside.items().await;
-                let is_over = |item: &Item| !self.ends && item.warned && item.owed.is_empty();
+                let is_over = |item: &Item| !self.ends && item.warned && item.pending.is_empty();
                 if items.iter().all(is_over) {
                     break;
                 }
@@ -146,7 +146,7 @@ impl Case {
             let (second, _) = self.live(&engine, (self.at + HOUR, i64::MAX / 2)).await;
             let fresh = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
             let left = fresh.items().await;
-            assert!(left.iter().all(|item| !self.ends && item.owed.is_empty()), "{writes}: {left:?}");
+            assert!(left.iter().all(|item| !self.ends && item.pending.is_empty()), "{writes}: {left:?}");
             let reports = self.reports(&mut [fresh, first, second]).await;
             let action = format!("\r\nAction: {}\r\n", self.action);
             let fit = reports.iter().filter(|report| report.contains(&action)).count();
@@ -156,7 +156,7 @@ impl Case {
             }
             kills += 1;
         }
-        // The report, the item that owes it, its way, the item again.
+        // The report, the item that names it, its way, the item again.
         assert!(kills >= 4, "{kills}");
     }
 }

@@ -19,8 +19,8 @@ use crate::*;
 
 mod copy;
 mod dsn;
-mod here;
 mod kills;
+mod local;
 mod nodes;
 mod octets;
 mod report_ways;
@@ -134,7 +134,7 @@ impl Channel for Line {
         }
         let usable = !matches!(script, Some(Script::Ends(_)));
         let reports = self.hosts.report.load(Ordering::SeqCst);
-        let is_here = Here::of(TlsWish::split(&self.destination).0).is_some();
+        let is_here = Local::of(TlsRequirement::split(&self.destination).0).is_some();
         let usual = if is_here { Success::Delivered } else { Success::SentOn };
         let success = || (!reports).then_some(usual);
         let outcomes = match script {
@@ -153,7 +153,7 @@ impl Channel for Line {
 /// The signal that stops a runner, and its end.
 type Running = (oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
-/// A queue with its runner, and a clock that stands still until it is set.
+/// A queue with its runner, and a clock that is stopped until it is set.
 struct World {
     relay: Relay,
     hosts: Arc<Hosts>,

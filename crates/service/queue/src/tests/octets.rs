@@ -53,7 +53,7 @@ async fn messages_over_the_octets_of_an_account_are_refused_until_others_have_le
     assert!(!world.submit(&["j@x.test"]).await);
 }
 
-/// After a restart, and what an administrator drops beside the server.
+/// After a restart, and what an administrator drops while the server runs.
 #[tokio::test]
 async fn what_waits_is_counted_again_from_the_queue() {
     let world = World::new().await;

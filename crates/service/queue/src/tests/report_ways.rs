@@ -115,7 +115,7 @@ async fn other_reports_come_the_same_way() {
     let envelope = Envelope { to, ..Envelope::new("ana@example.org", &[]) };
     world.relay.report_success(MESSAGE, &envelope, Success::Delivered).await.unwrap();
     let text = b"Subject: counts\r\n\r\n1\r\n".to_vec();
-    world.relay.notify("ana@example.org", text, TlsWish::Policy).await.unwrap();
+    world.relay.notify("ana@example.org", text, TlsRequirement::Policy).await.unwrap();
     assert!(world.inbox().await.is_empty());
     let items = world.items().await;
     assert!(items.len() == 2 && items.iter().all(|item| item.from.is_empty() && item.destination == "+here"));

@@ -49,7 +49,7 @@ pub enum ScanError {
     },
 }
 
-/// An address of rspamd that is none.
+/// A text that is not an address of rspamd.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address of rspamd: write http://HOST:PORT or unix:/PATH")]
 pub struct UrlError(pub String);
@@ -264,7 +264,7 @@ impl Answer {
     }
 }
 
-/// A reason as it may stand in a reply.
+/// A reason in a form that a reply can contain.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).take(REASON_MAX).collect()
 }

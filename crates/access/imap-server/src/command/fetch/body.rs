@@ -157,7 +157,7 @@ async fn at_hand(
             for run in selected.iter() {
                 let end = at + run.len() as u64;
                 let (from, to) = (part.start.clamp(at, end) - at, part.end.clamp(at, end) - at);
-                put_slices(wire, run.get(from as usize..to as usize).unwrap_or_default()).await?;
+                put_slices(wire, &run[from as usize..to as usize]).await?;
                 at = end;
             }
         }

@@ -25,14 +25,14 @@ use self::body::Printer;
 use self::line::Subject;
 use self::plan::{Plan, Reads};
 use self::reader::{Bodies, MessageReader};
-use super::walk::{Handled, Long, Pass, SetAside, Unanswered, Visited, Walk};
+use super::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
-use crate::apart::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::message_limit::MessageLimit;
+use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
@@ -230,7 +230,7 @@ async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(),
     let set_steps = numbered.steps(&MessageSet::Uid(uids.clone()));
     let steps = match complete {
         true => set_steps + 3 * range_steps(expunged.ranges().len()),
-        // What is missing has as many ranges as the view has gaps.
+        // The missing UIDs have as many ranges as the view has gaps.
         false => set_steps + row_steps(&numbered.view),
     };
     let work = move || {
@@ -293,7 +293,7 @@ async fn mark_seen(
 /// Whether a message was printed.
 enum Printed {
     Yes,
-    /// It was expunged after it was set aside.
+    /// It was expunged after it was deferred.
     Expunged,
 }
 
@@ -350,18 +350,20 @@ impl FetchJob<'_> {
                 // Responses stay in order: once one message waits for its body, the messages after
                 // it wait too.
                 if reads_bodies || pass.has_aside || self.must_wait(&message) {
-                    return Handled::Aside;
+                    return Handled::Deferred;
                 }
                 let subject = self.subject(selected, message.seq, message.row);
                 line::of_summary(out, self.plan, names, subject, message.stored);
                 if out.len() >= OUT_BYTES { Handled::Full } else { Handled::Done }
             };
             walk.visit(pace, each).await?;
-            let (aside, faults) = walk.aside();
-            for message in aside.iter() {
+            let (deferred, faults) = walk.deferred();
+            for message in deferred.iter() {
                 let printed = match message.is_long() {
                     true => Box::pin(self.long_aside(wire, selected, &mut printer, message)).await,
-                    false => self.aside(wire, selected, &mut printer, message).await.map(|()| Printed::Yes),
+                    false => {
+                        self.deferred(wire, selected, &mut printer, message).await.map(|()| Printed::Yes)
+                    }
                 };
                 // A fault of the message comes before any byte of its response.
                 if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
@@ -382,19 +384,19 @@ impl FetchJob<'_> {
             || line::needs_body(self.plan, summary)
     }
 
-    /// Prints a message that was set aside, and whose summary is long. Its memory is reserved until
+    /// Prints a message that was deferred, and whose summary is long. Its memory is reserved until
     /// the client has read the response.
     async fn long_aside(
         &self,
         wire: &mut Wire,
         selected: &Selected,
         printer: &mut Printer<'_>,
-        message: SetAside<'_>,
+        message: Deferred<'_>,
     ) -> Result<Printed, Failure> {
         let threads = Threads { service: self.service, account: self.account };
         let reading = wire.while_there(message.read_long(threads, &selected.mailbox));
         let Long::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
-        self.aside(wire, selected, printer, message.with(Some(&long))).await?;
+        self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
         Ok(Printed::Yes)
     }
 
@@ -406,13 +408,13 @@ impl FetchJob<'_> {
         held.hold(&selected.holding, self.account, reads, large).await;
     }
 
-    /// Prints a message that was set aside.
-    async fn aside(
+    /// Prints a message that was deferred.
+    async fn deferred(
         &self,
         wire: &mut Wire,
         selected: &Selected,
         printer: &mut Printer<'_>,
-        message: SetAside<'_>,
+        message: Deferred<'_>,
     ) -> Result<(), Failure> {
         let message = message.read()?;
         let subject = self.subject(selected, message.seq, message.row);

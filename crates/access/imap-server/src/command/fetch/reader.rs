@@ -89,11 +89,11 @@ impl<'m> MessageReader<'m> {
         ranges.dedup();
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         if self.is_large() && bytes > 0 {
-            // A long summary may have been paid for, too. Beside it, what fits the budget alone
+            // A long summary may have been paid for, too. With it, what fits the budget alone
             // must fit, too.
             let room = self.bodies.service.reads.largest() as u64;
             let bytes = if bytes > room { bytes } else { bytes.min(room.saturating_sub(self.beside)) };
-            self.paid = Some(self.bodies.service.room_to_read(self.bodies.account, bytes).await?);
+            self.paid = Some(self.bodies.service.reserve_to_read(self.bodies.account, bytes).await?);
         }
         Ok(())
     }
@@ -121,9 +121,9 @@ impl<'m> MessageReader<'m> {
         Ok(whole.slice((range.start as usize).min(end)..end))
     }
 
-    /// Reads the beginning of a range to be sent. Of a large message it reads at least the first
-    /// piece, so that read errors appear before the response begins. The piece is kept while there
-    /// is room for it.
+    /// Reads the beginning of a range to be sent. For a large message it reads at least the first
+    /// piece, so that read errors appear before the response begins. The piece is kept while
+    /// there is room for it.
     pub(super) async fn first(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
         if !self.is_large() {
             return self.small(range).await;

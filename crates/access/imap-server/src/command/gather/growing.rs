@@ -7,8 +7,8 @@ use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::SummaryRef;
 
 use super::missing::{Missing, ROW_STEPS};
-use crate::apart::Threads;
 use crate::keys::{Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn};
+use crate::offload::Threads;
 use crate::reply::Failure;
 
 /// Steps of a byte of a text.
@@ -67,7 +67,7 @@ impl GrowingText {
         let mut of_column = Vec::with_capacity(used as usize);
         Arc::make_mut(&mut self.column).texts.number(&mut self.new, &mut of_column);
         for value in &mut self.added.values[first..] {
-            *value = of_column.get(*value as usize).copied().unwrap_or_default();
+            *value = of_column[*value as usize];
         }
         steps
     }

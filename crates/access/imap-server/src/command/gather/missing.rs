@@ -3,9 +3,9 @@
 use posthaste_indexing::SortField;
 use posthaste_mail_model::NumSet;
 
-use crate::apart::{Threads, range_steps};
 use crate::heavy::Pace;
 use crate::keys::Table;
+use crate::offload::{Threads, range_steps};
 use crate::reply::Failure;
 
 /// Steps of looking at a row or a kept key.

@@ -18,15 +18,16 @@ use self::growing::{Growing, TEXT_BYTE_STEPS};
 pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
-use crate::apart::{RANGE_STEPS, Threads, find_steps, range_steps};
 use crate::heavy::Pace;
 use crate::keys::{Answered, Asked, Table, without_key};
+use crate::offload::{RANGE_STEPS, Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
-/// Bytes that a message takes while it is sorted, beside its entry in the cache. They are its UID
-/// and number, two entries of the order, two keys, and one more value of each column that grows.
+/// Bytes that a message takes while it is sorted, in addition to its entry in the cache. They are
+/// its UID and number, two entries of the order, two keys, and one more value of each column that
+/// grows.
 const MESSAGE_BYTES: usize = 64;
 /// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
@@ -84,7 +85,7 @@ impl Gathered {
         let count = found.count() as usize;
         let bytes = (count * MESSAGE_BYTES).min(service.reads.largest());
         let _paid = match bytes > UNRESERVED_BYTES_MAX {
-            true => Some(service.room_to_read(account, bytes as u64).await?),
+            true => Some(service.reserve_to_read(account, bytes as u64).await?),
             false => None,
         };
         let mut uids = Vec::with_capacity(count);

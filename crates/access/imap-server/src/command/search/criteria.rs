@@ -21,12 +21,12 @@ use posthaste_store::Row;
 
 use super::fuzzy;
 use super::weight::compile_steps;
-use crate::apart::Threads;
 use crate::command::gather::Source;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::gmail;
 use crate::gmail::attachments::PartCondition;
 use crate::heavy::SLICE_STEPS;
+use crate::offload::Threads;
 use crate::reply::{Failure, Reply};
 use crate::selected::{Numbered, Selected};
 use crate::thread_id::ThreadId;
@@ -39,7 +39,7 @@ const DAY_S: i64 = 86_400;
 pub(super) struct Message<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
-    /// The stored values beside the row, once they were read.
+    /// The stored values other than the row, once they were read.
     pub(super) stored: Option<StoredMessage<'m>>,
     /// Which of [`Question::texts`] occur in it, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
@@ -71,7 +71,7 @@ pub(crate) struct Question {
     /// Of these, keys that are looked for in folded texts, and in fields.
     on_folded: u64,
     on_fields: u64,
-    /// Steps of looking a message up in sets, beside [`KEY_STEPS`] for each.
+    /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
     set_steps: u64,
     /// Keys that read the structure.
     on_structure: u64,
@@ -95,7 +95,7 @@ const BISECTION_STEPS: u64 = 6;
 const BISECTIONS_MIN: u32 = 6;
 
 impl Question {
-    /// The parts of a row that the keys read, beside what never changes.
+    /// The parts of a row that the keys read, except what never changes.
     pub(crate) fn watched(&self) -> Watched {
         let mut watched = Watched::default();
         self.criterion.watch(&mut watched);
@@ -449,7 +449,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    /// Messages that are named beside `$`. A client may do so in each of its keys.
+    /// Messages that are named together with `$`. A client may do so in each of its keys.
     fn or_saved(&mut self, named: Criterion) -> Criterion {
         self.keys += 1;
         Criterion::Or(Box::new(named), Box::new(self.saved()))

@@ -112,8 +112,8 @@ fn stem(word: &str) -> &str {
     if english.len() < by_length.len() { english } else { by_length }
 }
 
-/// A word without the ending `ing`, `ed` or `s`. What is left has three letters and a vowel. A
-/// consonant that was doubled before the ending stands once: `running`.
+/// A word without the ending `ing`, `ed` or `s`. The rest has three letters and a vowel. A
+/// consonant that was doubled before the ending is single: `running`.
 fn without_english_ending(word: &str) -> &str {
     const LEFT_MIN: usize = 3;
     if !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {

@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use posthaste_imap_codec::PageRange;
 use posthaste_imap_codec::response::Code;
-use posthaste_indexing::{Collecting, Lent};
+use posthaste_indexing::{Collecting, TermReader};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::{TextKey, TextSearch};
 use posthaste_store::{View, named_ranges};
 
 use super::criteria::{Answer, Criterion, Message, Question};
 use super::rows::RowFilter;
-use crate::apart::{Threads, find_steps, range_steps};
 use crate::command::gather::Source;
-use crate::command::walk::{Handled, Long, Pass, SetAside, Unanswered, Visited, Walk};
+use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::offload::{Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -104,7 +104,7 @@ impl<'j> Job<'j> {
         Threads { service: self.service, account: self.account }
     }
 
-    /// Those of the candidates that match.
+    /// The candidates that match.
     pub(crate) async fn matching(&mut self, candidates: &NumSet<SeqNum>) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
@@ -136,7 +136,7 @@ impl<'j> Job<'j> {
     async fn by_summary(&mut self, view: &View, open: &NumSet<SeqNum>) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
-        // Matches stay in order: what is found behind a message set aside waits for it.
+        // Matches stay in order: what is found after a deferred message waits for it.
         let mut behind = Vec::new();
         let mut walk = Walk::new(&self.selected.mailbox, view, open);
         if let Some(progress) = self.pace.progress() {
@@ -145,21 +145,21 @@ impl<'j> Job<'j> {
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {
                 if question.is_long(&message) {
-                    return Handled::Aside;
+                    return Handled::Deferred;
                 }
                 pass.steps += question.summary_steps(&message.stored.summary);
                 match question.evaluate(&message, None) {
                     Answer::Yes if pass.has_aside => behind.push(message.seq.value()),
                     Answer::Yes => found.push(message.seq.value()),
                     Answer::No => {}
-                    Answer::Unknown => return Handled::Aside,
+                    Answer::Unknown => return Handled::Deferred,
                 }
                 Handled::Done
             };
             walk.visit(&mut self.pace, each).await?;
-            let (aside, faults) = walk.aside();
-            for message in aside.iter() {
-                let matches = self.matches_aside(message).await;
+            let (deferred, faults) = walk.deferred();
+            for message in deferred.iter() {
+                let matches = self.matches_deferred(message).await;
                 if let Some(progress) = self.pace.progress() {
                     progress.advance(1);
                 }
@@ -182,23 +182,23 @@ impl<'j> Job<'j> {
         Ok(Matches { seqs: found, expunged })
     }
 
-    /// Evaluates a message that was set aside. `None` if it was expunged.
-    async fn matches_aside(&mut self, aside: SetAside<'_>) -> Result<Option<bool>, Failure> {
-        if !aside.is_long() {
-            return self.matches_body(aside).await.map(Some);
+    /// Evaluates a message that was deferred. `None` if it was expunged.
+    async fn matches_deferred(&mut self, deferred: Deferred<'_>) -> Result<Option<bool>, Failure> {
+        if !deferred.is_long() {
+            return self.matches_body(deferred).await.map(Some);
         }
-        match Box::pin(aside.read_long(self.threads(), &self.selected.mailbox)).await? {
-            Long::Read(long) => self.matches_body(aside.with(Some(&long))).await.map(Some),
+        match Box::pin(deferred.read_long(self.threads(), &self.selected.mailbox)).await? {
+            Long::Read(long) => self.matches_body(deferred.with(Some(&long))).await.map(Some),
             Long::Expunged => Ok(None),
         }
     }
 
     /// Evaluates a message with its body, if its summary does not decide. A search holds one body
     /// at a time, however many it reads.
-    async fn matches_body(&mut self, aside: SetAside<'_>) -> Result<bool, Failure> {
-        let message = aside.read()?;
+    async fn matches_body(&mut self, deferred: Deferred<'_>) -> Result<bool, Failure> {
+        let message = deferred.read()?;
         if self.question.is_long(&message) {
-            match self.evaluate(aside, None).await? {
+            match self.evaluate(deferred, None).await? {
                 Answer::Unknown => {}
                 answer => return Ok(answer == Answer::Yes),
             }
@@ -210,14 +210,14 @@ impl<'j> Job<'j> {
                 // A long summary may have been paid for, too. Both must fit the budget.
                 let beside = message.stored.summary.record_len();
                 let room = self.service.reads.largest().saturating_sub(beside) as u64;
-                Some(self.service.room_to_read(self.account, size.min(room)).await?)
+                Some(self.service.reserve_to_read(self.account, size.min(room)).await?)
             }
             false => None,
         };
         self.pace.worked(OPENED_STEPS).await;
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
         let texts = self.look(&bytes, &message).await?;
-        match self.evaluate(aside, Some(texts)).await? {
+        match self.evaluate(deferred, Some(texts)).await? {
             Answer::Yes => Ok(true),
             Answer::No => Ok(false),
             Answer::Unknown => {
@@ -230,14 +230,14 @@ impl<'j> Job<'j> {
     /// Searches a body for all keys in one pass.
     async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
         let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
-        let (uid, mut lent) = (message.row.uid().value(), self.lend(message).await);
+        let (uid, mut terms) = (message.row.uid().value(), self.lend(message).await);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
         if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
-            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut lent) {
+            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut terms) {
                 self.pace.worked(steps.min(SLICE_STEPS)).await;
             }
-            if let Some(lent) = lent {
-                self.collected(uid, lent).await;
+            if let Some(terms) = terms {
+                self.collected(uid, terms).await;
             }
             return Ok(search.into_found());
         }
@@ -246,18 +246,18 @@ impl<'j> Job<'j> {
             let work = move || {
                 let mut steps = 0;
                 while steps < HEAVY_STEPS {
-                    match step(&mut search, &question.texts, &bytes, &mut lent) {
+                    match step(&mut search, &question.texts, &bytes, &mut terms) {
                         Some(more) => steps += more,
-                        None => return (search, lent, true),
+                        None => return (search, terms, true),
                     }
                 }
-                (search, lent, false)
+                (search, terms, false)
             };
             let is_done;
-            (search, lent, is_done) = self.service.heavy.run(self.account, work).await?;
+            (search, terms, is_done) = self.service.heavy.run(self.account, work).await?;
             if is_done {
-                if let Some(lent) = lent {
-                    self.collected(uid, lent).await;
+                if let Some(terms) = terms {
+                    self.collected(uid, terms).await;
                 }
                 return Ok(search.into_found());
             }
@@ -265,17 +265,21 @@ impl<'j> Job<'j> {
     }
 
     /// Evaluates a message with its summary and the results of its body search.
-    async fn evaluate(&mut self, aside: SetAside<'_>, texts: Option<Vec<bool>>) -> Result<Answer, Failure> {
-        let message = aside.read()?;
+    async fn evaluate(
+        &mut self,
+        deferred: Deferred<'_>,
+        texts: Option<Vec<bool>>,
+    ) -> Result<Answer, Failure> {
+        let message = deferred.read()?;
         if !self.question.is_long(&message) {
             self.pace.worked(self.question.row_steps()).await;
             return Ok(self.question.evaluate(&message, texts.as_deref()));
         }
         let question = Arc::clone(&self.question);
-        let SetAside { seq, row: &row, body, saved, summary, .. } = aside;
+        let Deferred { seq, row: &row, body, saved, summary, .. } = deferred;
         let summary = summary.to_vec();
         let work = move || {
-            let message = SetAside::of((seq, &row), (body, saved), &summary).read()?;
+            let message = Deferred::of((seq, &row), (body, saved), &summary).read()?;
             Ok(question.evaluate(&message, texts.as_deref()))
         };
         self.service.heavy.run(self.account, work).await?
@@ -291,9 +295,14 @@ pub(super) fn without_excluded(seqs: NumSet<SeqNum>, excluded: Option<&NumSet<Se
 }
 
 /// A step of a search through a body, which collects terms if there is a place for them.
-fn step(search: &mut TextSearch, texts: &[TextKey], bytes: &[u8], lent: &mut Option<Lent>) -> Option<u64> {
-    match lent {
-        Some(lent) => lent.step(search, texts, bytes),
+fn step(
+    search: &mut TextSearch,
+    texts: &[TextKey],
+    bytes: &[u8],
+    terms: &mut Option<TermReader>,
+) -> Option<u64> {
+    match terms {
+        Some(terms) => terms.step(search, texts, bytes),
         None => search.step(texts, bytes),
     }
 }

@@ -38,11 +38,11 @@ pub(super) use self::scores::NUMBERS_PER_RELIEF;
 use self::scores::Scores;
 use super::gather::Source;
 use crate::annotate::{self, reader_of};
-use crate::apart::{Threads, print_ranges, range_steps, row_steps};
 use crate::contexts::open::{self, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::Pace;
+use crate::offload::{Threads, print_ranges, range_steps, row_steps};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::session::{Ctx, Session};
@@ -308,8 +308,8 @@ pub(super) async fn print_esearch(wire: &mut Wire, response: &Esearch) -> Result
     Ok(())
 }
 
-/// The response to a search, and the result that it saves. Of a large result another thread makes
-/// it.
+/// The response to a search, and the result that it saves. For a large result, another thread
+/// makes it.
 pub(super) async fn answered(
     threads: Threads<'_>,
     view: &Arc<View>,
@@ -339,7 +339,7 @@ fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) 
         let high = found.last().filter(|_| high);
         low.into_iter().chain(high).collect::<NumSet<SeqNum>>()
     };
-    // If the search stopped behind the page, `found` is that page.
+    // If the search stopped after the page, `found` is that page.
     let on_page = |range: PageRange| if wanted.is_page { found.clone() } else { range.of(found) };
     let page = returns.partial.map(|range| (range, on_page(range)));
     let page_seqs = page.as_ref().map(|(_, page)| page.clone());

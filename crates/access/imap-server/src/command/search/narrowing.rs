@@ -7,7 +7,7 @@ use posthaste_mail_model::{FlagSet, NumSet, SeqNum};
 use posthaste_store::View;
 
 use super::criteria::{Criterion, Question, Watched};
-use crate::apart::{range_steps, row_steps};
+use crate::offload::{range_steps, row_steps};
 
 /// Most sets used to narrow down which messages are evaluated.
 const SETS_MAX: usize = 16;

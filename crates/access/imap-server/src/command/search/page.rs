@@ -13,7 +13,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Criterion;
 use super::job::{Job, Matches, without_excluded};
-use crate::apart::range_steps;
+use crate::offload::range_steps;
 use crate::reply::Failure;
 
 /// Messages of the first window, at least: a key may read a body for each.

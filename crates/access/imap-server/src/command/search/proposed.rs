@@ -1,15 +1,15 @@
 //! The messages that a search must read: those that may match by the search index, and those that
 //! the index does not cover. The text of each decides (RFC 9051 §6.4.4).
 
-use posthaste_indexing::{Answer, Full, Lent, Query, SEGMENT_MESSAGES_MIN, Scope, summary_steps};
+use posthaste_indexing::{Answer, Full, Query, SEGMENT_MESSAGES_MIN, Scope, TermReader, summary_steps};
 use posthaste_mail_model::{NumSet, SeqNum};
 use posthaste_mime_summary::SearchKey as Text;
 
 use super::criteria::{Criterion, Question};
 use super::job::Job;
-use crate::apart::range_steps;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
+use crate::offload::range_steps;
 
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
@@ -55,22 +55,22 @@ impl Job<'_> {
 
     /// A place with the terms of a message's summary; none if the message gets no place in the
     /// index.
-    pub(super) async fn lend(&mut self, message: &Visited<'_>) -> Option<Lent> {
+    pub(super) async fn lend(&mut self, message: &Visited<'_>) -> Option<TermReader> {
         let summary = &message.stored.summary;
         let steps = summary_steps(summary);
         if steps > SLICE_STEPS {
             return None;
         }
-        let mut lent = self.collecting.as_mut()?.lend(message.row.uid().value())?;
-        lent.begin(summary);
+        let mut terms = self.collecting.as_mut()?.lend(message.row.uid().value())?;
+        terms.begin(summary);
         self.pace.worked(steps).await;
-        Some(lent)
+        Some(terms)
     }
 
     /// Takes the terms of a message that was read to its end.
-    pub(super) async fn collected(&mut self, uid: u32, lent: Lent) {
-        self.pace.worked((lent.count() as u64 * WORD_STEPS).min(SLICE_STEPS)).await;
-        let full = self.collecting.as_mut().and_then(|collecting| collecting.add(uid, lent));
+    pub(super) async fn collected(&mut self, uid: u32, terms: TermReader) {
+        self.pace.worked((terms.count() as u64 * WORD_STEPS).min(SLICE_STEPS)).await;
+        let full = self.collecting.as_mut().and_then(|collecting| collecting.add(uid, terms));
         if let Some(full) = full {
             Box::pin(self.build(full)).await;
         }

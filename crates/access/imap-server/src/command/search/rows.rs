@@ -9,8 +9,8 @@ use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Row, View};
 
 use super::criteria::Criterion;
-use crate::apart::RANGE_STEPS;
 use crate::heavy::Pace;
+use crate::offload::RANGE_STEPS;
 
 /// Steps for a row that is compared and perhaps added to the result. The rows of a large mailbox
 /// are in no cache of the processor, and cost four times as much as those of a small one.

@@ -70,7 +70,7 @@ pub(crate) async fn scores(
     scores_in(ctx.wire, source, (tag, key), found).await
 }
 
-/// The same for any mailbox.
+/// The scores of messages in any mailbox.
 pub(crate) async fn scores_in(
     wire: &mut Wire,
     source: Source<'_>,

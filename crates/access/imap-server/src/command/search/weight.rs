@@ -3,7 +3,7 @@
 use posthaste_imap_codec::SequenceSet;
 use posthaste_imap_codec::command::SearchKey;
 
-use crate::apart::range_steps;
+use crate::offload::range_steps;
 
 /// Steps of preparing a key, and of folding an octet of its text.
 const KEY_STEPS: u64 = 200;

@@ -34,9 +34,9 @@ pub(super) struct Forest {
 }
 
 impl Forest {
-    /// Puts the children of each node, and the threads, in the order of `ordered`, which names each
-    /// message once. A parent that is no message stands where its first child does (RFC 5256 §3,
-    /// REFERENCES step 6).
+    /// Puts the children of each node, and the threads, in the order of `ordered`, which names
+    /// each message once. A parent that is not a message takes the place of its first child (RFC
+    /// 5256 §3, REFERENCES step 6).
     pub(super) async fn new(parents: &Parents, ordered: &[u32], pace: &mut Pace) -> Self {
         let messages = parents.of.len();
         let mut starts = vec![0u32; messages + parents.dummies + 1];

@@ -23,10 +23,10 @@ use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
 use super::search::job::Matches;
-use crate::apart::find_steps;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
 use crate::keys::{Answered, Asked, Direction, Order, Step, without_key};
+use crate::offload::find_steps;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
@@ -140,7 +140,7 @@ impl Threading {
         Box::pin(async move { by_date(&dates(&self.gathered, &self.view, pace).await, pace).await })
     }
 
-    /// The parents of all messages, beside their order.
+    /// The parents of all messages, in addition to their order.
     fn linked(
         self,
         ordered: Vec<u32>,

@@ -22,7 +22,7 @@ pub(super) struct Message {
 /// linear.
 const STEPS_PER_MESSAGE: u64 = 256;
 
-/// Steps up a thread that one look for a loop may take: some 1 ms, without a pause.
+/// Steps up a thread that one search for a loop may take: some 1 ms, without a pause.
 const CLIMB_MAX: u64 = 200_000;
 /// Steps of looking at a node above.
 const CLIMB_STEPS: u64 = 8;

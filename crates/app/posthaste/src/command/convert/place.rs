@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(super) struct MailboxToConvert {
     pub account: Account,
     pub mailbox: MailboxEntry,
-    /// That of the account.
+    /// What is known of the account's bodies.
     pub held: Arc<Held>,
 }
 

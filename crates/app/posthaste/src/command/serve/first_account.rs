@@ -19,7 +19,7 @@ use crate::password;
 /// Where the password goes if standard output is the journal.
 const FILE: &str = "first-password";
 
-/// Makes an account if there is none, and shows its password once.
+/// Creates an account if the store has no account, and shows its password once.
 pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()> {
     if !opened.directory.accounts(None, 1).await?.is_empty() {
         return Ok(());

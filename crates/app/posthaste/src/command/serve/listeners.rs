@@ -153,8 +153,12 @@ impl Listeners {
                     tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were ended before their commands finished");
                 }
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::error!(address = %up.address, %error, "listener failed"),
-                Err(error) => tracing::error!(address = %up.address, %error, "listener ended badly"),
+                Ok(Err(error)) => {
+                    tracing::error!(address = %up.address, %error, "listener failed: this address accepted no connections since then")
+                }
+                Err(error) => {
+                    tracing::error!(address = %up.address, %error, "the task of a listener panicked: please report this bug")
+                }
             }
         }
     }

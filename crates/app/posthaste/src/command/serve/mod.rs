@@ -39,30 +39,31 @@ use crate::open::{self, Opened};
 use crate::private;
 use crate::privileges::{self, Identity};
 
-/// Time between two looks at what other processes changed. Sessions in IDLE then report mail that
-/// is imported beside the server within a tenth of a second. A look reads one number; what costs is
-/// waking up: some 2 ms of CPU a second in all.
-const FOREIGN_LOOK: Duration = Duration::from_millis(75);
-/// The same on a cluster, where each look costs a read for each mailbox that is watched. With one
-/// look a second an idle session reports a change well within two seconds, reading included.
-const CLUSTER_LOOK: Duration = Duration::from_secs(1);
-/// Between two looks at whether accounts that have sessions were disabled, removed or given another
-/// password. Where there is an epoch, most looks read one number; on a cluster each reads every
-/// such account.
-const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
-/// The same on a cluster.
-const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
+/// Time between two polls of what other processes changed. So sessions in IDLE report mail that a
+/// command imports within a tenth of a second. A poll reads one number. The cost is waking up:
+/// some 2 ms of CPU a second in all.
+const FOREIGN_POLL_PAUSE: Duration = Duration::from_millis(75);
+/// The same time on a cluster, where each poll costs a read for each mailbox that is watched.
+/// With one poll a second an idle session reports a change well within two seconds, reading
+/// included.
+const CLUSTER_POLL_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two checks whether accounts with sessions were disabled, removed or given another
+/// password. The embedded engine has an epoch, so most checks read one number. On a cluster each
+/// check reads every such account.
+const ACCOUNT_POLL_PAUSE: Duration = Duration::from_millis(500);
+/// Time between two such checks on a cluster.
+const ACCOUNT_POLL_PAUSE_CLUSTER: Duration = Duration::from_secs(3);
 /// Between two rounds of maintenance when there was nothing to do.
 const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 /// The pause between the start and the first run of retention: clients come back first.
 const FIRST_RUN_AFTER: Duration = Duration::from_secs(5 * 60);
-/// Between two looks at when certificates end.
+/// Time between two checks of the certificates' ends.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A certificate that ends within this time is named in the log. Those that live for 90 days are
 /// replaced when 30 are left: by then something has failed for nine days.
 const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
-/// Files kept for the store, listeners and up to 512 connections to other hosts, beside one for
-/// each connection of a client.
+/// Files kept for the store, listeners and up to 512 connections to other hosts, in addition to
+/// one for each connection of a client.
 const FILES_BESIDE_CONNECTIONS: u64 = 1024;
 
 /// Runs the server until SIGTERM or SIGINT.
@@ -170,7 +171,7 @@ async fn serve(
     let mut outgoing = Outgoing::start(&config, &opened, &budgets, &filter).await?;
     let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());
-    let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look(&opened)));
+    let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_poll_pause(&opened)));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
         Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
@@ -215,19 +216,20 @@ async fn serve(
     Ok(())
 }
 
-/// The tasks beside the sessions, as long as the server runs.
+/// The tasks other than sessions, as long as the server runs.
 struct Background(Vec<AbortHandle>);
 
 impl Background {
     fn start(config: &Config, opened: &Opened, budgets: &Budgets, certificates: &Certificates) -> Self {
         let foreign = opened.store.clone();
-        let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
+        let pause =
+            if opened.store.engine().epoch().is_some() { FOREIGN_POLL_PAUSE } else { CLUSTER_POLL_PAUSE };
         let metrics = || Arc::clone(&budgets.metrics);
-        let foreign = async move { foreign.watch_foreign(look).await };
+        let foreign = async move { foreign.watch_foreign(pause).await };
         let foreign = tokio::spawn(Metered::background(metrics(), "watch", foreign));
         let accounts = Arc::clone(&opened.directory);
-        let account_look = account_look(opened);
-        let accounts = async move { accounts.watch_accounts(account_look).await };
+        let account_poll_pause = account_poll_pause(opened);
+        let accounts = async move { accounts.watch_accounts(account_poll_pause).await };
         let accounts = tokio::spawn(Metered::background(metrics(), "watch", accounts));
         let maintenance = maintain(opened.store.clone());
         let maintenance = tokio::spawn(Metered::background(metrics(), "maintenance", maintenance));
@@ -266,8 +268,8 @@ async fn renew(renewals: Renewals) {
 }
 
 /// How often accounts are looked at that another process or node may have changed.
-fn account_look(opened: &Opened) -> Duration {
-    if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER }
+fn account_poll_pause(opened: &Opened) -> Duration {
+    if opened.store.engine().epoch().is_some() { ACCOUNT_POLL_PAUSE } else { ACCOUNT_POLL_PAUSE_CLUSTER }
 }
 
 /// Where to listen: the command line, else the configuration.
@@ -410,14 +412,17 @@ async fn maintain(store: Store) {
         match store.engine().maintain().await {
             Ok(report) => {
                 for fault in &report.faults {
-                    tracing::error!(fault, "maintenance found a fault");
+                    tracing::error!(fault, "maintenance found a fault: run `posthaste check`");
                 }
                 if report.examined > 0 {
                     tokio::task::yield_now().await;
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "maintenance has to wait"),
+            Err(error) => {
+                let seconds = MAINTENANCE_PAUSE.as_secs();
+                tracing::warn!(%error, seconds, "maintenance failed: it is tried again after these seconds");
+            }
         }
         tokio::time::sleep(MAINTENANCE_PAUSE).await;
     }

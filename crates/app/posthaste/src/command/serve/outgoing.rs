@@ -1,9 +1,10 @@
 //! Mail to other domains, while the server runs.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use posthaste_authentication::DomainKeys;
+use posthaste_directory::unix_time;
 use posthaste_filter::{CurrentFilter, Filter, ToMailboxes};
 use posthaste_metrics::Metered;
 use posthaste_queue::{LeaseTimes, Queue, Relay, Runner, RunnerOptions};
@@ -69,7 +70,8 @@ impl Outgoing {
             bodies_bytes: budgets.queue,
             connections: config.relay.connections(),
         };
-        let runner = Runner::new(relay.clone(), Arc::new(transport), Arc::new(unix_s), options);
+        let runner =
+            Runner::new(relay.clone(), Arc::new(transport), Arc::new(unix_time::now_signed), options);
         budgets.runner.set(Arc::clone(&runner));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -121,7 +123,7 @@ pub async fn first_domain(enabled: Auto<bool>, engine: Arc<dyn Engine>, pause: D
     let mut seen = None;
     loop {
         let epoch = engine.epoch();
-        // Without an epoch, as on a cluster, each look reads.
+        // Without an epoch, as on a cluster, each check reads.
         if epoch.is_none() || epoch != seen {
             match DomainKeys::any(&*engine).await {
                 Ok(true) => return,
@@ -131,9 +133,4 @@ pub async fn first_domain(enabled: Auto<bool>, engine: Arc<dyn Engine>, pause: D
         }
         tokio::time::sleep(pause).await;
     }
-}
-
-fn unix_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

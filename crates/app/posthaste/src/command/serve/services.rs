@@ -38,7 +38,7 @@ use crate::open::Opened;
 pub const IMAP_ALPN: &str = "imap";
 /// POP3's.
 pub const POP3_ALPN: &str = "pop3";
-/// That of the one version of HTTP that is spoken.
+/// The ALPN name of HTTP/1.1, the only version that is spoken.
 pub const HTTP_ALPN: &str = "http/1.1";
 
 /// The state that all sessions share, also after a reload.
@@ -367,7 +367,7 @@ fn verification(config: &Config) -> Option<Verification> {
     Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone(), reports: None })
 }
 
-/// Lists are queried if there are name servers. The log says so if there are none.
+/// Lists are queried if there are name servers. Without name servers, the log names that.
 fn screening(config: &Config, seen: &HostRecords) -> Screening {
     let settings = &config.screening;
     let options = ScreeningOptions {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use posthaste_directory::{ResolveError, Target};
 use posthaste_queue::{
-    Body, Channel, Destination, Failure, Here, Item, Sent, Success, TlsWish, Transport, Unreachable,
+    Body, Channel, Destination, Failure, Item, Local, Sent, Success, TlsRequirement, Transport, Unreachable,
 };
 
 use crate::compose;
@@ -56,14 +56,14 @@ impl ToMailboxes {
 #[async_trait]
 impl Transport for ToMailboxes {
     fn kind(&self, destination: &Destination) -> &'static str {
-        match Here::of(TlsWish::split(destination).0) {
+        match Local::of(TlsRequirement::split(destination).0) {
             Some(_) => "here",
             None => self.hosts.kind(destination),
         }
     }
 
     async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
-        match Here::of(TlsWish::split(destination).0) {
+        match Local::of(TlsRequirement::split(destination).0) {
             Some(here) => Ok(Box::new(Mailboxes { filter: self.filter.get(), here })),
             None => self.hosts.connect(destination).await,
         }
@@ -73,7 +73,7 @@ impl Transport for ToMailboxes {
 /// Mailboxes as a host that takes mail.
 struct Mailboxes {
     filter: Filter,
-    here: Here,
+    here: Local,
 }
 
 #[async_trait]
@@ -117,7 +117,7 @@ impl Mailboxes {
             from: &item.from,
             // Others have the message: a refusal needs a report.
             refusals: Refusals::Never,
-            is_quarantined: self.here == Here::Junk,
+            is_quarantined: self.here == Local::Junk,
             tls: item.tls(),
             client: RemoteClient { account: item.account.as_deref(), ..RemoteClient::default() },
             needs: RequiredExtensions { binary: item.binary, smtputf8: item.smtputf8 },
@@ -130,7 +130,7 @@ impl Mailboxes {
 }
 
 impl Undelivered {
-    /// The same as a failure of the queue.
+    /// The error as a failure of the queue.
     pub fn failure(&self) -> Failure {
         match self {
             Self::Delivery(error) => Failure::of_delivery(error),

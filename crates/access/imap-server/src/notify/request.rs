@@ -25,15 +25,15 @@ const ANNOTATION_CHANGE: &str = "AnnotationChange";
 
 /// The wanted events.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct NotifyRequest {
     pub(super) groups: Vec<Group>,
-    pub(super) selected: SelectedWish,
+    pub(super) selected: SelectedRequest,
     pub(super) server_metadata: bool,
 }
 
 /// The wanted events of the selected mailbox.
 #[derive(Debug, Default)]
-pub(crate) struct SelectedWish {
+pub(crate) struct SelectedRequest {
     /// MessageNew and MessageExpunge, which go together.
     pub(crate) messages: bool,
     pub(crate) flags: bool,
@@ -45,16 +45,17 @@ pub(crate) struct SelectedWish {
     pub(crate) items: Vec<FetchItem>,
 }
 
-impl Wish {
+impl NotifyRequest {
     /// Compiles the groups of NOTIFY SET.
     pub(crate) fn of(groups: Vec<EventGroup>, options: &ImapOptions) -> Result<Self, Reply> {
-        let mut wish = Self { groups: Vec::new(), selected: SelectedWish::default(), server_metadata: false };
+        let mut request =
+            Self { groups: Vec::new(), selected: SelectedRequest::default(), server_metadata: false };
         let mut has_selected = false;
         for EventGroup { mailboxes, events } in groups {
             let asked = GroupEvents::of(events, options)?;
-            wish.server_metadata |= asked.server_metadata;
+            request.server_metadata |= asked.server_metadata;
             if let Some(filter) = Filter::of(&mailboxes) {
-                wish.groups.push(asked.of_others(filter)?);
+                request.groups.push(asked.of_others(filter)?);
                 continue;
             }
             if std::mem::replace(&mut has_selected, true) {
@@ -62,9 +63,9 @@ impl Wish {
                 // selected mailbox can be specified in any NOTIFY command."
                 return Err(Reply::bad("NOTIFY takes one group of SELECTED or SELECTED-DELAYED"));
             }
-            wish.selected = asked.of_selected(mailboxes == MailboxFilter::Selected)?;
+            request.selected = asked.of_selected(mailboxes == MailboxFilter::Selected)?;
         }
-        Ok(wish)
+        Ok(request)
     }
 
     /// Whether this is fetched of new messages.
@@ -128,14 +129,14 @@ impl GroupEvents {
         Ok(asked)
     }
 
-    fn of_selected(self, at_once: bool) -> Result<SelectedWish, Reply> {
+    fn of_selected(self, at_once: bool) -> Result<SelectedRequest, Reply> {
         if self.names || self.subscriptions || self.metadata || self.server_metadata {
             // RFC 5465 §6.1
             return Err(Reply::bad("SELECTED accepts only message events"));
         }
         let Self { items, expunge, flags, annotations, .. } = self;
         let items = items.unwrap_or_default();
-        Ok(SelectedWish { messages: expunge, flags, annotations, at_once, items })
+        Ok(SelectedRequest { messages: expunge, flags, annotations, at_once, items })
     }
 
     fn of_others(self, filter: Filter) -> Result<Group, Reply> {

@@ -1,8 +1,8 @@
-//! Reports that the queue owes to senders: each is sent once, even after a crash at any step.
+//! Pending reports to senders: each is sent once, even after a crash at any step.
 //!
 //! ```text
-//! the report's message ──> the item, which owes it ──> on its way ──> the item, which owes nothing
-//!   (a row of the queue)     (one record changes)                       (or leaves the queue)
+//! the report's message ──> the item, which names it ──> sent on its way ──> the item without it
+//!   (a row of the queue)     (one record changes)                            (or it left the queue)
 //! ```
 //!
 //! A row without a record that names it is not part of the queue, so a crash before the second step
@@ -12,7 +12,7 @@
 //! that the report arrived.
 //!
 //! The row moves only to the INBOX of an account that files all its mail there. If a script, a
-//! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Here`]).
+//! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Local`]).
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
@@ -22,14 +22,14 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
-use crate::item::{self, Arrival, Envelope, Here, Item, ItemId, Owed, Part, Recipient, To};
+use crate::item::{self, Arrival, Envelope, Item, ItemId, Local, Part, PendingReport, Recipient, To};
 use crate::queue::Queue;
 use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
 
 impl Relay {
-    /// Stores a report, so that an item can owe it. `None` if nobody can get it.
-    pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<Owed>, QueueError> {
+    /// Stores a report, so that an item can name it as pending. `None` if nobody can get it.
+    pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<PendingReport>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
             tracing::info!(report = report.id, "no report: the message is itself a report");
@@ -39,7 +39,7 @@ impl Relay {
         let text = self.traced(report.print(), report.now);
         let (message, destination) = match found {
             Addressed::Inbox(_) => ([RETURN_PATH, &*text].concat().into(), String::new()),
-            Addressed::Here => (self.signed(text).await?, report.tls.destination(Here::Inbox.domain())),
+            Addressed::Local => (self.signed(text).await?, report.tls.destination(Local::Inbox.domain())),
             Addressed::At(domain) => (self.signed(text).await?, report.tls.destination(&domain)),
             Addressed::Nowhere => return Ok(None),
         };
@@ -47,35 +47,39 @@ impl Relay {
         let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || report.is_international());
         let (row, body) = self.queue().add_row(message).await?;
         let (to, body) = (to.into_owned(), body.to_string());
-        Ok(Some(Owed { row, body, size, to, destination, smtputf8 }))
+        Ok(Some(PendingReport { row, body, size, to, destination, smtputf8 }))
     }
 
     /// Queues the report, unless that was done. It is durable on return. Returns its item, which is
     /// not scheduled yet.
-    pub(crate) async fn fulfil(&self, owed: &Owed, now: i64) -> Result<Option<Arrival>, QueueError> {
-        if !self.queue().has_row(owed.row).await? {
+    pub(crate) async fn fulfil(
+        &self,
+        pending: &PendingReport,
+        now: i64,
+    ) -> Result<Option<Arrival>, QueueError> {
+        if !self.queue().has_row(pending.row).await? {
             return Ok(None);
         }
-        let mut destination = owed.destination.clone();
+        let mut destination = pending.destination.clone();
         if destination.is_empty() {
-            if self.is_moved(owed).await? {
+            if self.is_moved(pending).await? {
                 return Ok(None);
             }
-            destination = Here::Inbox.domain().to_owned();
+            destination = Local::Inbox.domain().to_owned();
         }
         let wrong = || QueueError::Record {
-            record: item::name(owed.row),
+            record: item::name(pending.row),
             why: "the report to send has no body".into(),
         };
-        let body = Id::parse(&owed.body).map(BodyId).ok_or_else(wrong)?;
-        let envelope = Envelope { smtputf8: owed.smtputf8, ..Envelope::default() };
+        let body = Id::parse(&pending.body).map(BodyId).ok_or_else(wrong)?;
+        let envelope = Envelope { smtputf8: pending.smtputf8, ..Envelope::default() };
         let part = Part {
             envelope: &envelope,
             destination,
-            recipients: vec![Recipient::waiting(&To::new(&owed.to))],
+            recipients: vec![Recipient::waiting(&To::new(&pending.to))],
             reason: String::new(),
         };
-        let mut item = Item::new(part, owed.row, (body, owed.size), now);
+        let mut item = Item::new(part, pending.row, (body, pending.size), now);
         let arrival = item.arrival();
         match self.queue().update(&mut item).await {
             // It was there already.
@@ -90,21 +94,21 @@ impl Relay {
 
     /// Moves the report to the sender's INBOX. `false` if the account has no room now, or if its
     /// mail does not simply go there any more.
-    async fn is_moved(&self, owed: &Owed) -> Result<bool, QueueError> {
+    async fn is_moved(&self, pending: &PendingReport) -> Result<bool, QueueError> {
         // A crash may have come after it became an item.
-        if self.queue().item(owed.row).await?.is_some() {
+        if self.queue().item(pending.row).await?.is_some() {
             return Ok(false);
         }
-        let recipient = match self.resolve(&owed.to).await {
+        let recipient = match self.resolve(&pending.to).await {
             Ok(recipient) if self.keeps_all(&recipient.account) => recipient,
             Err(ResolveError::Directory(error)) => return Err(unlooked(error)),
             Ok(_) | Err(_) => return Ok(false),
         };
         let delivery = self.delivery();
         let reserved =
-            delivery.reserve_quota(&recipient.account, Usage { bytes: owed.size, messages: 1 }).await;
+            delivery.reserve_quota(&recipient.account, Usage { bytes: pending.size, messages: 1 }).await;
         let moved = match reserved {
-            Ok(_reserved) => self.queue().move_row(owed.row, recipient.account.id).await,
+            Ok(_reserved) => self.queue().move_row(pending.row, recipient.account.id).await,
             Err(error) => Err(error.into()),
         };
         match moved {
@@ -151,7 +155,7 @@ impl Queue {
 }
 
 #[cfg(test)]
-impl Owed {
+impl PendingReport {
     pub(crate) fn sample(destination: &str) -> Self {
         let (body, to) = (BodyId(Id::new(3, 4)).to_string(), "ana@example.org".to_owned());
         Self { row: 9, body, size: 7, to, destination: destination.to_owned(), smtputf8: true }

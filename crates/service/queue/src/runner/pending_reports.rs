@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
-use crate::item::{Here, Item, Outcome, Owed, Recipient};
+use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
 use crate::report::{About, Kind, Report};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
@@ -25,16 +25,16 @@ impl Runner {
         item.forgo_reports();
         let Some(mut item) = self.write_or_keep(item).await? else { return Ok(()) };
         let failure = failure.filter(|_| self.is_late(&item, now));
-        if item.owed.is_empty() && !item.is_unreported() && failure.is_none() {
+        if item.pending.is_empty() && !item.is_unreported() && failure.is_none() {
             self.schedule.lock().note(&item);
             return Ok(());
         }
         match self.reports(&item, failure, now).await {
-            Ok(owed) => {
-                item.owed.extend(owed);
+            Ok(pending) => {
+                item.pending.extend(pending);
                 item.warned |= failure.is_some();
                 item.recipients.iter_mut().for_each(Recipient::reported);
-                self.send_owed(item).await
+                self.send_pending(item).await
             }
             Err(error) => self.put_off(item, &error, now).await,
         }
@@ -52,21 +52,21 @@ impl Runner {
         }
     }
 
-    /// Writes an item that owes reports, and sends them on their way.
-    pub(super) async fn send_owed(&self, mut item: Item) -> Result<(), QueueError> {
-        if !item.owed.is_empty() && !self.write(&mut item).await? {
+    /// Writes an item with pending reports, and sends them on their way.
+    pub(super) async fn send_pending(&self, mut item: Item) -> Result<(), QueueError> {
+        if !item.pending.is_empty() && !self.write(&mut item).await? {
             // It was dropped meanwhile: nobody gets a report.
-            return self.remove_rows(&item.owed).await;
+            return self.remove_rows(&item.pending).await;
         }
-        let owed = std::mem::take(&mut item.owed);
-        let rows = || owed.iter().map(|owed| owed.row);
+        let pending = std::mem::take(&mut item.pending);
+        let rows = || pending.iter().map(|pending| pending.row);
         self.under_way.lock().extend(rows());
         let mut arrivals = Vec::new();
-        for one in &owed {
+        for one in &pending {
             match self.relay.fulfil(one, self.now()).await {
                 Ok(arrival) => arrivals.extend(arrival),
                 Err(error) => {
-                    item.owed = owed;
+                    item.pending = pending;
                     return self.put_off(item, &error, self.now()).await;
                 }
             }
@@ -121,7 +121,7 @@ impl Runner {
         Err(QueueError::Busy(item.id))
     }
 
-    /// Whether an item is a report that another one still owes. It is not sent before it is on its
+    /// Whether an item is a pending report of another one. It is not sent before it is on its
     /// way, which puts it into the schedule.
     pub(super) fn is_under_way(&self, id: crate::ItemId) -> bool {
         let under_way = self.under_way.lock();
@@ -141,14 +141,19 @@ impl Runner {
 
     /// Stores the reports about an item: who was given up, who has it, and who gets it late because
     /// of a failure.
-    async fn reports(&self, item: &Item, late: Option<&Failure>, now: i64) -> Result<Vec<Owed>, QueueError> {
+    async fn reports(
+        &self,
+        item: &Item,
+        late: Option<&Failure>,
+        now: i64,
+    ) -> Result<Vec<PendingReport>, QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
             Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
         // Records of earlier versions do not have it.
-        let usual = if Here::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
+        let usual = if Local::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
         let sent = Success::ALL.map(|wanted| {
             let (kind, status) = wanted.report();
             let is_so = |outcome: &Outcome| match outcome {
@@ -164,27 +169,27 @@ impl Runner {
         });
         let late: Vec<_> = late.collect();
         let until = item.arrived + self.times.expire_after;
-        let mut owed = Vec::new();
+        let mut pending = Vec::new();
         let late = (Kind::Delayed { until }, late);
         for (kind, about) in std::iter::once((Kind::Failed, failed)).chain(sent).chain([late]) {
             if about.is_empty() {
                 continue;
             }
             match self.prepare(kind, item, &about, now).await {
-                Ok(one) => owed.extend(one),
+                Ok(one) => pending.extend(one),
                 Err(error) => {
                     // All of them are made again.
-                    self.remove_rows(&owed).await?;
+                    self.remove_rows(&pending).await?;
                     return Err(error);
                 }
             }
         }
-        Ok(owed)
+        Ok(pending)
     }
 
-    async fn remove_rows(&self, owed: &[Owed]) -> Result<(), QueueError> {
-        for owed in owed {
-            self.queue().remove_row(owed.row).await?;
+    async fn remove_rows(&self, pending: &[PendingReport]) -> Result<(), QueueError> {
+        for pending in pending {
+            self.queue().remove_row(pending.row).await?;
         }
         Ok(())
     }
@@ -196,7 +201,7 @@ impl Runner {
         item: &Item,
         about: &[About<'_>],
         now: i64,
-    ) -> Result<Option<Owed>, QueueError> {
+    ) -> Result<Option<PendingReport>, QueueError> {
         let message = self.quoted(item, kind).await?;
         let id = format!("{}.{now:x}.{:x}.{}", item.body, item.id, kind.action());
         let report = Report {

@@ -22,7 +22,7 @@ use crate::special_use;
 use crate::wire::Wire;
 
 /// How often IDLE checks for changes of other processes. A check reads one record.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const POLL_PAUSE: Duration = Duration::from_secs(10);
 
 /// A hash for each entry, by its name in small letters.
 type EntryHashes = BTreeMap<String, u64>;
@@ -93,7 +93,7 @@ impl ReportedMetadata {
     /// Waits until something may have changed.
     pub(crate) async fn wait_for_changes(&mut self) {
         // Boxed: a session should hold no memory for it until it waits.
-        let look = Box::pin(self.clock.sleep(LOOK_EVERY));
+        let look = Box::pin(self.clock.sleep(POLL_PAUSE));
         tokio::select! {
             // The sender lives as long as the service: an error does not occur.
             Ok(()) = self.woken.changed() => {}

@@ -30,7 +30,7 @@ const ROWS_COMPARED: u64 = 100_000;
 /// Ranges printed between two checks of the output buffer: some 32 KiB.
 const RANGES_PER_RELIEF: usize = 2048;
 
-/// Whose thread does the work.
+/// The service whose threads do the work, and the account that it is for.
 #[derive(Clone, Copy)]
 pub(crate) struct Threads<'s> {
     pub(crate) service: &'s ImapService,
@@ -54,7 +54,7 @@ impl Threads<'_> {
     }
 
     /// Does work of about so many steps: with its pauses if they are few, else on another thread.
-    /// What the work drops is freed there, too.
+    /// Values that the work drops are freed there, too.
     pub(crate) async fn run_paced<T: Send + 'static>(
         self,
         steps: u64,
@@ -73,7 +73,7 @@ pub(crate) fn range_steps(ranges: usize) -> u64 {
     ranges as u64 * RANGE_STEPS
 }
 
-/// Steps of finding a row of a set, beside those of the work on it: each range is looked up.
+/// Steps of finding a row of a set, without those of the work on it: each range is looked up.
 pub(crate) fn find_steps<N>(set: &NumSet<N>) -> u64 {
     range_steps(set.ranges().len()) / set.count().max(1)
 }

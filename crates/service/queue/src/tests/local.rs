@@ -10,7 +10,7 @@ async fn take_over(world: &World, from: &str, missed: &[(&str, Failure)]) -> Vec
     let missed =
         missed.iter().map(|(to, failure)| Missed { to: To::new(to), failure: failure.clone() }).collect();
     let envelope = Envelope::new(from, &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Inbox).await.unwrap()
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Local::Inbox).await.unwrap()
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn reports_are_those_that_the_sender_wants() {
         Missed { to: to("bo@example.org", "SUCCESS"), failure: full() },
     ];
     let envelope = Envelope::new("ana@example.org", &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Inbox).await.unwrap();
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Local::Inbox).await.unwrap();
     assert_eq!(world.run_at(START, 2).await, [tried("+here"), got("+here", &["bo@example.org"])]);
     let reports = world.inbox().await;
     assert!(
@@ -75,7 +75,7 @@ async fn no_success_is_reported_of_what_a_script_refused() {
     let to = |address: &str| To { notify: Notify::parse("SUCCESS"), ..To::new(address) };
     let missed = ["bo@example.org", "cy@example.org"].map(|one| Missed { to: to(one), failure: full() });
     let envelope = Envelope::new("ana@example.org", &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Here::Inbox).await.unwrap();
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Local::Inbox).await.unwrap();
     world.script("+here", [Script::Takes(vec![None, Some(Success::Delivered)])]);
     world.run_at(START, 2).await;
     let reports = world.inbox().await;
@@ -91,7 +91,7 @@ async fn what_is_sent_on_later_is_not_reported_as_delivered() {
     let all = ["bo@example.org", "cy@example.org", "di@example.org"];
     let missed = all.map(|one| Missed { to: to(one), failure: full() });
     let envelope = Envelope::new("ana@example.org", &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Here::Inbox).await.unwrap();
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Local::Inbox).await.unwrap();
     world.script("+here", [Script::Takes(Success::ALL.map(Some).to_vec())]);
     world.run_at(START, 2).await;
     let reports = world.inbox().await;
@@ -112,7 +112,7 @@ async fn the_sender_of_junk_gets_no_report() {
         vec![Missed { to: bo, failure: full() }, Missed { to: cy, failure: full() }]
     };
     let envelope = Envelope::new("ana@example.org", &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed(), Here::Junk).await.unwrap();
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed(), Local::Junk).await.unwrap();
     for at in [0, 5 * HOUR, 5 * DAY] {
         world.script("+junk", [Script::Answers(vec![Err(full()); 2])]);
         assert_eq!(world.run_at(START + at, 2).await.len(), 2);

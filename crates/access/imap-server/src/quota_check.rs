@@ -1,4 +1,4 @@
-//! Refuses a message that has no room in its account before the client sends it (RFC 9208
+//! Refuses a message that exceeds the quota of its account before the client sends it (RFC 9208
 //! §4.3.1).
 //!
 //! Only what is certain is refused here. The command itself reserves the quota of its messages.
@@ -13,10 +13,10 @@ use crate::rights::Act;
 use crate::session::Session;
 
 /// A message that the client sends at once and that is no longer than this is read in any case.
-/// That costs less than a look at the quota. RFC 7888 §5 has the same number for LITERAL-.
+/// That costs less than a check of the quota. RFC 7888 §5 has the same number for LITERAL-.
 const READ_IN_ANY_CASE: u64 = 4096;
 
-/// Refuses a message that is larger than the room in the account of its mailbox.
+/// Refuses a message that is larger than the quota that is left in the account of its mailbox.
 pub(crate) async fn check(session: &Session, wanted: &LiteralWanted) -> Result<(), Reply> {
     let Some(message) = &wanted.message else { return Ok(()) };
     // RFC 3502 §3: an empty message cancels the command.
@@ -28,11 +28,11 @@ pub(crate) async fn check(session: &Session, wanted: &LiteralWanted) -> Result<(
     let Ok(owner) = owner_of(session, message).await else { return Ok(()) };
     let bytes = message.before.saturating_add(wanted.size);
     let delivery = &session.service.delivery;
-    let room = match message.replaces {
+    let allowed = match message.replaces {
         true => delivery.could_replace(&owner, bytes).await,
         false => delivery.could_append(&owner, Usage { bytes, messages: 1 }).await,
     };
-    match room {
+    match allowed {
         Err(error) if error.kind() == Kind::OverQuota => match Failure::from(error).verdict() {
             Verdict::Answer(reply) => Err(reply),
             Verdict::Bye(_) | Verdict::HangUp(_) => Ok(()),

@@ -9,7 +9,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 
 use crate::error::QueueError;
-use crate::item::{Envelope, Here, Item, Outcome, Part, Recipient, To};
+use crate::item::{Envelope, Item, Local, Outcome, Part, Recipient, To};
 use crate::relay::Relay;
 use crate::transport::Failure;
 
@@ -44,7 +44,7 @@ impl Relay {
         message: Bytes,
         envelope: &Envelope,
         missed: Vec<Missed>,
-        here: Here,
+        here: Local,
     ) -> Result<Vec<Item>, QueueError> {
         let reason = missed.iter().find(|one| !one.failure.permanent);
         let reason = reason.map(|one| one.failure.reply.clone()).unwrap_or_default();
@@ -64,16 +64,16 @@ impl Relay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::TlsWish;
+    use crate::item::TlsRequirement;
 
     #[test]
     fn no_domain_is_a_mailbox_here() {
-        for here in [Here::Inbox, Here::Junk] {
-            let destination = TlsWish::Required.destination(here.domain());
-            let (domain, wish) = TlsWish::split(&destination);
-            assert_eq!((Here::of(domain), wish), (Some(here), TlsWish::Required));
+        for here in [Local::Inbox, Local::Junk] {
+            let destination = TlsRequirement::Required.destination(here.domain());
+            let (domain, requirement) = TlsRequirement::split(&destination);
+            assert_eq!((Local::of(domain), requirement), (Some(here), TlsRequirement::Required));
             assert!(posthaste_directory::normal_domain(domain).is_err());
         }
-        assert_eq!(Here::of("here"), None);
+        assert_eq!(Local::of("here"), None);
     }
 }
