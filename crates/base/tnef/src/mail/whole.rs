@@ -71,6 +71,11 @@ impl<'m> Whole<'m> {
         self.text.is_none() && self.html.is_none() && self.meeting.is_none() && self.attachments.is_empty()
     }
 
+    /// Whether octets over 127 may stand in it as they are: in a file that is a message.
+    pub fn is_8bit(&self) -> bool {
+        self.shown.iter().chain(&self.attachments).any(Entity::is_8bit)
+    }
+
     /// Its plain text.
     pub fn take_text(&mut self) -> Option<Entity<'m>> {
         self.text.take().map(|text| text_entity("text/plain", text))
