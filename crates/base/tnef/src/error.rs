@@ -87,7 +87,7 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
-    /// No boundary can be told from those of the message's own multiparts.
+    /// Each new boundary would begin with one of the message's own multiparts.
     #[error("its multiparts leave no boundary for new ones")]
     Boundaries,
     /// It has no frame, or one that does not fit the rest of it.

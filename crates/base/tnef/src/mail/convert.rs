@@ -513,9 +513,9 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
     multiparts.filter_map(boundary).collect()
 }
 
-/// What new boundaries begin with: a hash of the message, which stands nowhere in it. No boundary of
-/// the message is its beginning, or a new delimiter would be one of those, too: RFC 2046 §5.1.1. None
-/// if there is no such stem.
+/// What new boundaries begin with: a hash of the message, which stands nowhere in it. No boundary
+/// of the message is its beginning. Otherwise a new delimiter would be one of the message's own,
+/// too (RFC 2046 §5.1.1). None if there is no such stem.
 fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String> {
     let hash = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,10 +1,11 @@
 //! MIME entities, and how they are printed.
 //!
 //! Invariants: no printed line is a delimiter of a multipart around it, unless it is an intended
-//! one. Lines that are made begin with two hyphens nowhere else. A file that is a message stands as
-//! it is only if no boundary around it, also of a stranger, begins a line of it. Boundaries are made
-//! from a hash of the message and a count, so the same message gives the same bytes, and no message
-//! contains its own. None begins with a boundary of the message (RFC 2046 §5.1.1).
+//! one. Lines that are made begin with two hyphens nowhere else. A file that is a message stands
+//! as it is, unless a line of it would be such a delimiter, also of a stranger's multipart.
+//! Boundaries are made from a hash of the message and a count. So the same message gives the same
+//! bytes, and no message contains its own. None begins with a boundary of the message (RFC 2046
+//! §5.1.1).
 
 use std::borrow::Cow;
 

@@ -32,7 +32,7 @@ impl AsItIs {
     }
 }
 
-/// Whether a header has one of the fields that tell a message from other text: RFC 2046 §5.2.1.
+/// Whether a header has a field that every message has, by RFC 2046 §5.2.1.
 fn is_header(header: &[u8]) -> bool {
     let Ok(len) = u32::try_from(header.len()) else { return false };
     let mut fields = HeaderFields::new(header, Span::new(0, len));

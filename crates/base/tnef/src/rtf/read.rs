@@ -3,8 +3,8 @@
 //! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
 //! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
 //! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
-//! struck text, links. Lists become paragraphs with their bullets. The text of a text box stands where
-//! the box is anchored.
+//! struck text, links. Lists become paragraphs with their bullets. A text box stands where it is
+//! anchored.
 
 use std::collections::HashMap;
 
@@ -361,9 +361,9 @@ impl Machine {
         Ok(())
     }
 
-    /// A word of a shape. RTF 1.9.1, Shapes: `{\shp{\*\shpinst … {\shptxt text}}{\shprslt …}}`; of older
-    /// programs: `{\*\do … {\dptxbxtext text}}`. The result is the shape for readers that know no
-    /// shapes. It counts where the shape has no words of its own.
+    /// A word of a shape. RTF 1.9.1: `{\shp{\*\shpinst … {\shptxt text}}{\shprslt …}}`, or
+    /// `{\*\do … {\dptxbxtext text}}` of older programs. The result (`\shprslt`) is the shape for
+    /// readers that know no shapes. It counts where the shape has no words of its own.
     fn shape(&mut self, word: &[u8]) {
         let Out::Simple(simple) = &self.out else {
             // MS-OXRTFEX §2.1.3: a shape is no part of what RTF encapsulates.
@@ -410,7 +410,7 @@ impl Machine {
             Out::Html(text) | Out::Text(text) => take_back(text, out.len_of_text()),
             Out::Simple(simple) => simple.back_to(out),
         }
-        // Another field may have ended meanwhile, whose instruction is gone.
+        // Another field may have ended meanwhile, and taken the instruction.
         take_back(&mut self.instruction, instruction);
         self.surrogate = None;
     }

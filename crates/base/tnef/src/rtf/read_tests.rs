@@ -178,7 +178,7 @@ fn of_two_forms_of_a_text_the_unicode_one_counts() {
         assert_eq!(body(&rtf), expected, "{rtf}");
     }
     assert_eq!(html(r"{\rtf1\ansi\fromhtml1 a{\upr{?}{\*\ud{\u1055?}}}b}"), "aПb");
-    // A link within the first form, which is taken back, and an instruction that is gone by then.
+    // A link within the first form, which is taken back, and a field that ended meanwhile.
     for rtf in [
         r#"{\upr{\*\fldinst HYPERLINK "http://a"}x{\*\ud{\'fc\'fc y}}}z"#,
         r#"{\*\fldinst a{\upr bbbbbbb{\pict{\fldinst x}}\'fc\'fc\'fc\'fc\'fc\'fc{\*\ud y}}}z"#,
