@@ -474,12 +474,12 @@ async fn mail_without_room_to_convert_it_stays_unless_nobody_can_read_it() {
     let message = IncomingMessage {
         bytes: header.before(&samples::mail(&samples::note())),
         summary: Bytes::new(),
-        body: delivery.store().new_body_id(),
+        body: small.store().new_body_id(),
         flags: vec![],
         date: 1_700_000_000,
         saved: None,
     };
-    open(&delivery, &ana, "INBOX").await.destination().append(vec![message]).await.unwrap();
+    open(&small, &ana, "INBOX").await.destination().append(vec![message]).await.unwrap();
     let report = run(&small, &ana, to(Format::Rich)).await;
     assert_eq!((report.too_large, report.failed), (3, 1));
 }

@@ -208,7 +208,7 @@ async fn a_body_of_two_accounts_is_removed_with_its_last_message() {
         let mime = AccountChange { format: Some(Some(Format::Mime)), ..AccountChange::default() };
         let mut recipients = Vec::new();
         for account in &both {
-            delivery.directory().set(&account.name, mime.clone()).await.unwrap();
+            delivery.directory().set(&account.name, mime).await.unwrap();
             delivery.mailboxes(account.id).await.unwrap();
             recipients.push(delivery.resolve(&account.name).await.unwrap());
         }
@@ -223,7 +223,9 @@ async fn a_body_of_two_accounts_is_removed_with_its_last_message() {
                 .unwrap();
         }
         if !is_as_before {
-            delivery.deliver(sent, &recipients).await.into_iter().for_each(|done| drop(done.unwrap()));
+            for outcome in delivery.deliver(sent, &recipients).await {
+                outcome.unwrap();
+            }
         }
         let engine = delivery.store().engine();
         let mut all: Vec<BodyId> = Vec::new();

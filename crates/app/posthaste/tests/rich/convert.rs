@@ -202,7 +202,7 @@ fn the_inbox_of_an_account_without_mail_has_nothing_to_convert() {
     let (_dir, data, _server) = with_accounts(&[BEN]);
     for name in ["inbox", "INBOX", "InBox"] {
         for work in [&["--items"][..], &["--to", "rich"], &["--to", "mime", "--dry-run"]] {
-            let ended = command(&data, &[&["convert", BEN, "--mailbox", name], work].concat());
+            let ended = command(&data, &[&["convert", BEN, "--mailbox", name][..], work].concat());
             let said = String::from_utf8_lossy(&ended.stdout).into_owned();
             assert_eq!((ended.status.code(), number_of(&said, "examined ")), (Some(0), 0), "{said}");
         }
