@@ -69,6 +69,12 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
+    /// RTF ends before its groups do: it was cut.
+    #[error("its RTF ends within {groups} groups")]
+    Unclosed {
+        /// The groups that are open.
+        groups: usize,
+    },
     /// Messages are nested too deep in one another.
     #[error("messages inside it are nested over {limit} deep")]
     Depth {
@@ -81,6 +87,9 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
+    /// Each new boundary would begin with one of the message's own multiparts.
+    #[error("its multiparts leave no boundary for new ones")]
+    Boundaries,
     /// It has no frame, or one that does not fit the rest of it.
     #[error("it has no frame that matches the rest of the message")]
     Frame,

@@ -151,7 +151,13 @@ pub mod named {
     pub const WORK_ADDRESS_STATE: (Guid, u32) = (SET_ADDRESS, 0x8047);
     pub const WORK_ADDRESS_POSTAL_CODE: (Guid, u32) = (SET_ADDRESS, 0x8048);
     pub const WORK_ADDRESS_COUNTRY: (Guid, u32) = (SET_ADDRESS, 0x8049);
+    pub const EMAIL1_ADDRESS_TYPE: (Guid, u32) = (SET_ADDRESS, 0x8082);
     pub const EMAIL1_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8083);
+    pub const EMAIL1_ORIGINAL_DISPLAY_NAME: (Guid, u32) = (SET_ADDRESS, 0x8084);
+    pub const EMAIL2_ADDRESS_TYPE: (Guid, u32) = (SET_ADDRESS, 0x8092);
     pub const EMAIL2_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8093);
+    pub const EMAIL2_ORIGINAL_DISPLAY_NAME: (Guid, u32) = (SET_ADDRESS, 0x8094);
+    pub const EMAIL3_ADDRESS_TYPE: (Guid, u32) = (SET_ADDRESS, 0x80A2);
     pub const EMAIL3_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x80A3);
+    pub const EMAIL3_ORIGINAL_DISPLAY_NAME: (Guid, u32) = (SET_ADDRESS, 0x80A4);
 }

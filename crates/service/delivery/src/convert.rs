@@ -48,7 +48,7 @@ use crate::error::DeliveryError;
 use crate::held::Held;
 use crate::replace::{ReadBodies, Replaced, Replacer};
 use crate::sample::Sample;
-use crate::step::{Loss, Step, beside_original, may_be_superseded, stays, step};
+use crate::step::{Loss, Step, beside_original, is_superseded, may_be_superseded, stays, step};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -101,6 +101,8 @@ pub struct ConvertReport {
     pub items_bytes: u64,
     /// Messages that stay because their rich originals would be lost.
     pub would_lose: u64,
+    /// Messages that stay because their conversion may take more memory than there ever is.
+    pub too_large: u64,
     /// Messages that the engine cannot store in another form.
     pub refused: u64,
     /// Messages that were expunged meanwhile.
@@ -124,6 +126,7 @@ impl ConvertReport {
             items: self.items + other.items,
             items_bytes: self.items_bytes + other.items_bytes,
             would_lose: self.would_lose + other.would_lose,
+            too_large: self.too_large + other.too_large,
             refused: self.refused + other.refused,
             vanished: self.vanished + other.vanished,
             failed: self.failed + other.failed,
@@ -412,6 +415,7 @@ impl Converter<'_> {
                 self.report.would_lose += 1;
                 self.would_lose.push(found.uid.value());
             }
+            Step::TooLarge => self.is_too_large(found, before),
             Step::Recode(bytes) => {
                 if self.recode(found, bytes).await? {
                     self.count_converted(found.body, before, bytes);
@@ -432,6 +436,17 @@ impl Converter<'_> {
         Ok(())
     }
 
+    fn is_too_large(&mut self, found: Candidate, bytes: u64) {
+        let (account, uid) = (&self.account.name, found.uid);
+        tracing::warn!(
+            account,
+            %uid,
+            bytes,
+            "a message stays as it is: its conversion may take more memory than `limits.summary_bytes` allows"
+        );
+        self.report.too_large += 1;
+    }
+
     /// How a stored body changes, on another thread and within the memory for conversions.
     async fn step_of(&self, stored: &Bytes, to: Format) -> Result<Step, DeliveryError> {
         let largest = stored.len().max(served_len(stored));
@@ -442,10 +457,17 @@ impl Converter<'_> {
         let to = FormatSettings { format: to, keep_original };
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
+        // Nobody can read a message that is superseded, so it may not stay.
+        let must_change = self.which == Which::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
             let Some(_permit) = permit else {
-                let why = "its conversion may take more memory than `limits.summary_bytes` allows";
-                return if stays(&stored, to.format) { Ok(Step::Stays) } else { Err(why.to_owned()) };
+                return match must_change {
+                    true => {
+                        Err("its conversion may take more memory than `limits.summary_bytes` allows".into())
+                    }
+                    false if stays(&stored, to.format) => Ok(Step::Stays),
+                    false => Ok(Step::TooLarge),
+                };
             };
             let step = step(&stored, &account, (to, loss), len_max)?;
             Ok::<_, String>(step.compressed(&stored, compress))

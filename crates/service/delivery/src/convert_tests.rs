@@ -455,16 +455,33 @@ async fn an_engine_that_refuses_other_forms_adds_messages_again() {
 
 /// The memory for conversions has room for none.
 #[tokio::test]
-async fn ordinary_mail_without_room_to_convert_it_stays() {
+async fn mail_without_room_to_convert_it_stays_unless_nobody_can_read_it() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let small = delivery.with_summaries(ByteBudget::new(8 << 10));
     assert_eq!(small.room_to_convert(1).await.map(|room| room.is_some()).ok(), Some(false));
     for format in [Format::Mime, Format::Keep] {
         let report = run(&small, &ana, to(format)).await;
-        assert_eq!((report.examined, report.converted, report.failed), (3, 0, 1), "{format:?}");
+        assert_eq!((report.examined, report.converted), (3, 0), "{format:?}");
+        assert_eq!((report.too_large, report.failed), (1, 0), "{format:?}");
     }
-    assert_eq!(run(&small, &ana, to(Format::Rich)).await.failed, 3);
+    let report = run(&small, &ana, to(Format::Rich)).await;
+    assert_eq!((report.too_large, report.failed), (3, 0));
+    // A message that nobody can read may not stay.
+    let header = unconverted(&samples::mail(&samples::note()), 1 << 20).unwrap();
+    let mut header = FormHeader::of(&header).unwrap();
+    header.digest[7] ^= 1;
+    let message = IncomingMessage {
+        bytes: header.before(&samples::mail(&samples::note())),
+        summary: Bytes::new(),
+        body: small.store().new_body_id(),
+        flags: vec![],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    open(&small, &ana, "INBOX").await.destination().append(vec![message]).await.unwrap();
+    let report = run(&small, &ana, to(Format::Rich)).await;
+    assert_eq!((report.too_large, report.failed), (3, 1));
 }
 
 /// An attached file that is `winmail.dat` itself, as a user forwards it; and a damaged one beside a

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use posthaste_directory::AccountChange;
 use posthaste_mail_model::{Flag, Id};
 use posthaste_store::form::Form;
 use posthaste_store::suite::layer::Layer;
@@ -183,4 +184,70 @@ async fn who_receives_a_message_meanwhile_has_its_original() {
     append(&delivery, &ben).await;
     assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
     assert_eq!(content(&delivery, &ana, "INBOX").await, content(&delivery, &ben, "INBOX").await);
+}
+
+/// The bodies of an account's messages.
+async fn bodies(delivery: &Delivery, account: &Account) -> Vec<BodyId> {
+    let mut bodies = Vec::new();
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        bodies.push(stored.body);
+        ControlFlow::Continue(())
+    };
+    let mailbox = open(delivery, account, "INBOX").await;
+    mailbox.summaries(&NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    bodies
+}
+
+/// Conversions of two accounts that share a body leave as many references as there are messages.
+/// Each body is removed with its last one.
+#[tokio::test]
+async fn a_body_of_two_accounts_is_removed_with_its_last_message() {
+    for is_as_before in [false, true] {
+        let (delivery, ana) = delivery().await;
+        let both = [ana, add(&delivery, "ben@example.org").await];
+        let mime = AccountChange { format: Some(Some(Format::Mime)), ..AccountChange::default() };
+        let mut recipients = Vec::new();
+        for account in &both {
+            delivery.directory().set(&account.name, mime).await.unwrap();
+            delivery.mailboxes(account.id).await.unwrap();
+            recipients.push(delivery.resolve(&account.name).await.unwrap());
+        }
+        let sent = Bytes::from(samples::mail(&samples::note()));
+        let message = delivery.incoming(sent.clone(), vec![], None).await.unwrap();
+        for account in both.iter().filter(|_| is_as_before) {
+            open(&delivery, account, "INBOX")
+                .await
+                .destination()
+                .append(vec![message.clone()])
+                .await
+                .unwrap();
+        }
+        if !is_as_before {
+            for outcome in delivery.deliver(sent, &recipients).await {
+                outcome.unwrap();
+            }
+        }
+        let engine = delivery.store().engine();
+        let mut all: Vec<BodyId> = Vec::new();
+        for format in [Format::Keep, Format::Mime, Format::Rich, Format::Mime, Format::Keep] {
+            for account in &both {
+                all.extend(bodies(&delivery, account).await);
+                run(&delivery, account, ConvertOptions { loss: Loss::Allow, ..to(format) }).await;
+            }
+            let held = [bodies(&delivery, &both[0]).await, bodies(&delivery, &both[1]).await].concat();
+            all.extend(&held);
+            for body in &all {
+                let holders = held.iter().filter(|other| *other == body).count();
+                assert_eq!(engine.references(*body).await.unwrap(), holders as u64, "{format:?}");
+            }
+        }
+        for account in &both {
+            open(&delivery, account, "INBOX").await.remove(&NumSet::range(1, u32::MAX)).await.unwrap();
+        }
+        posthaste_store::suite::maintain(&**engine).await;
+        for body in all {
+            assert_eq!(engine.references(body).await.unwrap(), 0);
+            assert!(engine.read_body(body, 0..u64::MAX).await.is_err());
+        }
+    }
 }

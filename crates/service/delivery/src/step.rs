@@ -7,7 +7,8 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::might_be_rich;
 
 use crate::conversions::{
-    as_converted, as_plain, enriched, header_of, is_marked, original_of, recompressed, served, with_original,
+    as_converted, as_plain, enriched, has_other_number, header_of, is_marked, original_of, recompressed,
+    served, with_original,
 };
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
@@ -25,6 +26,8 @@ pub(crate) enum Step {
     Stays,
     /// Its rich original would be lost.
     WouldLose,
+    /// Its conversion may take more memory than there ever is.
+    TooLarge,
     /// Clients see the same.
     Recode(Bytes),
     /// The same, but the rich original is lost.
@@ -49,6 +52,7 @@ impl Step {
         match self {
             Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
             Self::WouldLose => Self::WouldLose,
+            Self::TooLarge => Self::TooLarge,
             Self::Recode(new) => Self::Recode(with(new)),
             Self::GiveUp(new) => Self::GiveUp(twin(new)),
             Self::Renumber(new) => Self::Renumber(twin(new)),
@@ -75,6 +79,11 @@ pub(crate) fn beside_original(stored: &Bytes, served: &[u8]) -> Option<Bytes> {
 /// Whether a program before this one may have shown other bytes of a body.
 pub(crate) fn may_be_superseded(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| matches!(header.form, Form::Rich | Form::Unconverted))
+}
+
+/// Whether one did, by the number of its conversion.
+pub(crate) fn is_superseded(stored: &[u8]) -> bool {
+    FormHeader::of(stored).is_some_and(|header| has_other_number(&header))
 }
 
 /// How a stored body of this account changes.

@@ -123,9 +123,10 @@ pub enum Command {
     /// date. On a cluster, all other messages stay as they are. After an interruption, run the
     /// command again: nothing is lost. The command first examines a random sample and estimates
     /// the time. With --items, it computes the data that the server did not compute at delivery.
-    /// Exit status 1 if a message cannot be converted; 2 if the engine cannot store another form;
-    /// 3 if messages stay because they need --lossy (they are named), also with --dry-run; 130
-    /// and 143 if SIGINT and SIGTERM end it.
+    /// If there is too little memory to convert a message (`limits.summary_bytes`), the message
+    /// stays as it is and is counted. Exit status 1 if a message cannot be converted; 2 if the
+    /// engine cannot store another form; 3 if messages stay because they need --lossy (they are
+    /// named), also with --dry-run; 130 and 143 if SIGINT and SIGTERM end it.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -322,6 +323,7 @@ pub enum Engine {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("work").args(["to", "items"]).required(true).multiple(true)))]
 pub struct Convert {
     /// The accounts.
     #[arg(required = true, value_name = "ACCOUNT")]
@@ -330,7 +332,7 @@ pub struct Convert {
     #[arg(long)]
     pub mailbox: Option<String>,
     /// The format.
-    #[arg(long, value_enum, required_unless_present = "items")]
+    #[arg(long, value_enum)]
     pub to: Option<Format>,
     /// Compute and store the items of rich mail that has none: the data that clients fetch
     /// without reading the message. Without --to, messages keep their format. See
@@ -500,5 +502,16 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_conversion_without_work_names_all_that_it_can_do() {
+        let parsed = |args: &[&str]| Cli::try_parse_from([&["posthaste", "convert", "ana"][..], args].concat());
+        let refused = parsed(&[]).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("--to <") && refused.contains("--items"), "{refused}");
+        for args in [&["--items"][..], &["--to", "rich"], &["--to", "rich", "--items", "--dry-run"]] {
+            assert!(parsed(args).is_ok(), "{args:?}");
+        }
+        assert!(parsed(&["--items", "--lossy"]).is_err());
     }
 }

@@ -2,8 +2,9 @@
 
 use super::calendar::{Lines, escape};
 use super::dates;
+use super::people::mail_address;
 use crate::model::Message;
-use crate::tags::{named, property};
+use crate::tags::{Guid, named, property};
 
 /// Whether a message of this class is a contact.
 pub(super) fn is_contact(class: &str) -> bool {
@@ -29,8 +30,8 @@ pub(super) fn card(message: &Message) -> String {
     // RFC 2426 §3.1.2: every card has it, also one that has no parts of a name.
     out.line(&format!("N:{}", name.map(|id| escape(&text(id))).join(";")));
     out.text("NICKNAME", message.text(property::NICKNAME).as_deref());
-    for name in [named::EMAIL1_EMAIL_ADDRESS, named::EMAIL2_EMAIL_ADDRESS, named::EMAIL3_EMAIL_ADDRESS] {
-        out.text("EMAIL;TYPE=INTERNET", message.named_text(name).as_deref());
+    for address in addresses(message) {
+        out.text("EMAIL;TYPE=INTERNET", Some(&address));
     }
     for (kind, id) in [
         ("TEL;TYPE=WORK,VOICE", property::BUSINESS_TELEPHONE_NUMBER),
@@ -70,6 +71,33 @@ pub(super) fn card(message: &Message) -> String {
     }
     out.line("END:VCARD");
     out.0
+}
+
+/// Of each address of a contact: its type, the address itself, and its form for people.
+const ADDRESSES: [[(Guid, u32); 3]; 3] = [
+    [named::EMAIL1_ADDRESS_TYPE, named::EMAIL1_EMAIL_ADDRESS, named::EMAIL1_ORIGINAL_DISPLAY_NAME],
+    [named::EMAIL2_ADDRESS_TYPE, named::EMAIL2_EMAIL_ADDRESS, named::EMAIL2_ORIGINAL_DISPLAY_NAME],
+    [named::EMAIL3_ADDRESS_TYPE, named::EMAIL3_EMAIL_ADDRESS, named::EMAIL3_ORIGINAL_DISPLAY_NAME],
+];
+
+/// The addresses of a contact that mean something on the Internet. One of type EX is a name within
+/// its system: then the form for people may be the address in SMTP (MS-OXOCNTC §2.2.1.2.4), or the
+/// contact has one of its own.
+fn addresses(message: &Message) -> Vec<String> {
+    let mut smtp = message.text(property::SMTP_ADDRESS);
+    let mut one = |[kind, address, shown]: [(Guid, u32); 3]| {
+        let address = message.named_text(address)?;
+        let is_smtp = match message.named_text(kind) {
+            Some(kind) => kind.eq_ignore_ascii_case("SMTP"),
+            None => !address.starts_with('/'),
+        };
+        if is_smtp {
+            return Some(address);
+        }
+        let shown = message.named_text(shown);
+        shown.as_deref().and_then(mail_address).or_else(|| mail_address(&smtp.take()?))
+    };
+    ADDRESSES.into_iter().filter_map(&mut one).collect()
 }
 
 /// A property of several parts, if any has text.

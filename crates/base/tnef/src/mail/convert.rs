@@ -12,6 +12,7 @@
 //!
 //! Mail that is signed or encrypted is not changed, since any change would break it.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ use sha2::{Digest, Sha256};
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
-use super::outer_text::{Essence, Outer, Texts, is_attachment};
+use super::outer_text::{Essence, Outer, Role, Texts};
 use super::people::People;
 use super::whole::Whole;
 use crate::decode::{decode_and_name, has_signature};
@@ -88,7 +89,7 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     if is_sealed(&structure, message) {
         return Ok(Outcome::Sealed);
     }
-    let mut conversion = Conversion::new(message, &structure);
+    let mut conversion = Conversion::new(message, &structure)?;
     let (count, mut damaged) = (places.len(), Vec::new());
     for (index, part) in places {
         match conversion.part(index, part) {
@@ -217,6 +218,8 @@ struct Conversion<'m> {
     structure: &'m Structure,
     budget: TextBudget,
     printer: Printer,
+    /// Boundaries of the message's own multiparts.
+    boundaries: HashMap<PartIndex, Box<[u8]>>,
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// Why messages inside parts stay attachments.
     left: Vec<Damage>,
@@ -224,24 +227,26 @@ struct Conversion<'m> {
     texts: Texts,
     /// Texts that have a rich form by now, and headers that were completed.
     used: Vec<usize>,
+    /// Parts whose headers say 8bit by now.
+    in_8bit: HashSet<PartIndex>,
 }
 
 impl<'m> Conversion<'m> {
-    fn new(message: &'m [u8], structure: &'m Structure) -> Self {
-        let seed = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Self {
+    fn new(message: &'m [u8], structure: &'m Structure) -> Result<Self, Damage> {
+        let boundaries = boundaries(message, structure);
+        let stem = stem(message, &boundaries).ok_or(Damage::Boundaries)?;
+        Ok(Self {
             message,
             structure,
             budget: TextBudget::new(text_max(message.len())),
-            printer: Printer::new(seed),
+            printer: Printer::new(stem),
+            boundaries,
             edits: Vec::new(),
             left: Vec::new(),
             texts: Texts::default(),
             used: Vec::new(),
-        }
+            in_8bit: HashSet::new(),
+        })
     }
 
     /// Makes the edits for one rich part; `None` if it is damaged.
@@ -277,29 +282,54 @@ impl<'m> Conversion<'m> {
             return Err(Damage::Empty { class });
         }
         let has_version = field("mime-version").is_some();
+        self.printer.around = self.around(index).filter_map(|at| self.boundaries.get(&at).cloned()).collect();
+        if whole.is_8bit() {
+            self.say_8bit(index);
+        }
         match part.parent().and_then(|parent| self.structure.part(parent)) {
             Some(parent) if parent.kind == Kind::Multipart => {
                 if part.parent() == Some(owner) && !self.used.contains(&header.range().start) {
                     self.used.push(header.range().start);
                     self.complete_header(owner, &missing);
                 }
-                self.in_multipart(part, parent, whole);
+                self.in_multipart(index, part, whole);
             }
             _ => self.as_message(part, &missing, has_version, whole),
         }
         Ok(Step::Done)
     }
 
+    /// The parts around a part, innermost first.
+    fn around(&self, index: PartIndex) -> impl Iterator<Item = PartIndex> + 'm {
+        let parent = |at: PartIndex, structure: &Structure| structure.part(at).and_then(Part::parent);
+        let structure = self.structure;
+        std::iter::successors(parent(index, structure), move |at| parent(*at, structure))
+    }
+
     /// The part whose header is that of the message around a part.
     fn owner(&self, index: PartIndex) -> PartIndex {
-        let mut at = index;
-        while let Some(parent) = self.structure.part(at).and_then(Part::parent) {
-            if self.structure.part(parent).is_some_and(|part| part.kind == Kind::Message) {
-                break;
+        let is_message = |at: &PartIndex| self.structure.part(*at).is_some_and(|p| p.kind == Kind::Message);
+        self.around(index).take_while(|at| !is_message(at)).last().unwrap_or(index)
+    }
+
+    /// RFC 2045 §6.4: what contains 8bit says so. Their own headers get it, once.
+    fn say_8bit(&mut self, index: PartIndex) {
+        let mut around: Vec<_> = self.around(index).collect();
+        around.retain(|at| self.in_8bit.insert(*at));
+        for part in around.into_iter().filter_map(|at| self.structure.part(at)) {
+            if part.encoding != Encoding::SevenBit {
+                continue;
             }
-            at = parent;
+            let message = self.message;
+            let fields = HeaderFields::new(message, part.header);
+            let said = fields.clone().find(|field| field.is(message, "content-transfer-encoding"));
+            let end = fields.last().map_or(part.header.range().start, |field| field.span().range().end);
+            let edit = match said {
+                Some(said) => (said.value_span().range(), b" 8bit\r\n".to_vec()),
+                None => (end..end, b"Content-Transfer-Encoding: 8bit\r\n".to_vec()),
+            };
+            self.edits.push(edit);
         }
-        at
     }
 
     /// The content of a message is TNEF and nothing else.
@@ -345,12 +375,13 @@ impl<'m> Conversion<'m> {
     }
 
     /// The TNEF part is one of several.
-    fn in_multipart(&mut self, part: &Part, parent: &Part, mut whole: Whole<'_>) {
+    fn in_multipart(&mut self, index: PartIndex, part: &Part, mut whole: Whole<'_>) {
         let range = part.header.range().start..part.body.range().end;
         let Some(delimiter) = self.delimiter_before(range.start) else { return };
-        let is_mixed = parent.media(self.message).is("multipart", "mixed");
+        let parent = part.parent().and_then(|parent| self.structure.part(parent));
+        let is_mixed = parent.is_some_and(|parent| parent.media(self.message).is("multipart", "mixed"));
         if is_mixed {
-            self.beside_text(part, &mut whole);
+            self.beside_text(index, part, &mut whole);
         }
         let mut parts: Vec<_> = whole.take_body().into_iter().collect();
         parts.append(&mut whole.attachments);
@@ -388,19 +419,21 @@ impl<'m> Conversion<'m> {
     /// A text before the TNEF part may be the same text in another form: then it gets the other
     /// forms beside it. A blank text is dropped. Any other is a text of its own, and both are
     /// kept.
-    fn beside_text(&mut self, part: &Part, whole: &mut Whole<'_>) {
+    fn beside_text(&mut self, at: PartIndex, part: &Part, whole: &mut Whole<'_>) {
         let Some(parent) = part.parent() else { return };
         let structure = self.structure;
-        let before = structure.children(parent).take_while(|(_, child)| child.body != part.body);
-        let is_unused = |child: &Part| !self.used.contains(&child.body.range().start);
-        let before = before.filter(|(_, child)| self.is_text(child) && is_unused(child));
+        let before = self.texts.of_multipart(self.message, structure, parent);
+        // Parts stand in their order in the message.
+        let before = before.iter().take_while(|index| **index < at);
+        let before = before.filter_map(|index| Some((*index, structure.part(*index)?)));
+        let before = before.filter(|(_, child)| !self.used.contains(&child.body.range().start));
         let before: Vec<_> = before.collect();
         let own = whole.text.as_deref().and_then(Essence::of);
         let shown = whole.html.as_ref().filter(|_| !before.is_empty());
         let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
             let outer = Outer::of(self.message, structure, index, &mut self.texts);
-            let is_plain = text.kind == Kind::Leaf && text.media(self.message).is("text", "plain");
+            let is_plain = self.texts.role(self.message, structure, index) == Role::Plain;
             let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
             let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));
             let has_no_words = whole.text.is_none() && whole.html.is_none();
@@ -440,19 +473,6 @@ impl<'m> Conversion<'m> {
         }
     }
 
-    /// Whether a part is a text that is shown, or several forms of one.
-    fn is_text(&self, part: &Part) -> bool {
-        let media = part.media(self.message);
-        if is_attachment(part, self.message) {
-            return false;
-        }
-        match part.kind {
-            Kind::Leaf => media.is("text", "plain") || media.is("text", "html"),
-            Kind::Multipart => media.is("multipart", "alternative") || media.is("multipart", "related"),
-            Kind::Message => false,
-        }
-    }
-
     /// The delimiter line that ends where a part begins.
     fn delimiter_before(&self, at: usize) -> Option<Range<usize>> {
         let before = self.message.get(..at)?.strip_suffix(b"\n")?;
@@ -478,6 +498,34 @@ impl<'m> Conversion<'m> {
         }
         Outcome::Converted(out)
     }
+}
+
+/// The boundaries of a message's multiparts.
+fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[u8]>> {
+    let multiparts = (0..).zip(structure.parts()).filter(|(_, part)| part.kind == Kind::Multipart);
+    let boundary = |(at, part): (PartIndex, &Part)| {
+        let params = part.media(message).params;
+        let decoded = || params.decoded("boundary").map(String::into_bytes);
+        let boundary = params.value("boundary").map(<[u8]>::to_vec).or_else(decoded)?;
+        // RFC 2046 §5.1.1: it does not end with white space.
+        let boundary = boundary.trim_ascii_end();
+        (!boundary.is_empty()).then(|| (at, Box::from(boundary)))
+    };
+    multiparts.filter_map(boundary).collect()
+}
+
+/// What new boundaries begin with: a hash of the message, which stands nowhere in it. No boundary
+/// of the message is its beginning. Otherwise a new delimiter would be one of the message's own,
+/// too (RFC 2046 §5.1.1). None if there is no such stem.
+fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String> {
+    let hash = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    // RFC 2045 §6.7: `=_` occurs in no quoted-printable text, and in no base64.
+    let leads = std::iter::once(String::new()).chain(('A'..='Z').chain('a'..='z').map(String::from));
+    let is_free = |stem: &String| !taken.values().any(|boundary| stem.as_bytes().starts_with(boundary));
+    leads.map(|lead| format!("{lead}=_{hash}")).find(is_free)
 }
 
 /// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.

@@ -365,6 +365,58 @@ TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nEND:VCARD\r\n"
     );
 }
 
+/// MS-OXOCNTC §2.2.1.2: an address has a type, and one of type EX is a name within its system.
+#[test]
+fn a_card_has_addresses_of_the_internet_alone() {
+    const NAME: &str = "/o=Org/ou=Group/cn=Recipients/cn=ana@y.example";
+    let named = |name, text: &str| Property::named(name, Value::String(text.to_owned()));
+    let emails = |properties: Vec<Property>| {
+        let mut contact = samples::contact();
+        let old = |property: &Property| {
+            property.name.as_deref().is_some_and(|name| {
+                name.set == named::EMAIL1_EMAIL_ADDRESS.0
+                    && name.key == crate::NameKey::Number(named::EMAIL1_EMAIL_ADDRESS.1)
+            })
+        };
+        contact.properties.retain(|property| !old(property));
+        contact.properties.extend(properties);
+        let mime = converted(&samples::mail(&contact));
+        let card = text_of(&mime, tree(&mime).len() - 1).replace("\r\n ", "");
+        card.lines().filter_map(|line| line.strip_prefix("EMAIL;TYPE=INTERNET:")).map(str::to_owned).collect()
+    };
+    let first = |kind: &str, address: &str| {
+        vec![named(named::EMAIL1_ADDRESS_TYPE, kind), named(named::EMAIL1_EMAIL_ADDRESS, address)]
+    };
+    let with = |mut properties: Vec<Property>, more: Property| {
+        properties.push(more);
+        properties
+    };
+    let shown = |text: &str| named(named::EMAIL1_ORIGINAL_DISPLAY_NAME, text);
+    let smtp = samples::text(property::SMTP_ADDRESS, "smtp@y.example");
+    let second = || {
+        vec![
+            named(named::EMAIL2_ADDRESS_TYPE, "SMTP"),
+            named(named::EMAIL2_EMAIL_ADDRESS, "two@y.example"),
+            named(named::EMAIL2_ORIGINAL_DISPLAY_NAME, "other@y.example"),
+        ]
+    };
+    let cases: [(Vec<Property>, &[&str]); 9] = [
+        (first("EX", NAME), &[]),
+        (first("ex", NAME), &[]),
+        (vec![named(named::EMAIL1_EMAIL_ADDRESS, NAME)], &[]),
+        (first("FAX", "Ana@+1 2"), &[]),
+        (with(first("EX", NAME), shown("ana@y.example")), &["ana@y.example"]),
+        (with(first("EX", NAME), shown("Ana")), &[]),
+        (with(first("EX", NAME), smtp), &["smtp@y.example"]),
+        (first("smtp", "ana@y.example"), &["ana@y.example"]),
+        ([first("EX", NAME), second()].concat(), &["two@y.example"]),
+    ];
+    for (properties, expected) in cases {
+        let found: Vec<String> = emails(properties.clone());
+        assert_eq!(found, expected, "{properties:?}");
+    }
+}
+
 #[test]
 fn an_event_without_a_length_and_a_card_without_parts_of_a_name() {
     for is_whole_days in [false, true] {
@@ -411,6 +463,9 @@ fn line_ends_without_cr() {
 
 #[path = "kept_tests.rs"]
 mod kept;
+
+#[path = "enclosed_tests.rs"]
+mod enclosed;
 
 #[path = "lost_tests.rs"]
 mod lost;

@@ -1,14 +1,19 @@
 //! MIME entities, and how they are printed.
 //!
-//! Invariants: no printed line begins with two hyphens unless it is an intended delimiter. So a
-//! part can be put into a multipart whose boundary the sender chose. Boundaries are made from a
-//! hash of the message and a count, so the same message gives the same bytes.
+//! Invariants: no printed line is a delimiter of a multipart around it, unless it is an intended
+//! one. Generated lines begin with two hyphens nowhere else. A file that is a message is printed
+//! unchanged, unless one of its lines would be such a delimiter, also of a multipart of the sender.
+//! Boundaries are made from a hash of the message and a count. So the same message gives the same
+//! bytes, and no message contains its own boundary. No boundary begins with a boundary of the
+//! message (RFC 2046 §5.1.1).
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_mime_summary::InBounds;
+
+use super::file::{AsItIs, MESSAGE, has_delimiter};
 
 /// A MIME entity before it is printed.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub(super) enum Entity<'m> {
     Text { media: String, fields: Vec<(&'static str, String)>, text: String },
     /// Bytes: its media type, and more fields.
     Bytes { media: String, fields: Vec<(&'static str, String)>, bytes: Cow<'m, [u8]> },
+    /// A file that is a message: parameters of its type, and more fields.
+    File { params: String, fields: Vec<(&'static str, String)>, bytes: &'m [u8], encoding: AsItIs },
     /// Several entities: a subtype of multipart.
     Multi(&'static str, Vec<Entity<'m>>),
     /// A message with its own header: the fields of the part, the lines of the message's header,
@@ -40,7 +47,7 @@ impl Entity<'_> {
     /// A file or an image as an attachment, whatever it was: RFC 2183 §2.2.
     #[must_use]
     pub fn attached(mut self) -> Self {
-        if let Entity::Bytes { fields, .. } = &mut self {
+        if let Entity::Bytes { fields, .. } | Entity::File { fields, .. } = &mut self {
             let dispositions = fields.iter_mut().filter(|(name, _)| *name == "Content-Disposition");
             for (_, value) in dispositions {
                 if let Some(rest) = value.strip_prefix("inline") {
@@ -50,19 +57,32 @@ impl Entity<'_> {
         }
         self
     }
+
+    /// Whether octets over 127 may stand in it as they are.
+    pub fn is_8bit(&self) -> bool {
+        match self {
+            Entity::File { encoding, .. } => *encoding == AsItIs::EightBit,
+            Entity::Multi(_, parts) => parts.iter().any(Entity::is_8bit),
+            Entity::Message { content, .. } => content.is_8bit(),
+            Entity::Text { .. } | Entity::Bytes { .. } | Entity::Verbatim(_) => false,
+        }
+    }
 }
 
 /// Prints entities.
 pub(super) struct Printer {
     pub out: Vec<u8>,
-    seed: String,
+    /// Boundaries of the multiparts around what is printed.
+    pub around: Vec<Box<[u8]>>,
+    /// What all boundaries begin with.
+    stem: String,
     boundaries: usize,
 }
 
 impl Printer {
-    /// `seed` is what boundaries are made from: letters and digits.
-    pub fn new(seed: String) -> Self {
-        Self { out: Vec::new(), seed, boundaries: 0 }
+    /// `stem` is what boundaries begin with.
+    pub fn new(stem: String) -> Self {
+        Self { out: Vec::new(), around: Vec::new(), stem, boundaries: 0 }
     }
 
     pub fn line(&mut self, line: &str) {
@@ -99,16 +119,21 @@ impl Printer {
                     TextEncoding::Base64 => base64_lines(text.as_bytes(), &mut self.out),
                 }
             }
-            Entity::Bytes { media, fields, bytes } => {
-                self.field("Content-Type", media);
-                self.field("Content-Transfer-Encoding", "base64");
+            Entity::Bytes { media, fields, bytes } => self.in_base64(media, fields, bytes),
+            Entity::File { params, fields, bytes, .. } if self.would_end_a_part(bytes) => {
+                self.in_base64(&format!("application/octet-stream{params}"), fields, bytes);
+            }
+            Entity::File { params, fields, bytes, encoding } => {
+                self.field("Content-Type", &format!("{MESSAGE}{params}"));
+                self.field("Content-Transfer-Encoding", encoding.name());
                 self.fields(fields);
                 self.line("");
-                base64_lines(bytes, &mut self.out);
+                self.out.extend_from_slice(bytes);
             }
-            Entity::Multi(subtype, parts) => self.multipart(subtype, parts),
+            Entity::Multi(subtype, parts) => self.multipart(subtype, entity, parts),
             Entity::Message { fields, header, content } => {
-                self.field("Content-Type", "message/rfc822");
+                self.field("Content-Type", MESSAGE);
+                self.composite_encoding(entity);
                 self.fields(fields);
                 self.line("");
                 self.out.extend_from_slice(header.as_bytes());
@@ -118,12 +143,33 @@ impl Printer {
         }
     }
 
-    fn multipart(&mut self, subtype: &str, parts: &[Entity<'_>]) {
+    fn in_base64(&mut self, media: &str, fields: &[(&'static str, String)], bytes: &[u8]) {
+        self.field("Content-Type", media);
+        self.field("Content-Transfer-Encoding", "base64");
+        self.fields(fields);
+        self.line("");
+        base64_lines(bytes, &mut self.out);
+    }
+
+    /// Whether a multipart around these bytes would end within them, or be divided.
+    fn would_end_a_part(&self, bytes: &[u8]) -> bool {
+        let around = self.around.iter().map(|boundary| &**boundary);
+        has_delimiter(bytes, around.chain(std::iter::once(self.stem.as_bytes())))
+    }
+
+    /// RFC 2045 §6.4: what contains 8bit says so.
+    fn composite_encoding(&mut self, entity: &Entity<'_>) {
+        if entity.is_8bit() {
+            self.field("Content-Transfer-Encoding", AsItIs::EightBit.name());
+        }
+    }
+
+    fn multipart(&mut self, subtype: &str, entity: &Entity<'_>, parts: &[Entity<'_>]) {
         self.boundaries += 1;
-        // RFC 2045 §6.7: `=_` occurs in no quoted-printable text, and in no base64.
         // RFC 2046 §5.1.1: none is the beginning of another, so all have the same length.
-        let boundary = format!("=_{}_{:06}", self.seed, self.boundaries);
+        let boundary = format!("{}_{:06}", self.stem, self.boundaries);
         self.field("Content-Type", &format!("multipart/{subtype};\r\n boundary=\"{boundary}\""));
+        self.composite_encoding(entity);
         self.line("");
         for part in parts {
             self.line(&format!("--{boundary}"));

@@ -24,7 +24,9 @@ pub(super) fn header_of_embedded(message: &Message, people: &People) -> String {
     for field in HeaderFields::new(came.as_bytes(), header) {
         let lines = came.in_bounds(field.span().range().start..field.value_span().range().end);
         let name = String::from_utf8_lossy(field.name(came.as_bytes())).to_ascii_lowercase();
-        let is_name = !name.is_empty() && name.bytes().all(|b| matches!(b, b'!'..=b'~'));
+        // RFC 2046 §5.1.1: two hyphens might begin a delimiter of a multipart around the message.
+        let is_name =
+            !name.is_empty() && !name.starts_with("--") && name.bytes().all(|b| matches!(b, b'!'..=b'~'));
         if name.starts_with("content-") || name == "mime-version" || !is_name || !may_stand(lines) {
             continue;
         }

@@ -6,6 +6,7 @@ use posthaste_mime_summary::InBounds;
 
 use super::dates;
 use super::entity::Entity;
+use super::file::{AsItIs, MESSAGE};
 use super::header;
 use crate::model::{Attachment, Content, Message, Value, attribute_text, find, find_attribute};
 use crate::tags::{attribute, property};
@@ -108,8 +109,18 @@ impl<'m> Item<'m> {
         if let Some(location) = &self.location {
             fields.push(("Content-Location", location.clone()));
         }
-        let media = format!("{}{}", self.media, header::parameter("name", &name));
-        Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) }
+        let params = header::parameter("name", &name);
+        if self.media != MESSAGE {
+            let media = format!("{}{params}", self.media);
+            return Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) };
+        }
+        match AsItIs::of(bytes) {
+            Some(encoding) => Entity::File { params, fields, bytes, encoding },
+            None => {
+                let media = format!("application/octet-stream{params}");
+                Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) }
+            }
+        }
     }
 
     /// A text in place of a file that is elsewhere: it names the file and its path.
@@ -168,11 +179,13 @@ fn file_name(text: &str) -> String {
     let text = text.trim_end_matches(['/', '\\']);
     let last = text.rsplit_once(['/', '\\']).map_or(text, |(_, last)| last);
     let name = header::clean(last);
-    let name = name.trim_matches(['.', ' ']);
+    // A name may begin with a dot. Windows drops dots at its end, and they alone are no name.
+    let name = name.trim_end_matches(['.', ' ']).trim_start();
     name.in_bounds(..name.floor_char_boundary(NAME_MAX)).to_owned()
 }
 
-/// `type/subtype` in lower case. A composite type would have to be opened, so it is none.
+/// `type/subtype` in lower case. A composite type would have to be opened, so it is none, except a
+/// message.
 fn media_type(tag: &str) -> Option<String> {
     let media = tag.split(';').next()?.trim().to_ascii_lowercase();
     let (top, sub) = media.split_once('/')?;
@@ -180,7 +193,7 @@ fn media_type(tag: &str) -> Option<String> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b);
         !word.is_empty() && word.len() <= 127 && word.bytes().all(fits)
     };
-    let is_leaf = !matches!(top, "multipart" | "message");
+    let is_leaf = !matches!(top, "multipart" | "message") || media == MESSAGE;
     (is_token(top) && is_token(sub) && is_leaf).then_some(media)
 }
 
@@ -246,11 +259,15 @@ mod tests {
     fn names_types_and_ids_are_safe() {
         assert_eq!(file_name("C:\\a\\..\\b.txt"), "b.txt");
         assert_eq!(file_name("../../etc/passwd"), "passwd");
-        assert_eq!(file_name(".."), "");
+        for name in [".htaccess", ".a.b", "..a"] {
+            assert_eq!(file_name(&format!("/x/{name}. .")), name);
+        }
+        assert!(["..", ".", ". .", " "].iter().all(|name| file_name(name).is_empty()));
         assert_eq!(file_name("a\r\nb"), "a  b");
         assert_eq!(file_name(&"ü".repeat(200)).len(), 254);
         assert_eq!(media_type("Image/PNG; x=y").as_deref(), Some("image/png"));
-        assert_eq!(media_type("message/rfc822"), None);
+        assert_eq!(media_type("Message/RFC822").as_deref(), Some(MESSAGE));
+        assert_eq!((media_type("message/partial"), media_type("multipart/mixed")), (None, None));
         assert_eq!(media_type("a/b\r\nc: d"), None);
         assert_eq!(content_id("<a@b>").as_deref(), Some("a@b"));
         assert_eq!(content_id("a b"), None);

@@ -142,20 +142,22 @@ fn a_task_without_text_stays_beside_a_text() {
 }
 
 #[test]
-fn each_text_is_read_once_however_many_rich_parts_there_are() {
+fn each_text_and_its_header_are_read_once_however_many_rich_parts_there_are() {
     let rich = of_properties(vec![samples::text(property::BODY, "other")]);
     let mail = String::from_utf8(samples::mail(&rich)).expect("ASCII");
     let (before, rest) = mail.split_at(mail.find("--b\r\nContent-Type: application/ms-tnef").expect("it"));
     let part = rest.trim_end_matches("--b--\r\n");
     let mail = format!("{before}{}--b--\r\n", part.repeat(20));
     let structure = Structure::parse(mail.as_bytes());
-    let mut conversion = Conversion::new(mail.as_bytes(), &structure);
+    let mut conversion = Conversion::new(mail.as_bytes(), &structure).expect("a boundary");
     for (index, part) in (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, mail.as_bytes())) {
         assert!(matches!(conversion.part(index, part), Ok(Step::Done)));
     }
-    // A second read would find other bytes.
-    let other = mail.replace("Gr=FC=DFe, bold", "other, it would");
+    // A second read would find other bytes: the text in another message, and no text in its header.
+    let other = mail.replace("Gr=FC=DFe, bold", "other, it would").replace("text/plain;", "text/other;");
     assert!(other.len() == mail.len() && other != mail);
+    assert_eq!(conversion.texts.of_multipart(other.as_bytes(), &structure, 0)[..], [1]);
+    assert_eq!(conversion.texts.role(other.as_bytes(), &structure, 1), Role::Plain);
     let outer = Outer::of(other.as_bytes(), &structure, 1, &mut conversion.texts);
     let text = Essence::of("Gr\u{fc}\u{df}e, bold &");
     assert!(text.is_some_and(|text| outer.has_text(&text)));

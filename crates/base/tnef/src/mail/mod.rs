@@ -13,6 +13,7 @@ mod card;
 mod convert;
 mod dates;
 mod entity;
+mod file;
 mod frame;
 mod header;
 mod headers;

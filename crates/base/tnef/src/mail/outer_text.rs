@@ -5,10 +5,10 @@
 //! the file, or a gateway's note. Then both are kept.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use posthaste_mime_summary::{
-    CharsetReader, Disposition, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
-    html_lines,
+    CharsetReader, Disposition, InBounds, Kind, Part, PartIndex, Structure, decode_transfer, html_lines,
 };
 use sha2::{Digest, Sha256};
 
@@ -19,6 +19,7 @@ const LEN_MAX: usize = 1 << 20;
 const ADDRESS_MAX: usize = 4096;
 
 /// The text before a TNEF part.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Outer {
     plain: Option<Read>,
     /// The visible text of its HTML.
@@ -26,7 +27,7 @@ pub(super) struct Outer {
 }
 
 /// What a comparison needs of a text that was read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Read {
     essence: Essence,
     is_blank: bool,
@@ -38,42 +39,96 @@ impl Read {
     }
 }
 
-/// The texts of a message that were read: each once, however many TNEF parts there are. A text
-/// takes some hundred bytes here.
+/// What a part is beside a TNEF part, by its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Plain,
+    Html,
+    /// Several forms of a text.
+    Forms,
+    /// An attachment, or anything else.
+    Other,
+}
+
+impl Role {
+    fn of(part: &Part, message: &[u8]) -> Self {
+        let media = part.media(message);
+        let role = match part.kind {
+            Kind::Leaf if media.is("text", "plain") => Self::Plain,
+            Kind::Leaf if media.is("text", "html") => Self::Html,
+            Kind::Multipart if media.is("multipart", "alternative") || media.is("multipart", "related") => {
+                Self::Forms
+            }
+            _ => Self::Other,
+        };
+        if role != Self::Other && is_attachment(part, message) { Self::Other } else { role }
+    }
+}
+
+/// The texts of a message that were read: each once, and its header once, however many TNEF parts
+/// there are. A text takes some hundred bytes here.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     /// By the place of a text's body. `None` if it is too long to be compared.
     by_place: HashMap<usize, Option<Read>>,
+    roles: HashMap<PartIndex, Role>,
+    /// The texts among the parts of a multipart.
+    of_multipart: HashMap<PartIndex, Rc<[PartIndex]>>,
+    outers: HashMap<PartIndex, Outer>,
 }
 
 impl Texts {
     fn read(&mut self, part: &Part, make: impl FnOnce() -> Option<Read>) -> Option<Read> {
-        self.by_place.entry(part.body.range().start).or_insert_with(make).clone()
+        *self.by_place.entry(part.body.range().start).or_insert_with(make)
+    }
+
+    pub fn role(&mut self, message: &[u8], structure: &Structure, index: PartIndex) -> Role {
+        let role = || structure.part(index).map_or(Role::Other, |part| Role::of(part, message));
+        *self.roles.entry(index).or_insert_with(role)
+    }
+
+    /// The parts of a multipart that are a text which is shown, or several forms of one.
+    pub fn of_multipart(
+        &mut self,
+        message: &[u8],
+        structure: &Structure,
+        index: PartIndex,
+    ) -> Rc<[PartIndex]> {
+        if let Some(texts) = self.of_multipart.get(&index) {
+            return Rc::clone(texts);
+        }
+        let children = structure.children(index).map(|(child, _)| child);
+        let texts = children.filter(|child| self.role(message, structure, *child) != Role::Other).collect();
+        Rc::clone(self.of_multipart.entry(index).or_insert(texts))
     }
 }
 
 impl Outer {
     /// The forms of a text: of one part, or of a multipart.
     pub fn of(message: &[u8], structure: &Structure, index: PartIndex, texts: &mut Texts) -> Self {
+        if let Some(outer) = texts.outers.get(&index) {
+            return *outer;
+        }
         let mut outer = Self { plain: None, html: None };
         let mut left = vec![index];
         while let Some(at) = left.pop() {
             let Some(part) = structure.part(at) else { continue };
             if part.kind == Kind::Multipart {
                 left.extend(structure.children(at).map(|(child, _)| child));
-            }
-            if part.kind != Kind::Leaf || is_attachment(part, message) {
                 continue;
             }
-            let media = part.media(message);
-            let is_plain = media.text_kind() == Some(TextKind::Plain) && media.is("text", "plain");
-            if is_plain && outer.plain.is_none() {
-                outer.plain = texts.read(part, || Some(Read::of(&decoded(part, &media, message)?)));
-            } else if media.is("text", "html") && outer.html.is_none() {
-                let shown = || Some(Read::of(&html_lines(&decoded(part, &media, message)?)));
-                outer.html = texts.read(part, shown);
+            match texts.role(message, structure, at) {
+                Role::Plain if outer.plain.is_none() => {
+                    outer.plain = texts.read(part, || Some(Read::of(&decoded(part, message)?)));
+                }
+                Role::Html if outer.html.is_none() => {
+                    let shown = || Some(Read::of(&html_lines(&decoded(part, message)?)));
+                    outer.html = texts.read(part, shown);
+                }
+                _ => {}
             }
         }
+        texts.outers.insert(index, outer);
         outer
     }
 
@@ -93,19 +148,19 @@ impl Outer {
     }
 }
 
-pub(super) fn is_attachment(part: &Part, message: &[u8]) -> bool {
+fn is_attachment(part: &Part, message: &[u8]) -> bool {
     let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
     disposition.is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment"))
 }
 
 /// The text of a part; `None` if it is too long to be compared.
-fn decoded(part: &Part, media: &Media<'_>, message: &[u8]) -> Option<String> {
+fn decoded(part: &Part, message: &[u8]) -> Option<String> {
     let body = part.body.of(message);
     if body.len() > LEN_MAX {
         return None;
     }
     let bytes = decode_transfer(part.encoding, body).ok()?;
-    let charset = media.params.decoded("charset").unwrap_or_default();
+    let charset = part.media(message).params.decoded("charset").unwrap_or_default();
     let mut reader = CharsetReader::new(charset.as_bytes(), &bytes);
     let mut text = String::new();
     reader.read(&bytes, &mut text);
@@ -115,7 +170,7 @@ fn decoded(part: &Part, media: &Media<'_>, message: &[u8]) -> Option<String> {
 
 /// What of a text is the same in all its forms. Spaces, line ends, bullets, quotation marks and the
 /// addresses of links differ. It is a hash, so that those of all texts of a message take little.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Essence {
     /// Whether the hash is of letters. A text without any has the hash of its signs.
     has_letters: bool,

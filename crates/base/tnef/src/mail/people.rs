@@ -144,7 +144,7 @@ fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
 }
 
 /// An address that may stand in a header as it is.
-fn mail_address(text: &str) -> Option<String> {
+pub(super) fn mail_address(text: &str) -> Option<String> {
     let text = text.trim().trim_matches('\'');
     let (local, domain) = text.rsplit_once('@')?;
     let is_plain = |part: &str| {

@@ -71,6 +71,11 @@ impl<'m> Whole<'m> {
         self.text.is_none() && self.html.is_none() && self.meeting.is_none() && self.attachments.is_empty()
     }
 
+    /// Whether a file that is a message has octets over 127, which are printed unchanged.
+    pub fn is_8bit(&self) -> bool {
+        self.shown.iter().chain(&self.attachments).any(Entity::is_8bit)
+    }
+
     /// Takes the message's plain text.
     pub fn take_text(&mut self) -> Option<Entity<'m>> {
         self.text.take().map(|text| text_entity("text/plain", text))

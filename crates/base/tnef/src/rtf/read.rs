@@ -3,20 +3,21 @@
 //! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
 //! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
 //! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
-//! struck text, links. Lists become paragraphs with their bullets.
+//! struck text, links. Lists become paragraphs with their bullets. A text box stands where it is
+//! anchored.
 
 use std::collections::HashMap;
 
 use posthaste_mime_summary::InBounds;
 
-use super::simple::Simple;
+use super::simple::{Place, Simple, take_back};
 use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
 use super::token::{Token, Tokens};
 use super::words::{self, SYMBOL};
 use crate::charset;
 use crate::error::Damage;
 
-/// How deep groups nest. Word writes some twenty; each costs 40 bytes.
+/// How deep groups nest. Word writes some twenty; each costs 64 bytes.
 pub const GROUPS_MAX: usize = 1000;
 
 /// How many tokens are read to find the format from which a document was made: MS-OXRTFEX §2.2.3.1
@@ -103,7 +104,16 @@ enum Destination {
     HtmlTag,
     FontTable,
     FieldInstruction,
+    /// The properties of a shape. Of the shape, the text alone is part of the document.
+    Shape,
     Nowhere,
+}
+
+/// What a document had at a place, so that it can be taken back to it.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    out: Place,
+    instruction: usize,
 }
 
 /// The state that ends with its group.
@@ -118,6 +128,10 @@ struct Group {
     is_rtf_only: bool,
     /// A link's number, counted from 1.
     link: u32,
+    /// Where the shape began that this group is in.
+    shape: Option<usize>,
+    /// Where the text began that is here in two forms: `\upr`.
+    two_forms: Option<Mark>,
 }
 
 struct Machine {
@@ -148,6 +162,8 @@ fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
         style: 0,
         is_rtf_only: false,
         link: 0,
+        shape: None,
+        two_forms: None,
     };
     let mut machine = Machine {
         out,
@@ -170,6 +186,9 @@ fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
     }
     if let Some(left) = tokens.cut() {
         return Err(Damage::Truncated { what: "binary data of its RTF", at: rtf.len() - left });
+    }
+    if !machine.groups.is_empty() {
+        return Err(Damage::Unclosed { groups: machine.groups.len() });
     }
     machine.flush()?;
     Ok(machine.out)
@@ -234,6 +253,9 @@ impl Machine {
                 self.group.link = simple.begin_link(url);
             }
         }
+        if inner.destination == Destination::Document && outer.destination == Destination::Shape {
+            self.end_paragraph();
+        }
         if inner.link != outer.link
             && let Out::Simple(simple) = &mut self.out
         {
@@ -243,7 +265,8 @@ impl Machine {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        if !matches!(self.group.destination, Destination::Nowhere | Destination::FontTable) {
+        let unread = [Destination::Nowhere, Destination::FontTable, Destination::Shape];
+        if !unread.contains(&self.group.destination) {
             self.pending.extend_from_slice(bytes);
         }
     }
@@ -318,6 +341,11 @@ impl Machine {
             b"uc" => self.group.fallback = number.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
             b"fonttbl" => self.group.destination = Destination::FontTable,
             b"fldinst" => self.group.destination = Destination::FieldInstruction,
+            b"shp" | b"shpgrp" | b"shpinst" | b"shptxt" | b"shprslt" | b"do" | b"dptxbxtext" => {
+                self.shape(word);
+            }
+            b"upr" => self.group.two_forms = Some(self.mark()),
+            b"ud" if is_optional && self.group.two_forms.is_some() => self.second_form(),
             b"htmltag" if is_optional => self.group.destination = Destination::HtmlTag,
             // MS-OXRTFEX §2.1.3.1.7: a copy of the HTML for one program; ignored.
             b"mhtmltag" => self.group.destination = Destination::Nowhere,
@@ -331,6 +359,60 @@ impl Machine {
             },
         }
         Ok(())
+    }
+
+    /// A word of a shape. RTF 1.9.1: `{\shp{\*\shpinst … {\shptxt text}}{\shprslt …}}`, or
+    /// `{\*\do … {\dptxbxtext text}}` of older programs. The result (`\shprslt`) is the shape for
+    /// readers that know no shapes. It counts where the shape has no words of its own.
+    fn shape(&mut self, word: &[u8]) {
+        let Out::Simple(simple) = &self.out else {
+            // MS-OXRTFEX §2.1.3: a shape is no part of what RTF encapsulates.
+            if matches!(word, b"shpinst" | b"do") {
+                self.group.destination = Destination::Nowhere;
+            }
+            return;
+        };
+        let is_shown = matches!(self.group.destination, Destination::Document | Destination::Shape);
+        match word {
+            b"shp" | b"shpgrp" => self.group.shape = Some(simple.len_of_text()),
+            b"shpinst" | b"do" if is_shown => self.group.destination = Destination::Shape,
+            b"shpinst" | b"do" => self.group.destination = Destination::Nowhere,
+            b"shprslt" if self.group.shape.is_some_and(|at| simple.has_words_from(at)) => {
+                self.group.destination = Destination::Nowhere;
+            }
+            b"shptxt" | b"dptxbxtext" if self.group.destination == Destination::Shape => {
+                self.group.destination = Destination::Document;
+                self.end_paragraph();
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the line, if anything stands on it.
+    fn end_paragraph(&mut self) {
+        if let Out::Simple(simple) = &mut self.out {
+            simple.end_paragraph();
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        let out = match &self.out {
+            Out::Html(text) | Out::Text(text) => Place::at(text.len()),
+            Out::Simple(simple) => simple.place(),
+        };
+        Mark { out, instruction: self.instruction.len() }
+    }
+
+    /// RTF 1.9.1, `\upr`: the second form is Unicode. It takes the place of the first one.
+    fn second_form(&mut self) {
+        let Some(Mark { out, instruction }) = self.group.two_forms else { return };
+        match &mut self.out {
+            Out::Html(text) | Out::Text(text) => take_back(text, out.len_of_text()),
+            Out::Simple(simple) => simple.back_to(out),
+        }
+        // Another field may have ended meanwhile, and taken the instruction.
+        take_back(&mut self.instruction, instruction);
+        self.surrogate = None;
     }
 
     fn style(&mut self, bit: Style, is_on: bool) {

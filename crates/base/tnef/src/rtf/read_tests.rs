@@ -119,6 +119,86 @@ fn rtf_of_its_own_becomes_simple_html() {
     }
 }
 
+/// Head of RTF that was written as such, without its last brace.
+const HEAD: &str = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Times;}}";
+
+/// A text box has its text in the shape. What is beside it repeats that, or describes the shape.
+#[test]
+fn the_text_of_a_text_box_is_text() {
+    let shape = r"{\*\shpinst\shpleft0\shpz0{\sp{\sn shapeType}{\sv 202}}{\sp{\sn pib}{\sv {\pict 0f}}}{\shptxt \pard\plain One\par Two\b !\par}}";
+    let result = r"{\shprslt{\*\do\dobxpage{\dptxbx{\dptxbxtext\pard One\par Two!}}\dpx0}}";
+    let html = "<p>a</p>\r\n<p>One</p>\r\n<p>Two<b>!</b></p>\r\n<p>b</p>\r\n";
+    for rtf in [
+        format!(r"a{{\shp{shape}{result}}}b"),
+        format!(r"a{{\shp{shape}}}b"),
+        format!(r"a\par{{\shp{shape}{{\shprslt\pard One\par Two!\par}}}}b"),
+        // Shapes in a group.
+        format!(r"a{{\shpgrp{{\*\shpinst{{\sp{{\sn x}}{{\sv 1}}}}{{\shp{shape}}}}}{result}}}b"),
+    ] {
+        let rtf = format!("{HEAD}{rtf}}}");
+        assert_eq!(text(&rtf), "a\r\nOne\r\nTwo!\r\nb", "{rtf}");
+        assert_eq!(body(&rtf), html, "{rtf}");
+    }
+    // A shape of older programs, and one whose text is in the result alone.
+    for rtf in [
+        r"a{\*\do\dobxpage{\dptxbx{\dptxbxtext\pard One\par}}\dpx0}b".to_owned(),
+        r"a{\shp{\*\shpinst{\sp{\sn x}{\sv 1}}{\shptxt  }}{\shprslt{\*\do{\dptxbxtext\pard One}}}}b"
+            .to_owned(),
+    ] {
+        let text = text(&format!("{HEAD}{rtf}}}"));
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["a", "One", "b"], "{rtf}: {text:?}");
+    }
+    // Not where nothing is shown, and not in what is encapsulated.
+    let hidden = format!(r"{HEAD}a{{\header{{\shp{shape}{result}}}}}b{{\*\background{{\shp{shape}}}}}}}");
+    assert_eq!(text(&hidden), "ab");
+    let from_html = format!(r"{{\rtf1\ansi\fromhtml1{{\*\htmltag <p>}}a{{\shp{shape}{result}}}b}}");
+    assert_eq!(self::html(&from_html), "<p>ab");
+}
+
+/// RTF 1.9.1, `\upr`: the same text twice, for readers with Unicode and for others.
+#[test]
+fn of_two_forms_of_a_text_the_unicode_one_counts() {
+    let head = HEAD;
+    for (rtf, expected_text, expected) in [
+        (r"a{\upr{??\b ?}{\*\ud{\u1055?\i\u1056?}}}b", "aПРb", "<p>aП<i>Р</i>b</p>\r\n"),
+        // The braces of a form may be missing, and a form may be.
+        (r"a{\upr ??\par{\*\ud \u1055?}}b", "aПb", "<p>aПb</p>\r\n"),
+        (r"a{\upr{only}}b{\*\ud no}", "aonlyb", "<p>aonlyb</p>\r\n"),
+        (r"a{\upr{x{\upr{y}{\*\ud{z}}}}{\*\ud{{\upr{v}{\*\ud{w}}}}}}b", "awb", "<p>awb</p>\r\n"),
+        (r"a{\upr{\par x}{\*\ud{}}}b", "ab", "<p>ab</p>\r\n"),
+        (
+            r#"{\field{\*\fldinst{\upr{HYPERLINK "http://?"}{\*\ud{HYPERLINK "http://\u252?"}}}}{\fldrslt x}}"#,
+            "x <http://ü>",
+            "<p><a href=\"http://ü\">x</a></p>\r\n",
+        ),
+        (r"{\header{\upr{x}{\*\ud{y}}}}a", "a", "<p>a</p>\r\n"),
+    ] {
+        let rtf = format!("{head}{rtf}}}");
+        assert_eq!(text(&rtf), expected_text, "{rtf}");
+        assert_eq!(body(&rtf), expected, "{rtf}");
+    }
+    assert_eq!(html(r"{\rtf1\ansi\fromhtml1 a{\upr{?}{\*\ud{\u1055?}}}b}"), "aПb");
+    // A link within the first form, which is taken back, and a field that ended meanwhile.
+    for rtf in [
+        r#"{\upr{\*\fldinst HYPERLINK "http://a"}x{\*\ud{\'fc\'fc y}}}z"#,
+        r#"{\*\fldinst a{\upr bbbbbbb{\pict{\fldinst x}}\'fc\'fc\'fc\'fc\'fc\'fc{\*\ud y}}}z"#,
+    ] {
+        assert!(text(&format!("{head}{rtf}}}")).ends_with('z'), "{rtf}");
+    }
+}
+
+#[test]
+fn rtf_that_ends_within_a_group_is_damaged() {
+    let whole = format!(r"{HEAD}one {{\b two}} three}}");
+    assert_eq!(text(&whole), "one two three");
+    for (len, groups) in [(whole.len() - 1, 1), (whole.find("two").expect("it"), 2)] {
+        let cut = &whole.as_bytes()[..len];
+        assert_eq!(read(cut, 1 << 20), Err(Damage::Unclosed { groups }));
+    }
+    let html = br"{\rtf1\ansi\fromhtml1 {\*\htmltag <p>}text";
+    assert_eq!(read(html, 1 << 20), Err(Damage::Unclosed { groups: 1 }));
+}
+
 #[test]
 fn text_comes_out_as_it_went_in() {
     let rtf = r"{\rtf1\ansi\fromtext\deff0{\fonttbl{\f0\fmodern Courier;}}\pard a <b> & c\par\tab d\'e4}";

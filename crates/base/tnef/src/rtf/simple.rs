@@ -11,8 +11,29 @@ const ELEMENTS: [(Style, &str); 4] = [(BOLD, "b"), (ITALIC, "i"), (UNDERLINED, "
 pub(super) struct Simple {
     text: String,
     html: Option<Html>,
+    /// Where the last word of the text ends.
+    words_end: usize,
     /// Addresses, and where their text begins.
     links: Vec<(String, usize)>,
+}
+
+/// A place in both forms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    text: usize,
+    /// The HTML's length, and its state.
+    html: (usize, State),
+}
+
+impl Place {
+    /// A place in a document that is text alone.
+    pub fn at(text: usize) -> Self {
+        Self { text, html: (0, State::default()) }
+    }
+
+    pub fn len_of_text(self) -> usize {
+        self.text
+    }
 }
 
 impl Simple {
@@ -21,15 +42,42 @@ impl Simple {
     }
 
     pub fn without_html() -> Self {
-        Self { text: String::new(), html: None, links: Vec::new() }
+        Self { text: String::new(), html: None, words_end: 0, links: Vec::new() }
     }
 
     pub fn len(&self) -> usize {
         self.text.len() + self.html.as_ref().map_or(0, |html| html.out.len())
     }
 
+    pub fn len_of_text(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether the text has a word from a place on.
+    pub fn has_words_from(&self, place: usize) -> bool {
+        self.words_end > place
+    }
+
+    pub fn place(&self) -> Place {
+        let html = self.html.as_ref().map(|html| (html.out.len(), html.state));
+        Place { text: self.text.len(), html: html.unwrap_or_default() }
+    }
+
+    /// Takes back what was written since. Links keep their numbers.
+    pub fn back_to(&mut self, place: Place) {
+        take_back(&mut self.text, place.text);
+        self.words_end = self.words_end.min(place.text);
+        if let Some(html) = &mut self.html {
+            take_back(&mut html.out, place.html.0);
+            html.state = place.html.1;
+        }
+    }
+
     pub fn text(&mut self, text: &str, style: Style, link: u32) {
         self.text.push_str(text);
+        if !text.trim().is_empty() {
+            self.words_end = self.text.len();
+        }
         if let Some(html) = &mut self.html {
             html.text(text, style, link, &self.links);
         }
@@ -49,6 +97,13 @@ impl Simple {
         }
     }
 
+    /// Ends the paragraph, if anything stands on its last line.
+    pub fn end_paragraph(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.paragraph();
+        }
+    }
+
     /// A link, whose number is the answer.
     pub fn begin_link(&mut self, url: &str) -> u32 {
         self.links.push((url.to_owned(), self.text.len()));
@@ -60,7 +115,8 @@ impl Simple {
         let Some((url, from)) = link_at(&self.links, link) else { return };
         let plain = url.strip_prefix("mailto:").unwrap_or(url);
         // Only the beginning is looked at: links nest, and each would read all of it.
-        let said = self.text.in_bounds(*from..);
+        // Text that was taken back leaves a link without any.
+        let said = self.text.get(*from..).unwrap_or_default();
         let said = said.in_bounds(..said.floor_char_boundary(4096));
         if !said.trim().is_empty() && !said.contains(plain) {
             self.text.push_str(" <");
@@ -80,6 +136,12 @@ fn link_at(links: &[(String, usize)], link: u32) -> Option<&(String, usize)> {
 
 struct Html {
     out: String,
+    state: State,
+}
+
+/// The elements that are open.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
     is_in_paragraph: bool,
     style: Style,
     link: u32,
@@ -88,7 +150,7 @@ struct Html {
 impl Html {
     fn new() -> Self {
         let out = "<!DOCTYPE html>\r\n<html><body>\r\n".to_owned();
-        Self { out, is_in_paragraph: false, style: 0, link: 0 }
+        Self { out, state: State::default() }
     }
 
     fn text(&mut self, text: &str, style: Style, link: u32, links: &[(String, usize)]) {
@@ -96,7 +158,7 @@ impl Html {
             return;
         }
         self.open_paragraph();
-        if (style, link) != (self.style, self.link) {
+        if (style, link) != (self.state.style, self.state.link) {
             self.close_elements();
             self.open_elements(style, link, links);
         }
@@ -104,9 +166,9 @@ impl Html {
     }
 
     fn open_paragraph(&mut self) {
-        if !self.is_in_paragraph {
+        if !self.state.is_in_paragraph {
             self.out.push_str("<p>");
-            self.is_in_paragraph = true;
+            self.state.is_in_paragraph = true;
         }
     }
 
@@ -116,12 +178,12 @@ impl Html {
     }
 
     fn paragraph(&mut self) {
-        if !self.is_in_paragraph {
+        if !self.state.is_in_paragraph {
             self.out.push_str("<p>&nbsp;");
         }
         self.close_elements();
         self.out.push_str("</p>\r\n");
-        self.is_in_paragraph = false;
+        self.state.is_in_paragraph = false;
     }
 
     fn open_elements(&mut self, style: Style, link: u32, links: &[(String, usize)]) {
@@ -137,30 +199,35 @@ impl Html {
                 self.out.push('>');
             }
         }
-        (self.style, self.link) = (style, link);
+        (self.state.style, self.state.link) = (style, link);
     }
 
     fn close_elements(&mut self) {
         for (bit, name) in ELEMENTS.iter().rev() {
-            if self.style & bit != 0 {
+            if self.state.style & bit != 0 {
                 self.out.push_str("</");
                 self.out.push_str(name);
                 self.out.push('>');
             }
         }
-        if self.link != 0 {
+        if self.state.link != 0 {
             self.out.push_str("</a>");
         }
-        (self.style, self.link) = (0, 0);
+        (self.state.style, self.state.link) = (0, 0);
     }
 
     fn finish(mut self) -> String {
-        if self.is_in_paragraph {
+        if self.state.is_in_paragraph {
             self.paragraph();
         }
         self.out.push_str("</body></html>\r\n");
         self.out
     }
+}
+
+/// Shortens text to a length that it had.
+pub(super) fn take_back(text: &mut String, len: usize) {
+    text.truncate(text.floor_char_boundary(len));
 }
 
 /// Text as it stands in HTML. A tab becomes four spaces that do not collapse.

@@ -163,8 +163,24 @@ pub async fn a_body_takes_another_form(factory: &dyn Factory) {
             assert!(world.engine.read_body(*body, 0..u64::MAX).await.unwrap() == *bytes);
         }
     }
-    let none = world.engine.recode(new_body_id(), other, Holders::Any).await.unwrap();
+    let none = world.engine.recode(new_body_id(), other.clone(), Holders::Any).await.unwrap();
     assert_eq!(none, CommitOutcome::Conflict);
+    // A body of two folders has its references in each form, and is removed with the last of them.
+    let mut second = world.folder().await;
+    let content = Content::New { bytes: bytes.clone(), summary: Bytes::from_static(b"a summary") };
+    second.commit(second.adding(vec![(*body, bytes.len() as u32, FlagSet::EMPTY, content)])).await;
+    for form in [&other, bytes] {
+        let recoded = world.engine.recode(*body, form.clone(), Holders::Any).await.unwrap();
+        assert_eq!(recoded, CommitOutcome::Done);
+        assert_eq!(world.engine.references(*body).await.unwrap(), 2);
+    }
+    for (folder, left) in [(&mut folder, 1), (&mut second, 0)] {
+        let all = folder.uids();
+        folder.commit(folder.expunging(&all)).await;
+        maintain(&*world.engine).await;
+        assert_eq!(world.engine.references(*body).await.unwrap(), left);
+    }
+    assert!(world.engine.read_body(*body, 0..1).await.is_err(), "it is removed");
     world.check().await;
 }
 

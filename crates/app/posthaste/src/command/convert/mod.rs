@@ -94,10 +94,11 @@ impl Done {
 
     /// In one line.
     fn in_short(&self) -> String {
-        let ConvertReport { examined, converted, renumbered, items, would_lose, failed, .. } = self.sum;
+        let ConvertReport { examined, converted, renumbered, items, would_lose, too_large, failed, .. } =
+            self.sum;
         format!(
             "examined {examined}, converted {converted}, new UIDs {renumbered}, items made {items}, \
-             unchanged {would_lose}, failed {failed}"
+             unchanged {would_lose}, kept {too_large}, failed {failed}"
         )
     }
 }
@@ -190,7 +191,9 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
             let held = Arc::clone(&held);
             places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), held });
         }
-        if let Some(wanted) = wanted.as_ref().filter(|_| places.len() == before) {
+        // RFC 9051 §5.1: each account has INBOX. The first message makes it.
+        let missing = wanted.as_ref().filter(|name| places.len() == before && !name.is_inbox());
+        if let Some(wanted) = missing {
             let account = &account.name;
             return Err(Failure::Usage(format!(
                 "{account} has no mailbox {wanted}; leave --mailbox out for all"
@@ -228,6 +231,7 @@ fn print(done: &Done, options: ConvertOptions) {
         converted,
         renumbered,
         would_lose,
+        too_large,
         vanished,
         bytes_before,
         bytes_after,
@@ -253,6 +257,12 @@ fn print(done: &Done, options: ConvertOptions) {
         if more > 0 {
             println!("            and {more} more");
         }
+    }
+    if too_large > 0 {
+        println!(
+            "kept        {too_large}: their conversion may take more memory than `limits.summary_bytes` allows. The log \
+             names them"
+        );
     }
     if vanished > 0 {
         println!("expunged    {vanished} meanwhile");

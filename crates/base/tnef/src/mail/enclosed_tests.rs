@@ -1,0 +1,140 @@
+//! What stands within a multipart does not end it, and a file that is a message is one.
+
+use super::kept::{COMMENT, with_text};
+use super::*;
+use crate::Attachment;
+
+/// A note that forwards a message with this header.
+fn forwards(came: &str) -> Message {
+    let mut inner = samples::with_html("Inner", "<p>inner</p>");
+    inner.properties.push(samples::text(property::TRANSPORT_MESSAGE_HEADERS, came));
+    Message { attachments: vec![samples::forwarded(inner)], ..samples::with_html("x", "<p>a</p>") }
+}
+
+/// A note with a file of this type.
+fn with_file(media: &str, bytes: &[u8]) -> Message {
+    let mut file = samples::file("a.eml", bytes);
+    file.properties.push(samples::text(property::ATTACH_MIME_TAG, media));
+    Message { attachments: vec![file], ..samples::with_html("x", "<p>a</p>") }
+}
+
+/// The last part at the top of a message: its type, its encoding and its bytes.
+fn last(mime: &[u8]) -> (String, Encoding, Vec<u8>) {
+    let structure = Structure::parse(mime);
+    let top = |part: &&Part| part.parent() == Some(0);
+    let part = structure.parts().iter().rfind(top).expect("a part");
+    let media = part.media(mime);
+    let name = [media.top, b"/", media.sub].concat();
+    (String::from_utf8(name).expect("ASCII"), part.encoding, part.body.of(mime).to_vec())
+}
+
+#[test]
+fn a_forged_header_ends_no_multipart_around_it() {
+    let honest = converted(&samples::mail(&forwards("X-A: b\r\n\r\n")));
+    let close = |message: &[u8]| memchr::memmem::find_iter(message, b"\n--b").count();
+    for came in ["--b--: x\r\nX-A: b\r\n\r\n", "X-A: b\r\n--b: x\r\n\r\n", "--b\r\nX-A: b\r\n--b--\r\n"] {
+        let mime = converted(&samples::mail(&forwards(came)));
+        assert_eq!((tree(&mime), close(&mime)), (tree(&honest), close(&honest)), "{came}");
+    }
+}
+
+/// RFC 2046 §5.1.1: a line that begins with a delimiter is one, whatever stands behind it.
+#[test]
+fn no_boundary_of_a_stranger_begins_a_new_one() {
+    let mail = String::from_utf8(samples::mail(&forwards("X-A: b\r\n\r\n"))).expect("ASCII");
+    let nested = |boundary: &str| {
+        let head = format!("Content-Type: multipart/mixed; boundary=\"{boundary}\"\r\n\r\n--{boundary}\r\n");
+        (head, format!("--{boundary}--\r\n"))
+    };
+    for boundary in ["b", "=_", "=", "A=_"] {
+        let text = mail.replace("boundary=\"b\"", &format!("boundary=\"{boundary}\""));
+        let text = text.replace("--b", &format!("--{boundary}"));
+        let mime = converted(text.as_bytes());
+        let delimiters = format!("\r\n--{boundary}");
+        assert_eq!(String::from_utf8_lossy(&mime).matches(&delimiters).count(), 4, "{boundary}");
+    }
+    // Strangers may take all of them.
+    let all: Vec<_> = "=".chars().chain('A'..='Z').chain('a'..='z').map(|c| nested(&c.to_string())).collect();
+    let begin: String = all.iter().map(|(head, _)| head.as_str()).collect();
+    let end: String = all.iter().rev().map(|(_, close)| close.as_str()).collect();
+    let mail = mail.replace("boundary=\"b\"", "boundary=\"0\"").replace("--b", "--0");
+    assert_eq!(convert(format!("{begin}{mail}{end}").as_bytes()), Err(Damage::Boundaries));
+}
+
+#[test]
+fn a_file_that_is_a_message_is_one() {
+    let file =
+        b"Subject: inner\r\nContent-Type: multipart/mixed; boundary=q\r\n\r\n--q\r\n\r\none\r\n--q--\r\n";
+    for message in [
+        samples::mail(&with_file("Message/RFC822", file)),
+        with_text(&with_file("message/rfc822", file), COMMENT),
+    ] {
+        let mime = converted(&message);
+        assert_eq!(last(&mime), ("message/rfc822".to_owned(), Encoding::SevenBit, file.to_vec()));
+        let tree = tree(&mime);
+        assert_eq!(tree[tree.len() - 3..], [" message/rfc822", "  multipart/mixed", "   text/plain"]);
+        assert!(field(&mime, tree.len() - 3, "content-disposition").contains("filename=\"a.eml\""));
+        assert!(!mime.windows(4).any(|window| window.eq_ignore_ascii_case(b"8bit")));
+    }
+}
+
+/// RFC 2045 §6.4: what contains 8bit is 8bit itself.
+#[test]
+fn a_message_in_8bit_is_one_and_what_contains_it_says_so() {
+    let file = "Subject: inner\r\n\r\n\u{fc}\r\n".as_bytes();
+    let rich = with_file("message/rfc822", file);
+    let deep = Message { attachments: vec![samples::forwarded(rich.clone())], ..samples::note() };
+    let mail = String::from_utf8(samples::mail(&rich)).expect("ASCII");
+    let said =
+        mail.replace("MIME-Version: 1.0\r\n", "MIME-Version: 1.0\r\nContent-Transfer-Encoding: 7bit\r\n");
+    let named =
+        mail.replace("MIME-Version: 1.0\r\n", "MIME-Version: 1.0\r\nContent-Transfer-Encoding: 8BIT\r\n");
+    let forwarded = format!("Subject: x\r\nContent-Type: message/rfc822\r\n\r\n{mail}");
+    for message in [
+        mail.as_bytes(),
+        said.as_bytes(),
+        named.as_bytes(),
+        forwarded.as_bytes(),
+        &bare("Subject: x\r\n", &rich),
+        &samples::mail(&deep),
+    ] {
+        let mime = converted(message);
+        let structure = Structure::parse(&mime);
+        let place = structure.parts().iter().rposition(|part| part.kind == Kind::Message).expect("the file");
+        assert_eq!(structure.parts()[place].body.of(&mime), file);
+        let mut at = Some(place as PartIndex);
+        while let Some(part) = at.and_then(|at| structure.part(at)) {
+            assert_eq!(part.encoding, Encoding::EightBit, "{}", String::from_utf8_lossy(&mime));
+            let fields = HeaderFields::new(&mime, part.header);
+            assert_eq!(fields.filter(|field| field.is(&mime, "content-transfer-encoding")).count(), 1);
+            at = part.parent();
+        }
+    }
+}
+
+/// RFC 2046 §5.2.1: a message has no base64. What needs it, or would end what is around it, is a
+/// file.
+#[test]
+fn a_file_that_cannot_stand_as_a_message_keeps_its_bytes() {
+    let message = |line: &str| format!("Subject: inner\r\n\r\n{line}\r\n").into_bytes();
+    for bytes in [
+        message("--b--"),
+        message("--b is no end"),
+        b"--b: x\r\nSubject: inner\r\n\r\n".to_vec(),
+        message("a\0"),
+        message("a\nb"),
+        message(&"x".repeat(999)),
+        b"no header".to_vec(),
+    ] {
+        let mime = converted(&samples::mail(&with_file("message/rfc822", &bytes)));
+        let (media, encoding, body) = last(&mime);
+        assert_eq!((media.as_str(), encoding), ("application/octet-stream", Encoding::Base64));
+        assert_eq!(decode_transfer(encoding, &body).ok(), Some(bytes));
+    }
+    // A path in place of bytes, and nothing at all.
+    let lost = samples::text(property::ATTACH_MIME_TAG, "message/rfc822");
+    let name = samples::text(property::ATTACH_LONG_FILENAME, "a.eml");
+    let attachments = vec![Attachment { properties: vec![lost, name], ..Attachment::default() }];
+    let mime = converted(&samples::mail(&Message { attachments, ..samples::with_html("x", "<p>a</p>") }));
+    assert_eq!(last(&mime).0, "application/octet-stream");
+}
