@@ -48,7 +48,7 @@ mod words;
 
 pub use address::{ADDRESSES_MAX, Address, address_list};
 pub use casemap::{casemap_char, casemap_into, casemapped};
-pub use charset::{CharsetReader, decode_bytes, is_charset};
+pub use charset::{CHARSETS, CharsetReader, decode_bytes, is_charset};
 pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
