@@ -32,9 +32,11 @@ pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 /// begin at the end of the budget.
 pub const SUMMARY_SHARE: usize = 20;
 
-/// Longest summary of a message of this many bytes. Messages of nearly no bytes have 16 KiB.
+/// Longest summary of a message of this many bytes. Messages of nearly no bytes have 20 KiB: 16 for
+/// the responses, and the rest for the head, the preview, and what each text may have beside its
+/// share. A quota counts 1 KiB of each message, and 20 times that is the limit.
 pub const fn summary_len_max(message_len: usize) -> usize {
-    let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(16 * 1024);
+    let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(20 * 1024);
     if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
 }
 

@@ -154,6 +154,23 @@ fn a_message_that_is_a_message() {
     assert_eq!(section(&[1, 2], Section::Body), None);
 }
 
+/// The bytes that every message may print are enough for a digest of empty messages, and for parts
+/// of one letter: docs/differences.md has these numbers.
+#[test]
+fn tiny_parts_are_whole() {
+    let parts = |kind: &str, part: &str, count: usize| {
+        let head = format!("Content-Type: multipart/{kind}; boundary=b\n\n");
+        let summary = Summary::of(&format!("{head}{}--b--\n", part.repeat(count)));
+        (summary.body_structure().matches("\"rfc822\"").count(), summary.read().part_count())
+    };
+    for count in [1, 30, 39] {
+        assert_eq!(parts("digest", "--b\n\n", count), (count, 2 * count + 1));
+    }
+    assert_eq!(parts("digest", "--b\n\n", 40).0, 39);
+    assert_eq!(parts("mixed", "--b\n\nx\n", 210), (0, 211));
+    assert!(parts("mixed", "--b\n\nx\n", 300).1 < 301);
+}
+
 #[test]
 fn ten_thousand_parts_print_and_are_found() {
     let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n\r\n");
