@@ -204,7 +204,8 @@ fn of_parse_error(error: ParseError) -> (Option<Tag>, Reply) {
     let text = error.to_string();
     let reply = match error.kind {
         ParseErrorKind::BadCharset { .. } => {
-            Reply::no(Code::BadCharset(vec!["US-ASCII".to_owned(), "UTF-8".to_owned()]), text)
+            // RFC 9051 §7.1: "this lists the charsets that are supported by this implementation".
+            Reply::no(Code::BadCharset(CHARSETS.iter().map(|&name| name.to_owned()).collect()), text)
         }
         ParseErrorKind::Tag
         | ParseErrorKind::UnknownCommand

@@ -239,7 +239,16 @@ impl Session {
                 sync::report_rights(&mut self.wire, selected, before);
                 Ok(())
             }
-            false => Err(Failure::Bye("The selected mailbox was deleted, or may no longer be read")),
+            false => Err(Failure::Bye(self.why_closed())),
+        }
+    }
+
+    /// Why the session ends if the selected mailbox can no longer be read. Of a mailbox of others
+    /// both reasons are named: without `l` nobody learns whether it exists (RFC 4314 §6).
+    pub(crate) fn why_closed(&self) -> &'static str {
+        match self.is_in_mailbox_of_others() {
+            true => "The selected mailbox was deleted, or may no longer be read",
+            false => "The selected mailbox was deleted",
         }
     }
 

@@ -55,7 +55,8 @@ pub(crate) async fn for_command(
                 return Ok(Next::Close);
             }
             Err(Failure::Store(StoreError::NoMailbox(_))) => {
-                session.wire.say_bye("The selected mailbox was deleted");
+                let why = session.why_closed();
+                session.wire.say_bye(why);
                 return Ok(Next::Close);
             }
             Err(error) => {

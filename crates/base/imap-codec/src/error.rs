@@ -28,7 +28,7 @@ pub enum ParseErrorKind {
     Syntax,
     /// One of [`crate::limits`]: `BAD`, or `NO [LIMIT]`.
     Limit,
-    /// `SEARCH CHARSET` with an unknown charset: `NO [BADCHARSET (US-ASCII UTF-8)]` (RFC 9051
+    /// `SEARCH CHARSET` with an unknown charset: `NO [BADCHARSET (US-ASCII UTF-8 …)]` (RFC 9051
     /// §6.4.4).
     BadCharset {
         /// Whether the command saves its result: then the NO empties `$` (RFC 5182 §2.1).

@@ -16,12 +16,12 @@
 use std::borrow::Cow;
 
 use crate::address::{ADDRESSES_MAX, Address};
-use crate::content::ContentFields;
+use crate::decoded::DecodedMessage;
 use crate::estimate::{ADDRESS_BYTES, IN_BOTH, MESSAGE_BYTES, PART_BYTES, PRINTED_MAX, printed_max};
 use crate::media::TOKEN_MAX;
 use crate::params::{Param, Params};
 use crate::scan::Span;
-use crate::structure::{Kind, Structure};
+use crate::structure::{Kind, Part, Structure};
 
 /// Longest summary of a message of any length: the printed responses, five texts for SEARCH of 256
 /// KiB each, the kept fields and their table.
@@ -32,9 +32,11 @@ pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 /// begin at the end of the budget.
 pub const SUMMARY_SHARE: usize = 20;
 
-/// Longest summary of a message of this many bytes. Messages of nearly no bytes have 16 KiB.
+/// Longest summary of a message of this many bytes. Messages of nearly no bytes have 20 KiB: 16 for
+/// the responses, and the rest for the head, the preview, and what each text may have beside its
+/// share. A quota counts 1 KiB of each message, and 20 times that is the limit.
 pub const fn summary_len_max(message_len: usize) -> usize {
-    let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(16 * 1024);
+    let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(20 * 1024);
     if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
 }
 
@@ -56,8 +58,9 @@ pub struct PrintBudget {
 
 impl PrintBudget {
     /// The whole budget of a message, except what its parts take at least.
-    pub fn new(message: &[u8], structure: &Structure) -> Self {
-        let parts: usize = structure.parts().iter().map(|part| part_cost(part.kind, &part.fields)).sum();
+    pub fn new(message: &[u8], structure: &Structure, decoded: &[DecodedMessage]) -> Self {
+        let within = decoded.iter().flat_map(|message| message.structure().parts());
+        let parts: usize = structure.parts().iter().chain(within).map(part_cost).sum();
         PrintBudget { addresses: ADDRESSES_MAX, bytes: printed_max(message.len()).saturating_sub(parts) }
     }
 
@@ -120,10 +123,11 @@ impl PrintBudget {
 }
 
 /// The bytes that a part prints if its fields do not fit the budget.
-fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
+fn part_cost(part: &Part) -> usize {
+    let fields = &part.fields;
     let len = |span: Option<Span>, max: usize| span.map_or(0, |span| (span.len() as usize).min(max));
     let tokens = len(fields.media, 2 * TOKEN_MAX) + len(fields.encoding, TOKEN_MAX);
-    let message = if kind == Kind::Message { MESSAGE_BYTES } else { 0 };
+    let message = if part.kind == Kind::Message || part.is_encoded_message { MESSAGE_BYTES } else { 0 };
     PART_BYTES + message + IN_BOTH * tokens
 }
 

@@ -9,9 +9,10 @@
 use memchr::memmem::Finder;
 
 use crate::charset::CharsetReader;
+use crate::decoded::DecodedParts;
 use crate::envelope_text::{EnvelopeText, search_part};
 use crate::exact::exact;
-use crate::fold::{Folder, fold_into, folded};
+use crate::fold::{fold_into, folded};
 use crate::header::HeaderFields;
 use crate::html::Rendering;
 use crate::html_joined::JoinedWords;
@@ -22,7 +23,8 @@ use crate::scan::Span;
 use crate::structure::Kind;
 use crate::summary::SummaryRef;
 use crate::table::PartRow;
-use crate::transfer::TransferDecoder;
+use crate::transfer::{TransferDecoder, decode_transfer};
+use crate::window::Window;
 use crate::words::decode_words;
 
 /// How much of a body is decoded at a time. It is large enough for the substring search to run at
@@ -204,6 +206,14 @@ pub struct TextSearch {
     /// or of all.
     rows: Vec<(PartRow, Root)>,
     at: At,
+    /// A message in base64 or quoted-printable that is looked through now.
+    decoded: Option<Decoded>,
+}
+
+/// A message within the message that was decoded, and its parts that are left.
+struct Decoded {
+    message: Vec<u8>,
+    rows: Vec<(PartRow, Root)>,
 }
 
 /// The owner of a part's header.
@@ -283,17 +293,8 @@ impl TextSearch {
         let (in_body, in_text) = (of(|w| matches!(w, Within::Body)), of(|w| matches!(w, Within::Text)));
         let in_fields = of(|w| matches!(w, Within::Fields(_)));
         let needle_max = keys.iter().map(|key| key.key.finder.needle().len()).max().unwrap_or(0);
-        let mut nested: Vec<u32> =
-            summary.parts().filter(|row| row.kind == Kind::Message).map(|row| row.first_child).collect();
-        nested.sort_unstable();
-        let root = |index: u32| match index {
-            0 => Root::Message,
-            index if nested.binary_search(&index).is_ok() => Root::Nested,
-            _ => Root::None,
-        };
-        let mut rows: Vec<_> = (0_u32..).zip(summary.parts()).map(|(i, row)| (row, root(i))).collect();
-        rows.reverse();
-        TextSearch { found, in_body, in_text, in_fields, needle_max, rows, at: At::Part }
+        let rows = rows_of(summary.parts(), Root::Message);
+        TextSearch { found, in_body, in_text, in_fields, needle_max, rows, at: At::Part, decoded: None }
     }
 
     /// Whether the key of this number was found so far. Its number is its place in the keys that
@@ -315,7 +316,21 @@ impl TextSearch {
 
     /// [`Self::step`] with a tap. The tap gets each text in which any key would be looked for. So
     /// all of the message is read, whatever is found in it. Pass a tap to each step or to no step.
-    pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
+    pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], mut tap: Option<Tap<'_>>) -> Option<u64> {
+        if let Some(mut decoded) = self.decoded.take() {
+            std::mem::swap(&mut self.rows, &mut decoded.rows);
+            let step = self.step_in(keys, &decoded.message, tap.as_mut().map(|tap| &mut **tap as Tap<'_>));
+            std::mem::swap(&mut self.rows, &mut decoded.rows);
+            if step.is_some() {
+                self.decoded = Some(decoded);
+                return step;
+            }
+        }
+        self.step_in(keys, message, tap)
+    }
+
+    /// A step in the message, or in one that was decoded.
+    fn step_in(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
         let is_tapped = tap.is_some();
         let texts = self.in_body.len() + self.in_text.len() + if is_tapped { TAPPING } else { 0 };
         match std::mem::replace(&mut self.at, At::Part) {
@@ -339,7 +354,9 @@ impl TextSearch {
                     None => {}
                 }
                 let end = until.unwrap_or(row.header.end);
-                Some(u64::from(end.saturating_sub(from)) * (DECODING + wanted as u64) + 1)
+                let decoded = if self.decoded.is_some() { row.body.len() } else { 0 };
+                let read = u64::from(end.saturating_sub(from)) * (DECODING + wanted as u64);
+                Some(read + u64::from(decoded) * DECODING + 1)
             }
             At::Text(open, from, end) => {
                 self.text(keys, message, open, (from, end), tap);
@@ -414,6 +431,10 @@ impl TextSearch {
         if row.kind != Kind::Leaf {
             return;
         }
+        if row.is_encoded_message {
+            self.decoded = Decoded::of(row, message);
+            return;
+        }
         // RFC 3501 §6.4.4 lets a search pass over parts whose type is neither TEXT nor MESSAGE.
         // The part table has no mark for reports such as message/delivery-status: their header says
         // it.
@@ -472,6 +493,29 @@ impl TextSearch {
     }
 }
 
+impl Decoded {
+    fn of(row: &PartRow, message: &[u8]) -> Option<Self> {
+        let message = decode_transfer(row.encoding, row.body.of(message)).ok()?;
+        let rows = rows_of(DecodedParts::of(&message).parts(), Root::Nested);
+        Some(Self { message, rows })
+    }
+}
+
+/// The parts of a message, the first one last, each with the owner of its header.
+fn rows_of(parts: impl Iterator<Item = PartRow> + Clone, of_message: Root) -> Vec<(PartRow, Root)> {
+    let mut nested: Vec<u32> =
+        parts.clone().filter(|row| row.kind == Kind::Message).map(|row| row.first_child).collect();
+    nested.sort_unstable();
+    let root = |index: u32| match index {
+        0 => of_message,
+        index if nested.binary_search(&index).is_ok() => Root::Nested,
+        _ => Root::None,
+    };
+    let mut rows: Vec<_> = (0_u32..).zip(parts).map(|(i, row)| (row, root(i))).collect();
+    rows.reverse();
+    rows
+}
+
 impl Open {
     /// Appends the text of these bytes to the window.
     fn decode(&mut self, raw: &[u8]) {
@@ -528,44 +572,6 @@ fn field_text(raw: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(raw.len());
     fold_into(&decode_words(search_part(raw)), &mut text);
     text
-}
-
-/// The part of a body that is being looked at.
-#[derive(Default)]
-struct Window {
-    /// Decoded, not folded yet.
-    text: String,
-    /// Folded; begins with the end of the text searched before.
-    folded: Vec<u8>,
-    /// Bytes of it that were searched before.
-    kept: usize,
-    folder: Folder,
-}
-
-impl Window {
-    /// Folds the decoded text.
-    fn fold(&mut self, is_last: bool) {
-        // Marks belong to the character before them: stop after an ASCII one, which begins
-        // something new.
-        let whole = if is_last {
-            self.text.len()
-        } else {
-            self.text.bytes().rposition(|b| b.is_ascii()).unwrap_or(0)
-        };
-        // Text without any ASCII is taken as it comes, rather than kept without limit.
-        let whole = if self.text.len() - whole > PIECE_LEN { self.text.len() } else { whole };
-        let (ready, rest) = self.text.split_at_checked(whole).unwrap_or((&self.text, ""));
-        self.folder.fold(ready, &mut self.folded);
-        let rest = rest.to_owned();
-        self.text = rest;
-    }
-
-    /// Keeps as much as a match of this many bytes may begin in.
-    fn keep(&mut self, needle_max: usize) {
-        let kept = self.folded.len().saturating_sub(needle_max.saturating_sub(1));
-        self.folded.drain(..kept);
-        self.kept = self.folded.len();
-    }
 }
 
 /// The media type that a part's header declares.

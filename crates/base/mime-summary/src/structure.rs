@@ -10,8 +10,10 @@
 //! * After its close delimiter, a multipart's boundary has no meaning: the rest is epilogue.
 //! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain
 //!   (RFC 2045 §5.2), so that its content can still be read.
-//! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested
-//!   deeper than [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
+//! * A message/rfc822 in base64 or quoted-printable is a leaf of its type, and marked:
+//!   [`Structure::decode_messages`] reads what is in it.
+//! * A message/rfc822 in an unknown encoding, or a composite part nested deeper than [`MAX_DEPTH`],
+//!   is a leaf of type application/octet-stream (RFC 2045 §6.4).
 //! * Beyond [`MAX_PARTS`] parts, further parts are not parsed: the bytes are in the body, but have
 //!   no number.
 //! * The same two rules hold beyond what a summary may print of the message (see
@@ -99,6 +101,8 @@ pub struct Part {
     pub epilogue: Span,
     /// The part's Content-* fields.
     pub fields: ContentFields,
+    /// It is a leaf whose decoded bytes are a message: see [`Structure::decode_messages`].
+    pub is_encoded_message: bool,
 }
 
 impl Part {
@@ -128,6 +132,12 @@ impl Part {
         self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
     }
 
+    /// Makes an encoded message opaque.
+    pub(crate) fn refuse_message(&mut self) {
+        self.is_encoded_message = false;
+        self.effective = Effective::Opaque;
+    }
+
     /// The part that holds this one; `None` for the message itself.
     pub fn parent(&self) -> Option<PartIndex> {
         (self.parent != NONE).then_some(self.parent)
@@ -137,18 +147,35 @@ impl Part {
 /// The parts of a message and the fields of its header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Structure {
-    parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     fields: Vec<Field>,
     fields_complete: bool,
+    /// What its parts will about print.
+    pub(crate) printed: usize,
+    /// How deep they nest.
+    pub(crate) depth: usize,
 }
 
 impl Structure {
     /// Finds all parts of `message`. Never fails: every sequence of bytes is some message.
     pub fn parse(message: &[u8]) -> Self {
-        let message = message.get(..u32::MAX as usize).unwrap_or(message);
+        Self::made_by(Pass::new(message))
+    }
+
+    /// The same of a message that was decoded. Messages in it that are encoded once more are
+    /// opaque: so the bytes of a message are decoded once at most.
+    pub(crate) fn parse_decoded(message: &[u8]) -> Self {
         let mut pass = Pass::new(message);
+        pass.is_decoded = true;
+        let mut made = Self::made_by(pass);
+        made.fields = Vec::new();
+        made
+    }
+
+    fn made_by(mut pass: Pass<'_>) -> Self {
         pass.open_part(NONE);
         pass.run();
+        pass.made.printed = pass.printed;
         pass.made
     }
 
@@ -239,16 +266,27 @@ struct Pass<'m> {
     /// The estimated bytes that the parts so far print, and the limit.
     printed: usize,
     printed_max: usize,
+    /// These bytes were decoded: messages in it that are encoded are opaque.
+    is_decoded: bool,
     made: Structure,
 }
 
 impl<'m> Pass<'m> {
     fn new(message: &'m [u8]) -> Self {
-        let made =
-            Structure { parts: Vec::with_capacity(8), fields: Vec::with_capacity(40), fields_complete: true };
-        let printed_max = printed_max(message.len());
-        let open = Vec::with_capacity(8);
-        Pass { message, at: 0, lines: 0, open, boundaries: 0, printed: 0, printed_max, made }
+        let message = message.get(..u32::MAX as usize).unwrap_or(message);
+        let (parts, fields) = (Vec::with_capacity(8), Vec::with_capacity(40));
+        let made = Structure { parts, fields, fields_complete: true, ..Structure::default() };
+        Pass {
+            message,
+            at: 0,
+            lines: 0,
+            open: Vec::with_capacity(8),
+            boundaries: 0,
+            printed: 0,
+            printed_max: printed_max(message.len()),
+            is_decoded: false,
+            made,
+        }
     }
 
     /// Goes from delimiter to delimiter until the message ends.
@@ -332,6 +370,7 @@ impl<'m> Pass<'m> {
                 boundary_hash,
                 is_digest,
             });
+            self.made.depth = self.made.depth.max(self.open.len());
             if kind != Kind::Message {
                 return;
             }
@@ -351,7 +390,7 @@ impl<'m> Pass<'m> {
             fields.encoding.map_or(Encoding::SevenBit, |span| parse_encoding(span.of(self.message)));
         let mut boundary = None;
         let (kind, effective) = match &declared {
-            None if in_digest && fields.media.is_none() => Self::nest(Effective::Message, encoding, may_nest),
+            None if in_digest && fields.media.is_none() => self.nest(Effective::Message, encoding, may_nest),
             None => (Kind::Leaf, Effective::TextPlain),
             Some(media) if media.is_multipart() => {
                 boundary = media.boundary().filter(|b| !b.is_empty() && b.len() <= BOUNDARY_LEN_MAX);
@@ -361,10 +400,13 @@ impl<'m> Pass<'m> {
                     (Some(_), false) => (Kind::Leaf, Effective::Opaque),
                 }
             }
-            Some(media) if media.is_message() => Self::nest(Effective::Declared, encoding, may_nest),
+            Some(media) if media.is_message() => self.nest(Effective::Declared, encoding, may_nest),
             Some(_) => (Kind::Leaf, Effective::Declared),
         };
         let boundary = boundary.filter(|_| kind == Kind::Multipart);
+        // Without a type of its own, it is in a digest.
+        let is_message = effective == Effective::Message || declared.is_some_and(|media| media.is_message());
+        let is_encoded_message = kind == Kind::Leaf && effective != Effective::Opaque && is_message;
         // u32::MAX: not ended yet; closing the part corrects it.
         let preamble =
             Span { start: header.end, end: if boundary.is_some() { u32::MAX } else { header.end } };
@@ -382,16 +424,22 @@ impl<'m> Pass<'m> {
             preamble,
             epilogue: Span { start: header.end, end: header.end },
             fields,
+            is_encoded_message,
         };
         (part, boundary)
     }
 
-    fn nest(effective: Effective, encoding: Encoding, may_nest: bool) -> (Kind, Effective) {
-        // RFC 2046 §5.2.1: only 7bit, 8bit and binary are allowed.
-        if may_nest && encoding.is_identity() {
-            (Kind::Message, effective)
-        } else {
-            (Kind::Leaf, Effective::Opaque)
+    fn nest(&self, effective: Effective, encoding: Encoding, may_nest: bool) -> (Kind, Effective) {
+        match encoding {
+            Encoding::SevenBit | Encoding::EightBit | Encoding::Binary if may_nest => {
+                (Kind::Message, effective)
+            }
+            // RFC 2046 §5.2.1 forbids them for message/rfc822, which programs write all the same;
+            // RFC 6532 §3.7 allows them for message/global.
+            Encoding::Base64 | Encoding::QuotedPrintable if may_nest && !self.is_decoded => {
+                (Kind::Leaf, effective)
+            }
+            _ => (Kind::Leaf, Effective::Opaque),
         }
     }
 

@@ -53,6 +53,7 @@ pub(super) fn check(message: &[u8], structure: &Structure) {
         let children: Vec<_> = structure.children(index as u32).collect();
         match part.kind {
             Kind::Leaf => assert!(children.is_empty()),
+            _ if part.is_encoded_message => panic!("it is no leaf: {part:?}"),
             Kind::Multipart => assert!(!children.is_empty()),
             Kind::Message => {
                 assert_eq!(children.len(), 1);
@@ -164,8 +165,15 @@ fn messages_in_messages() {
     let nested =
         "Content-Type: message/rfc822\n\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n--b--\n";
     assert_eq!(shape(&crlf(nested)), "message/rfc822(multipart/mixed(text/plain \"x\" 0))");
-    let encoded = "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nU3ViamVjdDogeA0KDQo=\n";
-    assert_eq!(shape(encoded.as_bytes()), "application/octet-stream \"U3ViamVjdDogeA0KDQo=\\n\" 1");
+    for (encoding, shown) in [
+        ("base64", "message/rfc822"),
+        ("quoted-printable", "message/rfc822"),
+        ("x-unknown", "application/octet-stream"),
+    ] {
+        let encoded =
+            format!("Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\n\nU3ViamVj\n");
+        assert_eq!(shape(encoded.as_bytes()), format!("{shown} \"U3ViamVj\\n\" 1"));
+    }
     assert_eq!(shape(b"Content-Type: message/rfc822\n\n"), "message/rfc822(text/plain \"\" 0)");
     assert_eq!(shape(b"Content-Type: message/partial\n\nx"), "message/partial \"x\" 0");
     let message = crlf("Content-Type: message/rfc822\n\nSubject: x\n\na\nb\n");

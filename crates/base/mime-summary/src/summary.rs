@@ -12,7 +12,7 @@ use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
 use crate::record::{self, FIELD_ENTRY_LEN, RECORD_VERSION};
 use crate::scan::Span;
-use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
+use crate::table::{InDecoded, Located, PartRow, ROW_LEN, Section, locate, locate_in_decoded, rows};
 
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -294,15 +294,21 @@ impl<'s> SummaryRef<'s> {
     }
 
     /// All parts, breadth first; the message itself is the first.
-    pub fn parts(&self) -> impl Iterator<Item = PartRow> + 's {
-        let table = self.section(record::PARTS);
-        (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
+    pub fn parts(&self) -> impl Iterator<Item = PartRow> + Clone + 's {
+        rows(self.section(record::PARTS))
     }
 
     /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; `None` if the message has no such
     /// part.
     pub fn locate(&self, path: &[u32], section: Section) -> Option<Located> {
         locate(self.section(record::PARTS), path, section)
+    }
+
+    /// The message that has to be decoded for `BODY[path.section]`: RFC 9051 §6.4.5.1 gives a
+    /// message "nested part numbers, referring to parts of the MESSAGE part's body". None if
+    /// [`SummaryRef::locate`] finds the section, and if there is none.
+    pub fn locate_in_decoded<'p>(&self, path: &'p [u32], section: Section) -> Option<InDecoded<'p>> {
+        locate_in_decoded(self.section(record::PARTS), path, section)
     }
 
     /// Bits of the fields that were left out: of the well-known ones, and of other names.

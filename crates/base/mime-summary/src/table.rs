@@ -14,7 +14,7 @@
 //! | 20 | 1 | kind: 0 leaf, 1 multipart, 2 message |
 //! | 21 | 1 | encoding: 0 7bit, 1 8bit, 2 binary, 3 base64, 4 quoted-printable, 5 unknown |
 //! | 22 | 1 | text: 0 none, 1 plain or other text, 2 html |
-//! | 23 | 1 | 0 |
+//! | 23 | 1 | 1 if its decoded bytes are a message, whose parts are not in the table; else 0 |
 
 use crate::media::TextKind;
 use crate::scan::Span;
@@ -65,6 +65,20 @@ pub struct PartRow {
     pub encoding: Encoding,
     /// Which kind of text it is, if any.
     pub text: Option<TextKind>,
+    /// It is a leaf whose decoded bytes are a message.
+    pub is_encoded_message: bool,
+}
+
+/// A section of a message within the message, which is in base64 or quoted-printable.
+/// [`crate::DecodedParts`] finds it in the decoded bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InDecoded<'p> {
+    /// The bytes of that message, as they are in the message around it.
+    pub span: Span,
+    /// How they are encoded.
+    pub encoding: Encoding,
+    /// The path of the section within.
+    pub path: &'p [u32],
 }
 
 impl PartRow {
@@ -91,7 +105,7 @@ impl PartRow {
             Some(TextKind::Plain) => 1,
             Some(TextKind::Html) => 2,
         };
-        into.extend_from_slice(&[kind, encoding, text, 0]);
+        into.extend_from_slice(&[kind, encoding, text, u8::from(self.is_encoded_message)]);
     }
 
     /// Reads row number `row` of the table; `None` if there is no such row, or if it makes no
@@ -123,7 +137,7 @@ impl PartRow {
             kind,
             encoding,
             text,
-            _,
+            is_encoded_message,
         ] = *bytes;
         let header_start = u32::from_le_bytes([h0, h1, h2, h3]);
         let body_start = u32::from_le_bytes([b0, b1, b2, b3]);
@@ -155,12 +169,22 @@ impl PartRow {
                 2 => Some(TextKind::Html),
                 _ => None,
             },
+            is_encoded_message: is_encoded_message == 1,
         })
     }
 
     fn child(&self, table: &[u8], number: u32) -> Option<PartRow> {
         let place = number.checked_sub(1).filter(|place| *place < self.child_count)?;
         PartRow::read(table, self.first_child.checked_add(place)?)
+    }
+
+    /// Part `number` of a part.
+    fn part(&self, table: &[u8], number: u32) -> Option<PartRow> {
+        match self.kind {
+            Kind::Multipart => self.child(table, number),
+            Kind::Message => part_of(table, self.child(table, 1)?, number),
+            Kind::Leaf => None,
+        }
     }
 
     fn body_located(&self) -> Located {
@@ -191,9 +215,15 @@ pub(crate) fn write_table(message: &[u8], structure: &Structure, into: &mut Vec<
             kind: part.kind,
             encoding: part.encoding,
             text,
+            is_encoded_message: part.is_encoded_message,
         };
         row.write(into);
     }
+}
+
+/// All rows of a table.
+pub(crate) fn rows(table: &[u8]) -> impl Iterator<Item = PartRow> + Clone + '_ {
+    (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
 }
 
 /// Finds a section. RFC 9051 §6.4.5.1: every message has a part 1, which is the message's own body
@@ -210,11 +240,7 @@ pub(crate) fn locate(table: &[u8], path: &[u32], section: Section) -> Option<Loc
     };
     let mut part = part_of(table, root, first)?;
     for &number in rest {
-        part = match part.kind {
-            Kind::Multipart => part.child(table, number)?,
-            Kind::Message => part_of(table, part.child(table, 1)?, number)?,
-            Kind::Leaf => return None,
-        };
+        part = part.part(table, number)?;
     }
     let inner = || part.child(table, 1).filter(|_| part.kind == Kind::Message);
     match section {
@@ -222,6 +248,25 @@ pub(crate) fn locate(table: &[u8], path: &[u32], section: Section) -> Option<Loc
         Section::Mime => Some(part.bytes_located(part.header)),
         Section::Header => inner().map(|inner| inner.bytes_located(inner.header)),
         Section::Text => inner().map(|inner| inner.bytes_located(inner.body)),
+    }
+}
+
+/// The message that has to be decoded for a section, if [`locate`] does not find it.
+pub(crate) fn locate_in_decoded<'p>(
+    table: &[u8],
+    path: &'p [u32],
+    section: Section,
+) -> Option<InDecoded<'p>> {
+    let (&first, mut path) = path.split_first()?;
+    let mut part = part_of(table, PartRow::read(table, 0)?, first)?;
+    loop {
+        let is_inside = !path.is_empty() || matches!(section, Section::Header | Section::Text);
+        if part.is_encoded_message && is_inside {
+            return Some(InDecoded { span: part.body, encoding: part.encoding, path });
+        }
+        let (&number, rest) = path.split_first()?;
+        part = part.part(table, number)?;
+        path = rest;
     }
 }
 

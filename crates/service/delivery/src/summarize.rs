@@ -15,7 +15,7 @@ use posthaste_imap_codec::response::{
 };
 use posthaste_mime_summary as mime;
 use posthaste_mime_summary::{
-    HeaderFields, Kind, Part, PartIndex, PrintBudget, Span, Structure, SummaryParts,
+    DecodedMessage, HeaderFields, Kind, Part, PartIndex, PrintBudget, Span, Structure, SummaryParts,
 };
 
 /// How often BODY and BODYSTRUCTURE together print what both contain.
@@ -24,11 +24,12 @@ const IN_BOTH: usize = 2;
 /// Computes all that IMAP can need of `message`, as the stored record that [`mime::SummaryRef`]
 /// reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
-    let structure = Structure::parse(message);
-    let mut budget = PrintBudget::new(message, &structure);
+    let mut structure = Structure::parse(message);
+    let decoded = structure.decode_messages(message);
+    let mut budget = PrintBudget::new(message, &structure, &decoded);
     let of_message =
         envelope(mime::Envelope::within(message, structure.fields().iter().copied(), 1, &mut budget));
-    let mut tree = Tree { message, structure: &structure, budget };
+    let mut tree = Tree { message, structure: &structure, decoded: &decoded, budget: &mut budget };
     let parts = tree.body(0, structure.root());
     // One buffer for all three: where each begins is all that has to be known.
     let mut printed = Vec::with_capacity(2048);
@@ -67,10 +68,12 @@ fn addresses(list: Vec<mime::Address<'_>>) -> Vec<Address<'_>> {
 
 /// The parts of a message on their way into BODY and BODYSTRUCTURE, and the budget that is left for
 /// them.
-struct Tree<'m, 's> {
+struct Tree<'m, 'b> {
     message: &'m [u8],
-    structure: &'s Structure,
-    budget: PrintBudget,
+    structure: &'m Structure,
+    /// The messages in it that are in base64 or quoted-printable, in the order of their parts.
+    decoded: &'m [DecodedMessage],
+    budget: &'b mut PrintBudget,
 }
 
 impl<'m> Tree<'m, '_> {
@@ -104,6 +107,7 @@ impl<'m> Tree<'m, '_> {
         let tail = self.tail(part);
         let kind = match part.kind {
             Kind::Message => self.nested(index, part),
+            Kind::Leaf if part.is_encoded_message => self.decoded(index, part),
             _ if is_text => PartKind::Text { lines: u64::from(part.lines) },
             _ => PartKind::Basic,
         };
@@ -112,12 +116,28 @@ impl<'m> Tree<'m, '_> {
 
     fn nested(&mut self, index: PartIndex, part: &Part) -> PartKind<'m> {
         let Some((child, root)) = self.structure.children(index).next() else { return PartKind::Basic };
+        self.message(child, root, part)
+    }
+
+    /// A message that is encoded. Its size and lines are those of the encoded bytes, which BODY[n]
+    /// sends; what is in it is that of the decoded ones.
+    fn decoded(&mut self, index: PartIndex, part: &Part) -> PartKind<'m> {
+        let Ok(place) = self.decoded.binary_search_by_key(&index, DecodedMessage::part) else {
+            return PartKind::Basic;
+        };
+        let (message, structure) = (self.decoded[place].bytes(), self.decoded[place].structure());
+        let mut tree = Tree { message, structure, decoded: &[], budget: self.budget };
+        tree.message(0, structure.root(), part)
+    }
+
+    /// The message with this root, which a part holds.
+    fn message(&mut self, index: PartIndex, root: &Part, holder: &Part) -> PartKind<'m> {
         let fields = HeaderFields::new(self.message, root.header);
-        let of_message = mime::Envelope::within(self.message, fields, IN_BOTH, &mut self.budget);
+        let of_message = mime::Envelope::within(self.message, fields, IN_BOTH, self.budget);
         PartKind::Message {
             envelope: Box::new(envelope(of_message)),
-            body: self.body(child, root),
-            lines: u64::from(part.lines),
+            body: self.body(index, root),
+            lines: u64::from(holder.lines),
         }
     }
 

@@ -154,6 +154,47 @@ fn a_message_that_is_a_message() {
     assert_eq!(section(&[1, 2], Section::Body), None);
 }
 
+/// RFC 6532 §3.7 allows these encodings for message/global. RFC 2046 §5.2.1 does not for
+/// message/rfc822, but programs write them.
+#[test]
+fn a_message_that_is_encoded_has_the_envelope_of_the_decoded_one() {
+    let inner = "(NIL \"in\" NIL NIL NIL NIL NIL NIL NIL NIL) \
+                 (\"text\" \"plain\" (\"charset\" \"us-ascii\") NIL NIL \"7bit\" 6 1 NIL NIL NIL NIL)";
+    for (message, structure) in [
+        (
+            "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nU3ViamVjdDogaW4NCg0KdGV4dA0K\n",
+            format!("(\"message\" \"rfc822\" NIL NIL NIL \"base64\" 30 {inner} 1 NIL NIL NIL NIL)"),
+        ),
+        (
+            "Content-Type: message/global\nContent-Transfer-Encoding: quoted-printable\n\nSubject: i=6E\n\ntext\n",
+            format!("(\"message\" \"global\" NIL NIL NIL \"quoted-printable\" 23 {inner} 3 NIL NIL NIL NIL)"),
+        ),
+        (
+            "Content-Type: message/rfc822\nContent-Transfer-Encoding: x-unknown\n\nSubject: in\n",
+            "(\"application\" \"octet-stream\" NIL NIL NIL \"x-unknown\" 13 NIL NIL NIL NIL)".to_owned(),
+        ),
+    ] {
+        assert_eq!(Summary::of(message).body_structure(), structure, "{message:?}");
+    }
+}
+
+/// The bytes that every message may print are enough for a digest of empty messages, and for parts
+/// of one letter: docs/differences.md has these numbers.
+#[test]
+fn tiny_parts_are_whole() {
+    let parts = |kind: &str, part: &str, count: usize| {
+        let head = format!("Content-Type: multipart/{kind}; boundary=b\n\n");
+        let summary = Summary::of(&format!("{head}{}--b--\n", part.repeat(count)));
+        (summary.body_structure().matches("\"rfc822\"").count(), summary.read().part_count())
+    };
+    for count in [1, 30, 39] {
+        assert_eq!(parts("digest", "--b\n\n", count), (count, 2 * count + 1));
+    }
+    assert_eq!(parts("digest", "--b\n\n", 40).0, 39);
+    assert_eq!(parts("mixed", "--b\n\nx\n", 210), (0, 211));
+    assert!(parts("mixed", "--b\n\nx\n", 300).1 < 301);
+}
+
 #[test]
 fn ten_thousand_parts_print_and_are_found() {
     let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n\r\n");

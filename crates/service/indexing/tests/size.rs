@@ -5,7 +5,7 @@
 
 use posthaste_indexing::TermReader;
 use posthaste_mime_summary::{SummaryRef, TextSearch};
-use posthaste_search_index::{Builder, Terms};
+use posthaste_search_index::{Builder, Segment, Terms};
 
 const MESSAGES: u32 = 1000;
 
@@ -71,6 +71,33 @@ fn terms(message: &[u8]) -> Terms {
     terms.finish()
 }
 
+/// What the parts of a segment take: the layout is in `search-index/src/segment.rs`, that of the
+/// sort keys in `sort_keys.rs` beside it.
+fn print_parts(segment: &Segment) {
+    let bytes = segment.as_bytes();
+    let number = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let (messages, ranges) = (number(12), number(16));
+    let each = |what: &str, len: usize| eprintln!("{:6.1} {what}", len as f64 / messages as f64);
+    each("head and ranges", 60 + ranges * 8);
+    each("UIDs, and bits of messages that may hold anything", messages * 4 + messages.div_ceil(8));
+    let keys_at = 60 + ranges * 8 + messages * 4 + messages.div_ceil(8);
+    each("sort keys: flags, dates, Message-IDs, numbers of references", messages * 19);
+    each("sort keys: references", number(keys_at) * 8);
+    for (text, what) in (0..).zip(["base subject", "from", "to", "cc", "shown from", "shown to"]) {
+        let (count, len) = (number(keys_at + 4 + text * 8), number(keys_at + 8 + text * 8));
+        each(&format!("sort keys: {what}, numbers"), messages * 2);
+        each(&format!("sort keys: {what}, {count} texts with their ends"), len + count * 4);
+    }
+    for (at, scope) in [(28, "envelope"), (40, "texts")] {
+        let (words, words_len, lists_len) = (number(at), number(at + 4), number(at + 8));
+        let blocks = words.div_ceil(64);
+        each(&format!("{scope}: {words} words, with their separators"), words_len);
+        each(&format!("{scope}: lists"), lists_len);
+        each(&format!("{scope}: places of blocks"), blocks * 8);
+        each(&format!("{scope}: rows"), 1024 * blocks.div_ceil(8));
+    }
+}
+
 #[test]
 fn what_finds_words_in_very_short_mail_takes_less_than_forty_percent() {
     let (mut builder, mut bytes) = (Builder::default(), 0);
@@ -89,5 +116,6 @@ fn what_finds_words_in_very_short_mail_takes_less_than_forty_percent() {
         keys / each,
         size / each
     );
+    print_parts(&segment);
     assert!((size - keys) * 100 < bytes * 40, "{size} of {bytes} bytes, {keys} of them sort keys");
 }

@@ -134,11 +134,12 @@ async fn finish(
     match announce::all(session, rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
-        // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
-        // the session.
+        // Someone deleted the selected mailbox, or took the right to read it. RFC 2180 §3.3 leaves
+        // hardly any choice but to end the session.
         Err(Failure::Store(StoreError::NoMailbox(_))) => {
             print_status(&mut session.wire, reply.status(Some(tag))).await?;
-            session.wire.say_bye("The selected mailbox was deleted");
+            let why = session.why_closed();
+            session.wire.say_bye(why);
             return Ok(Next::Close);
         }
         // The command itself has been answered. The remaining changes can be reported with a later

@@ -24,6 +24,7 @@ mod fetch_binary;
 mod fetch_bounds;
 mod fetch_changes;
 mod fetch_digest;
+mod fetch_encoded;
 mod fetch_large;
 mod fetch_sections;
 mod fetch_structure;

@@ -502,6 +502,9 @@ fn messages_count_for_whom_the_mailbox_belongs_to() {
     ));
 }
 
+/// What a session says that may no longer read the selected mailbox, however it learns of it.
+const GONE: &str = "* BYE The selected mailbox was deleted, or may no longer be read";
+
 #[test]
 fn a_lost_right_reaches_open_sessions() {
     let server = server("lrw");
@@ -514,8 +517,8 @@ fn a_lost_right_reaches_open_sessions() {
     one.run("C: b STORE 2 -FLAGS (\\Answered)\nS~ b NO [READ-ONLY] …\nC: c FETCH 2 UID\nS: * 2 FETCH (UID 2)\nS: c OK …");
     server.login().run("C: a DELETEACL P bo@example.org\nS: a OK …");
     // As if the mailbox were deleted.
-    idle.run("S: * BYE The selected mailbox was deleted, or may no longer be read");
-    one.run("C: d FETCH 2 BODY[]\nS: * BYE The selected mailbox was deleted, or may no longer be read");
+    idle.run(&format!("S: {GONE}"));
+    one.run(&format!("C: d FETCH 2 BODY[]\nS: {GONE}"));
     server.login_as(BO).run(&format!("C: a SELECT {SHARED}\nS: a NO [NONEXISTENT] …"));
 }
 
@@ -528,8 +531,15 @@ fn nothing_is_reported_after_another_process_took_the_right() {
     notified.run("C: n NOTIFY SET (SELECTED (MessageNew (FLAGS) MessageExpunge FlagChange))\nS~ n OK …");
     server.grant(USER, "P", BO, "");
     server.put("P", b"Subject: secret\r\n\r\nsecret\r\n");
-    idle.run("S: * BYE The selected mailbox was deleted…");
-    notified.run("S: * BYE The selected mailbox was deleted…");
+    idle.run(&format!("S: {GONE}"));
+    notified.run(&format!("S: {GONE}"));
+}
+
+/// The right ends within a command, here by the command itself.
+#[test]
+fn a_right_that_ends_within_a_command_is_reported_as_between_commands() {
+    let mut wire = opened(&server("lra"));
+    wire.run(&format!("C: a DELETEACL {SHARED} {BO}\nS: a OK …\nS: {GONE}")).expect_end();
 }
 
 #[test]

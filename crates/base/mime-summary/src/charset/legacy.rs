@@ -15,7 +15,8 @@ pub(super) fn code_page(number: &[u8]) -> Option<fn(&[u8]) -> String> {
         b"852" => |bytes| single_bytes(&CP852, bytes),
         b"855" => |bytes| single_bytes(&CP855, bytes),
         b"857" => |bytes| single_bytes(&CP857, bytes),
-        b"858" => |bytes| single_bytes(&CP858, bytes),
+        // IANA's name is IBM00858.
+        b"858" | b"00858" => |bytes| single_bytes(&CP858, bytes),
         b"860" => |bytes| single_bytes(&CP860, bytes),
         b"861" => |bytes| single_bytes(&CP861, bytes),
         b"862" => |bytes| single_bytes(&CP862, bytes),

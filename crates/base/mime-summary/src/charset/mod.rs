@@ -18,7 +18,10 @@ use crate::in_bounds::InBounds;
 
 mod iso_2022_jp;
 mod legacy;
+mod names;
 mod single_byte;
+
+pub use names::CHARSETS;
 
 /// Longest line of a text whose charset is decoded line by line, such as UTF-7. A longer line is
 /// cut, and its rest begins in the first state.

@@ -1,13 +1,19 @@
 //! What the fuzz targets `message` and `summary` do, which include this file.
 
 use posthaste_mime_summary::{
-    Envelope, FieldMask, HeaderFields, SearchKey, Section, Structure, SummaryParts, SummaryRef,
+    DecodedParts, Envelope, FieldMask, HeaderFields, SearchKey, Section, Structure, SummaryParts, SummaryRef,
 };
 
 /// Any bytes as a message: no panic, ranges inside each other, and a record that can be read and
 /// searched.
 pub fn message(message: &[u8]) {
-    let structure = Structure::parse(message);
+    let mut structure = Structure::parse(message);
+    for decoded in structure.decode_messages(message) {
+        let root = decoded.structure().root();
+        assert_eq!(root.body.end as usize, decoded.bytes().len());
+        let found = DecodedParts::of(decoded.bytes()).locate(&[], Section::Header);
+        assert_eq!(found.map(|found| found.span), Some(root.header));
+    }
     for (index, part) in (0_u32..).zip(structure.parts()) {
         let mut at = part.body.start;
         for (_, child) in structure.children(index) {
@@ -51,6 +57,7 @@ pub fn summary(record: &[u8]) {
     for path in [&[][..], &[1], &[2, 1], &[1, 1, 1]] {
         for section in [Section::Body, Section::Header, Section::Text, Section::Mime] {
             summary.locate(path, section);
+            summary.locate_in_decoded(path, section);
         }
     }
     SearchKey::new("x").is_in_text(record, &summary);

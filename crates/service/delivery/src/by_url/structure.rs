@@ -69,7 +69,7 @@ pub fn structure_of_decoded(printed: &[u8], decoded: Decoded) -> Option<Vec<u8>>
         let mut single = single.clone();
         single.basic.encoding = Cow::Borrowed(decoded.encoding());
         single.basic.size = decoded.octets;
-        if let PartKind::Text { lines } = &mut single.kind {
+        if let PartKind::Text { lines } | PartKind::Message { lines, .. } = &mut single.kind {
             *lines = decoded.lines;
         }
         let mut out = Vec::new();

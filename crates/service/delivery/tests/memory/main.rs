@@ -30,6 +30,13 @@ fn nested(header: &str, len: usize) -> Vec<u8> {
     message.into_bytes()
 }
 
+/// The same, encoded: what has no `=` is quoted-printable of itself.
+fn encoded(header: &str, len: usize) -> Vec<u8> {
+    let encoding = "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: quoted-printable";
+    let message = String::from_utf8(nested(header, len)).unwrap();
+    message.replace("Content-Type: message/rfc822", encoding).into_bytes()
+}
+
 /// Ten mebibytes of nested messages, each with 10,000 addresses of two bytes in From, which Sender
 /// and Reply-To repeat. They once took 4 GB of memory and half a gigabyte of summary.
 #[test]
@@ -54,6 +61,13 @@ fn small_messages_made_to_take_much() {
             nested(&format!("From: {}", "a,".repeat(len / 2)), 1),
             nested(&format!("From: {}", "a,".repeat(20)), len),
             nested("", len),
+            encoded("", len),
+            encoded(&format!("From: {}", "a,".repeat(len / 2)), 1),
+            encoded(&format!("From: {}", "a,".repeat(20)), len),
+            encoded(
+                &format!("Content-Type: multipart/digest; boundary=c\r\n{}", "\r\n--c\r\n".repeat(len / 7)),
+                1,
+            ),
             format!("Content-Type: multipart/mixed; boundary=b\n\n{}", "--b\n\n".repeat(len / 5))
                 .into_bytes(),
             format!("Subject: {}\n\n", "\u{fdfa}".repeat(len / 3)).into_bytes(),
@@ -83,7 +97,13 @@ fn messages_made_to_take_much() {
     let parts = |header: &str| {
         format!("Content-Type: multipart/mixed; boundary=b\n\n{}", format!("--b\n{header}\n").repeat(100_000))
     };
-    let texts: [(&str, Vec<u8>); 16] = [
+    let texts: [(&str, Vec<u8>); 22] = [
+        ("encoded addresses", encoded(&format!("From: {}", "a,".repeat(10_000)), 10 << 20)),
+        ("encoded names", encoded(&format!("From: \"{long}\" <a@b>"), 10 << 20)),
+        ("encoded subjects", encoded(&format!("Subject: {}", "\"".repeat(60_000)), 10 << 20)),
+        ("encoded long header", encoded(&format!("To: \"{}\" <a@b>", "x".repeat(15 << 20)), 1)),
+        ("encoded fields", encoded(&"To: a\r\n".repeat(2_000_000), 1)),
+        ("encoded messages", encoded("", 10 << 20)),
         ("names", nested(&format!("From: \"{long}\" <a@b>"), 10 << 20)),
         ("quotes", nested(&format!("From: {} <a@b>", "\\\"".repeat(100_000)), 10 << 20)),
         ("subjects", nested(&format!("Subject: {}", "\"".repeat(60_000)), 10 << 20)),
@@ -123,6 +143,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         b"Content-Type: multipart/mixed; boundary=b\n\n",
         b"Content-Type: multipart/digest; boundary=c\n\n",
         b"Content-Type: message/rfc822\n\n",
+        b"Content-Type: message/rfc822\nContent-Transfer-Encoding: quoted-printable\n\n",
         b"Content-Type: message/rfc822\n\nFrom: a,b,c,d,e,f,g,h\n",
         b"Content-Type: text/x;a=;b=;c=;d=\";\"\n",
         b"Content-Disposition: a;a=;b=;c=\n",

@@ -13,7 +13,7 @@ use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
 use super::line::{self, Subject};
 use super::plan::{self, Plan, Step, cut};
-use super::reader::MessageReader;
+use super::reader::{Encoded, MessageReader};
 use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -39,8 +39,10 @@ enum StepValue {
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
     /// These bytes of a decoded part, which the reader holds, too.
     Decoded { part: Bytes, cut: Range<u64> },
+    /// These bytes, as a plain literal.
+    Plain(Bytes),
     /// Fields of this header.
-    Fields(Range<u64>),
+    Fields(Bytes),
     /// A SHA-1.
     Digest([u8; 20]),
 }
@@ -60,6 +62,8 @@ enum DataSource {
     Raw(Range<u64>),
     Encoded(Range<u64>, Encoding),
     Header(Range<u64>),
+    /// In a message that has to be decoded.
+    Within(Encoded, Vec<u32>),
 }
 
 /// Prints the response of one message.
@@ -105,8 +109,14 @@ pub(super) async fn print(
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
                 wire.put(&bytes).await?;
             }
+            StepValue::Plain(bytes) => {
+                print::literal_head(wire.out(), bytes.len() as u64);
+                for slice in bytes.chunks(SLICE_BYTES) {
+                    put_plain(wire, slice).await?;
+                }
+            }
             StepValue::Digest(sha1) => print::hex(wire.out(), &sha1),
-            StepValue::Fields(range) => fields(wire, &mut reader, step, &range, pace).await?,
+            StepValue::Fields(header) => fields(wire, &reader, step, header, pace).await?,
         }
     }
     line::end(wire.out());
@@ -191,9 +201,14 @@ async fn find_all(
     if reader.is_large() {
         let held = sources.iter().filter_map(|source| match source {
             DataSource::Encoded(range, _) | DataSource::Header(range) => Some(range.clone()),
+            DataSource::Within(message, _) => Some(message.range.clone()),
             _ => None,
         });
-        reader.pay(held.collect()).await?;
+        let within = sources.iter().filter_map(|source| match source {
+            DataSource::Within(message, _) => Some(message.range.clone()),
+            _ => None,
+        });
+        reader.pay(held.collect(), within.collect()).await?;
     }
     let mut found = Vec::with_capacity(sources.len());
     for (step, source) in plan.steps.iter().zip(sources) {
@@ -212,11 +227,13 @@ fn source_of(step: &Step, summary: &SummaryRef<'_>) -> DataSource {
     match step {
         Step::Fields(fields) | Step::NestedFields(fields) => {
             let header = summary.locate(&fields.path, Section::Header);
-            header.map_or(DataSource::Nothing, |header| DataSource::Header(span(header.span)))
+            let source = header.map(|header| DataSource::Header(span(header.span)));
+            source.unwrap_or_else(|| within(&fields.path, Section::Header, summary))
         }
         Step::Bytes(bytes) | Step::Digest(bytes) => {
             let located = summary.locate(&bytes.path, bytes.section);
-            located.map_or(DataSource::Nothing, |located| DataSource::Raw(span(located.span)))
+            let source = located.map(|located| DataSource::Raw(span(located.span)));
+            source.unwrap_or_else(|| within(&bytes.path, bytes.section, summary))
         }
         Step::Decoded(bytes) | Step::DecodedSize(bytes) => of_part(bytes, summary),
         _ => DataSource::AtHand,
@@ -224,11 +241,24 @@ fn source_of(step: &Step, summary: &SummaryRef<'_>) -> DataSource {
 }
 
 fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> DataSource {
-    let Some(located) = summary.locate(&bytes.path, Section::Body) else { return DataSource::Nothing };
+    let Some(located) = summary.locate(&bytes.path, Section::Body) else {
+        return within(&bytes.path, Section::Body, summary);
+    };
     // A multipart has no encoding of its own (RFC 2045 §6.4).
     match located.encoding.is_identity() || located.kind == Kind::Multipart {
         true => DataSource::Raw(span(located.span)),
         false => DataSource::Encoded(span(located.span), located.encoding),
+    }
+}
+
+/// A section that may be in a message that is encoded.
+fn within(path: &[u32], section: Section, summary: &SummaryRef<'_>) -> DataSource {
+    match summary.locate_in_decoded(path, section) {
+        Some(found) => {
+            let message = Encoded { range: span(found.span), encoding: found.encoding };
+            DataSource::Within(message, found.path.to_vec())
+        }
+        None => DataSource::Nothing,
     }
 }
 
@@ -243,13 +273,12 @@ async fn find(
         // RFC 3516 §4.3 has no NIL here; a missing part has no bytes.
         (Step::DecodedSize(_), DataSource::Nothing) => StepValue::Number(0),
         (_, DataSource::Nothing) => StepValue::Nothing,
-        (_, DataSource::Header(range)) => {
-            reader.header(&range).await?;
-            StepValue::Fields(range)
-        }
+        (_, DataSource::Header(range)) => StepValue::Fields(reader.header(&range).await?),
+        (_, DataSource::Within(message, path)) => find_within(step, &message, &path, (reader, pace)).await?,
         (Step::DecodedSize(_), DataSource::Raw(range)) => StepValue::Number(range.end - range.start),
         (Step::DecodedSize(_), DataSource::Encoded(range, encoding)) => {
-            StepValue::Number(reader.decoded(&range, encoding, pace).await?.len() as u64)
+            let part = Encoded { range, encoding };
+            StepValue::Number(reader.decoded(&part, pace).await?.len() as u64)
         }
         (Step::Digest(_), DataSource::Raw(range)) => StepValue::Digest(reader.sha1(&range, pace).await?),
         (Step::Bytes(bytes) | Step::Decoded(bytes), DataSource::Raw(whole)) => {
@@ -260,9 +289,46 @@ async fn find(
             StepValue::Raw { range, first, has_nul }
         }
         (Step::Decoded(bytes), DataSource::Encoded(range, encoding)) => {
-            let part = reader.decoded(&range, encoding, pace).await?;
+            let part = reader.decoded(&Encoded { range, encoding }, pace).await?;
             let cut = cut(part.len() as u64, bytes.partial);
             StepValue::Decoded { part, cut }
+        }
+        _ => StepValue::AtHand,
+    })
+}
+
+/// What a step prints of a message that is decoded: it is taken as a message of its own.
+async fn find_within(
+    step: &Step,
+    message: &Encoded,
+    path: &[u32],
+    (reader, pace): (&mut MessageReader<'_>, &mut Pace),
+) -> Result<StepValue, Failure> {
+    let section = match step {
+        Step::Fields(_) | Step::NestedFields(_) => Section::Header,
+        Step::Bytes(bytes) | Step::Digest(bytes) => bytes.section,
+        _ => Section::Body,
+    };
+    let Some(found) = reader.within(message, (path, section), pace).await? else {
+        return Ok(match step {
+            Step::DecodedSize(_) => StepValue::Number(0),
+            _ => StepValue::Nothing,
+        });
+    };
+    Ok(match step {
+        Step::Fields(_) | Step::NestedFields(_) => StepValue::Fields(found.bytes),
+        Step::Digest(_) => StepValue::Digest(reader.sha1_of(&found.bytes, pace).await),
+        Step::Bytes(bytes) => {
+            let cut = cut(found.bytes.len() as u64, bytes.partial);
+            StepValue::Plain(found.bytes.slice(cut.start as usize..cut.end as usize))
+        }
+        Step::Decoded(_) | Step::DecodedSize(_) => {
+            let part = reader.decoded_within(message, found, pace).await?;
+            let len = part.len() as u64;
+            match step {
+                Step::Decoded(bytes) => StepValue::Decoded { part, cut: cut(len, bytes.partial) },
+                _ => StepValue::Number(len),
+            }
         }
         _ => StepValue::AtHand,
     })
@@ -271,13 +337,12 @@ async fn find(
 /// Selected fields of a header that was read.
 async fn fields(
     wire: &mut Wire,
-    reader: &mut MessageReader<'_>,
+    reader: &MessageReader<'_>,
     step: &Step,
-    range: &Range<u64>,
+    header: Bytes,
     pace: &mut Pace,
 ) -> Result<(), Failure> {
     let (Step::Fields(fields) | Step::NestedFields(fields)) = step else { return Ok(()) };
-    let header = reader.header(range).await?;
     let text = reader.fields(wire, header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
     let part = cut(text.len() as u64, fields.partial);
     print::literal_head(wire.out(), part.end - part.start);

@@ -6,13 +6,17 @@
 //! held once for all items, and their memory is reserved before they are read.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, BodyId, Uid};
-use posthaste_mime_summary::{Encoding, FieldMask, TransferDecoder, decode_transfer};
+use posthaste_mime_summary::{
+    DecodedParts, Encoding, FieldMask, Kind, Located, Section, Span, TransferDecoder, TransferError,
+    decode_transfer,
+};
 use posthaste_net::BytePermit;
 use posthaste_store::{Mailbox, Row, StoreError};
 
@@ -31,6 +35,10 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
 
+/// Steps of finding the parts of a decoded message, for each byte. Most are one. A line that may be
+/// a delimiter is compared with up to a hundred boundaries.
+const PART_STEPS: u64 = 64;
+
 /// Steps of selecting fields between two pauses: some tens of milliseconds.
 const HEADER_STEPS: u64 = 8_000_000;
 
@@ -45,12 +53,33 @@ pub(super) struct Bodies<'m> {
     pub(super) mailbox: &'m Mailbox,
 }
 
+/// A part that is decoded.
+#[derive(Clone, PartialEq)]
+pub(super) struct Encoded {
+    pub(super) range: Range<u64>,
+    pub(super) encoding: Encoding,
+}
+
 /// A range of a message that is held for all items.
 struct Once {
     range: Range<u64>,
     /// The transfer encoding that was decoded; `None` for the bytes as stored.
     decoded: Option<Encoding>,
     bytes: Bytes,
+}
+
+/// A message within the message that was decoded.
+struct Within {
+    message: Encoded,
+    parts: Arc<DecodedParts>,
+    /// The parts of it that were decoded in their turn.
+    decoded: Vec<(Span, Bytes)>,
+}
+
+/// A section of a message that was decoded.
+pub(super) struct Found {
+    located: Located,
+    pub(super) bytes: Bytes,
 }
 
 /// A message's bytes.
@@ -62,6 +91,8 @@ pub(super) struct MessageReader<'m> {
     whole: Option<Bytes>,
     /// The parts that are read or decoded once.
     once: Vec<Once>,
+    /// The messages within it that were decoded.
+    within: Vec<Within>,
     /// Bytes of the first pieces that are held.
     held: u64,
     /// Bytes of the message's summary, for which memory may be reserved.
@@ -74,7 +105,8 @@ impl<'m> MessageReader<'m> {
     pub(super) fn new(bodies: Bodies<'m>, row: &Row, stored: &StoredMessage<'_>) -> Self {
         let (uid, size, body) = (row.uid(), u64::from(row.size()), stored.body);
         let beside = stored.summary.record_len() as u64;
-        Self { bodies, uid, body, size, whole: None, once: Vec::new(), held: 0, beside, paid: None }
+        let (once, within) = (Vec::new(), Vec::new());
+        Self { bodies, uid, body, size, whole: None, once, within, held: 0, beside, paid: None }
     }
 
     /// Whether it is read piece by piece.
@@ -83,11 +115,13 @@ impl<'m> MessageReader<'m> {
     }
 
     /// Waits for the memory that these ranges of a large message need. Each range is read or
-    /// decoded once.
-    pub(super) async fn pay(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), Failure> {
-        ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        ranges.dedup();
-        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    /// decoded once. Of some the parts may be decoded in their turn.
+    pub(super) async fn pay(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+        twice: Vec<Range<u64>>,
+    ) -> Result<(), Failure> {
+        let bytes = bytes_of(ranges) + bytes_of(twice);
         if self.is_large() && bytes > 0 {
             // A long summary may have been paid for, too. With it, what fits the budget alone
             // must fit, too.
@@ -174,9 +208,17 @@ impl<'m> MessageReader<'m> {
             hash.update(&bytes);
             pace.worked(bytes.len() as u64).await;
         }
-        let mut sha1 = [0; 20];
-        sha1.copy_from_slice(hash.finish().as_ref());
-        Ok(sha1)
+        Ok(sha1(hash))
+    }
+
+    /// The SHA-1 of bytes that are in memory.
+    pub(super) async fn sha1_of(&self, bytes: &[u8], pace: &mut Pace) -> [u8; 20] {
+        let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+        for piece in bytes.chunks(PIECE_BYTES as usize) {
+            hash.update(piece);
+            pace.worked(piece.len() as u64).await;
+        }
+        sha1(hash)
     }
 
     /// A whole range, as stored.
@@ -195,16 +237,13 @@ impl<'m> MessageReader<'m> {
     /// A decoded part.
     pub(super) async fn decoded(
         &mut self,
-        range: &Range<u64>,
-        encoding: Encoding,
+        Encoded { range, encoding }: &Encoded,
         pace: &mut Pace,
     ) -> Result<Bytes, Failure> {
+        let encoding = *encoding;
         if let Some(bytes) = self.once(range, Some(encoding)) {
             return Ok(bytes);
         }
-        let unknown = |error: posthaste_mime_summary::TransferError| {
-            Failure::from(Reply::no(Code::UnknownCte, error.to_string()))
-        };
         let bytes = if self.is_large() {
             let decoder = TransferDecoder::new(encoding).map_err(unknown)?;
             self.decode_large(range, decoder).await?
@@ -238,6 +277,79 @@ impl<'m> MessageReader<'m> {
             (decoder, decoded) = service.heavy.run(account, work).await?;
         }
         decoder.finish(&mut decoded);
+        Ok(decoded)
+    }
+
+    /// A section of a message within, which is decoded. `None` if there is no such section.
+    pub(super) async fn within(
+        &mut self,
+        message: &Encoded,
+        (path, section): (&[u32], Section),
+        pace: &mut Pace,
+    ) -> Result<Option<Found>, Failure> {
+        let bytes = self.decoded(message, pace).await?;
+        let parts = match self.within.iter().find(|within| within.message == *message) {
+            Some(within) => Arc::clone(&within.parts),
+            None => {
+                let parts = Arc::new(self.parts_of(bytes.clone(), pace).await?);
+                let (message, decoded) = (message.clone(), Vec::new());
+                self.within.push(Within { message, parts: Arc::clone(&parts), decoded });
+                parts
+            }
+        };
+        Ok(parts.locate(path, section).map(|located| {
+            let bytes = bytes.slice(located.span.range());
+            Found { located, bytes }
+        }))
+    }
+
+    async fn parts_of(&self, message: Bytes, pace: &mut Pace) -> Result<DecodedParts, Failure> {
+        let Bodies { service, account, .. } = self.bodies;
+        let steps = message.len() as u64 * PART_STEPS;
+        if steps > SLICE_STEPS {
+            return service.heavy.run(account, move || DecodedParts::of(&message)).await;
+        }
+        pace.worked(steps).await;
+        Ok(DecodedParts::of(&message))
+    }
+
+    /// A part of a message within, decoded.
+    pub(super) async fn decoded_within(
+        &mut self,
+        message: &Encoded,
+        Found { located, bytes }: Found,
+        pace: &mut Pace,
+    ) -> Result<Bytes, Failure> {
+        // A multipart has no encoding of its own (RFC 2045 §6.4).
+        if located.encoding.is_identity() || located.kind == Kind::Multipart {
+            return Ok(bytes);
+        }
+        let known = self.within.iter().filter(|within| within.message == *message);
+        let known = known.flat_map(|within| &within.decoded).find(|(span, _)| *span == located.span);
+        if let Some((_, bytes)) = known {
+            return Ok(bytes.clone());
+        }
+        let Bodies { service, account, .. } = self.bodies;
+        let mut decoder = TransferDecoder::new(located.encoding).map_err(unknown)?;
+        let mut decoded = Vec::with_capacity(bytes.len());
+        for at in (0..bytes.len()).step_by(DECODED_AT_ONCE as usize) {
+            let piece = bytes.slice(at..bytes.len().min(at + DECODED_AT_ONCE as usize));
+            if piece.len() as u64 <= SLICE_STEPS {
+                pace.worked(piece.len() as u64).await;
+                decoder.decode(&piece, &mut decoded);
+                continue;
+            }
+            let work = move || {
+                decoder.decode(&piece, &mut decoded);
+                (decoder, decoded)
+            };
+            (decoder, decoded) = service.heavy.run(account, work).await?;
+        }
+        decoder.finish(&mut decoded);
+        let decoded = Bytes::from(decoded);
+        if let Some(within) = self.within.iter_mut().find(|within| within.message == *message) {
+            within.decoded.push((located.span, decoded.clone()));
+        }
         Ok(decoded)
     }
 
@@ -285,4 +397,21 @@ impl<'m> MessageReader<'m> {
         tracing::error!(uid = %self.uid, body = %self.body, %why, "reading a body failed while it was sent");
         Failure::Net(posthaste_net::NetError::Closed)
     }
+}
+
+/// Bytes of ranges that are held once each.
+fn bytes_of(mut ranges: Vec<Range<u64>>) -> u64 {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.dedup();
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+fn sha1(hash: digest::Context) -> [u8; 20] {
+    let mut sha1 = [0; 20];
+    sha1.copy_from_slice(hash.finish().as_ref());
+    sha1
+}
+
+fn unknown(error: TransferError) -> Failure {
+    Failure::from(Reply::no(Code::UnknownCte, error.to_string()))
 }
