@@ -7,9 +7,9 @@ use crate::content::ContentFields;
 /// [`PART_BYTES`]. Half of it would cut them.
 const PRINTED_SHARE: usize = 12;
 
-/// Bytes of the responses besides that share: for messages that are nearly empty, and for digests of
-/// such messages. Each of these prints [`PART_BYTES`] twice and [`MESSAGE_BYTES`], so 39 fit. With
-/// twice as much, a summary would be over 20 times what a quota counts of an empty message.
+/// Bytes of the responses besides that share: for messages that are nearly empty, and for digests
+/// of such messages. Each of these prints [`PART_BYTES`] twice and [`MESSAGE_BYTES`], so 39 fit.
+/// With twice as much, a summary would be over 20 times what a quota counts of an empty message.
 const PRINTED_BASE: usize = 16 * 1024;
 
 /// Most bytes of the responses. 10,000 parts with usual Content-Type, -Disposition and
