@@ -16,6 +16,7 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, NameEncoding, ParseError, ParseErrorKind, Tag, parse_command};
+use posthaste_mime_summary::CHARSETS;
 use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown};
 
 use crate::annotate;
