@@ -23,7 +23,11 @@ fn outer(encoding: &str, inner: &str) -> String {
     let encoded = match encoding {
         "base64" => {
             let lines = STANDARD.encode(inner);
-            lines.as_bytes().chunks(76).map(|line| format!("{}\r\n", str::from_utf8(line).unwrap())).collect()
+            lines
+                .as_bytes()
+                .chunks(76)
+                .map(|line| format!("{}\r\n", str::from_utf8(line).expect("ASCII")))
+                .collect()
         }
         "quoted-printable" => inner.replace('=', "=3D"),
         _ => inner.to_owned(),
