@@ -33,7 +33,7 @@ fn nested(header: &str, len: usize) -> Vec<u8> {
 /// The same, encoded: what has no `=` is quoted-printable of itself.
 fn encoded(header: &str, len: usize) -> Vec<u8> {
     let encoding = "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: quoted-printable";
-    let message = String::from_utf8(nested(header, len)).unwrap();
+    let message = String::from_utf8(nested(header, len)).expect("ASCII");
     message.replace("Content-Type: message/rfc822", encoding).into_bytes()
 }
 
