@@ -504,7 +504,8 @@ mod tests {
 
     #[test]
     fn a_conversion_without_work_names_all_that_it_can_do() {
-        let parsed = |args: &[&str]| Cli::try_parse_from([&["posthaste", "convert", "ana"][..], args].concat());
+        let parsed =
+            |args: &[&str]| Cli::try_parse_from([&["posthaste", "convert", "ana"][..], args].concat());
         let refused = parsed(&[]).map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains("--to <") && refused.contains("--items"), "{refused}");
         for args in [&["--items"][..], &["--to", "rich"], &["--to", "rich", "--items", "--dry-run"]] {
