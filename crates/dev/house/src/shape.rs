@@ -10,17 +10,13 @@ const LINES_MAX: usize = 600;
 const LONGER: &[(&str, usize, &str)] =
     &[("crates/dev/simulator/src/record.rs", 700, "one table of operations and all that they need")];
 
-/// Modules that are a file beside the folder of their own files, each with the reason. Roots of
-/// tests are not meant: cargo finds them by their name.
-const BESIDE: &[(&str, &str)] =
-    &[("crates/app/posthaste/src/config.rs", "its fuzz target names it, and it its parts, by path")];
-
-/// Modules `x.rs` that have a folder `x/` beside them, instead of being `x/mod.rs`.
+/// Modules `x.rs` that have a folder `x/` beside them, instead of being `x/mod.rs`. Cargo finds
+/// the roots of tests by their name, so they do not count.
 pub fn beside_their_folder(files: &[String]) -> Vec<String> {
     let folders: BTreeSet<&str> = files.iter().filter_map(|file| Some(file.rsplit_once('/')?.0)).collect();
     let is_beside = |file: &&String| {
         let has_folder = file.strip_suffix(".rs").is_some_and(|folder| folders.contains(folder));
-        has_folder && file.contains("/src/") && !BESIDE.iter().any(|(beside, _)| beside == file)
+        has_folder && file.contains("/src/")
     };
     let beside = files.iter().filter(is_beside);
     beside.map(|file| format!("{file}: make it {}/mod.rs", file.trim_end_matches(".rs"))).collect()

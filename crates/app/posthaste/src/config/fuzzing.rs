@@ -1,5 +1,5 @@
 //! Any bytes as the configuration file. The fuzz target `config` includes this file together with
-//! `config.rs`, since a program has no library.
+//! `config/mod.rs`, since a program has no library.
 
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 //!
 //! Invariants: no printed line is a delimiter of a multipart around it, unless it is an intended
 //! one. Generated lines begin with two hyphens nowhere else. A file that is a message is printed
-//! unchanged, unless one of its lines would be such a delimiter, also of a multipart of the sender.
-//! Boundaries are made from a hash of the message and a count. So the same message gives the same
-//! bytes, and no message contains its own boundary. No boundary begins with a boundary of the
+//! unchanged, unless one of its lines would be such a delimiter. The sender's multiparts count,
+//! too. Boundaries are made from a hash of the message and a count. So the same message gives the
+//! same bytes, and no message contains its own boundary. No boundary begins with a boundary of the
 //! message (RFC 2046 §5.1.1).
 
 use std::borrow::Cow;
