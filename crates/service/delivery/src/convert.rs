@@ -136,6 +136,19 @@ impl ConvertReport {
     }
 }
 
+/// The UIDs of messages that stay as they are, by the reason.
+#[derive(Debug, Clone, Default)]
+pub struct Unconverted {
+    /// Their rich originals would be lost.
+    pub would_lose: NumSet,
+    /// Their conversion may take more memory than there ever is.
+    pub too_large: NumSet,
+    /// Their summaries cannot be read.
+    pub unreadable: NumSet,
+    /// They cannot be read or converted for another reason.
+    pub failed: NumSet,
+}
+
 /// What a dry run counts that several messages share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
@@ -187,8 +200,7 @@ pub struct Converter<'d> {
     /// The body of the message that was examined last.
     last: Option<BodyId>,
     report: ConvertReport,
-    /// The messages that stay because their rich originals would be lost.
-    would_lose: NumSet,
+    unconverted: Unconverted,
 }
 
 impl Delivery {
@@ -218,7 +230,7 @@ impl Delivery {
             counting: Counting::Bodies,
             last: None,
             report: ConvertReport::default(),
-            would_lose: NumSet::new(),
+            unconverted: Unconverted::default(),
         })
     }
 
@@ -264,9 +276,9 @@ impl Converter<'_> {
         &self.report
     }
 
-    /// The messages that stayed so far because their rich originals would be lost.
-    pub const fn would_lose(&self) -> &NumSet {
-        &self.would_lose
+    /// The messages that stayed as they are so far.
+    pub const fn unconverted(&self) -> &Unconverted {
+        &self.unconverted
     }
 
     /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
@@ -291,6 +303,7 @@ impl Converter<'_> {
                 let (account, uid) = (&self.account.name, found.uid);
                 tracing::error!(account, %uid, %error, "a message was not converted");
                 self.report.failed += 1;
+                self.unconverted.failed.push(found.uid.value());
                 Ok(true)
             }
         }
@@ -317,6 +330,7 @@ impl Converter<'_> {
         let unreadable = self.mailbox.summaries(&some, &mut visit).await?;
         self.report.examined += unreadable.0.count();
         self.report.failed += unreadable.0.count();
+        unreadable.0.iter().for_each(|uid| self.unconverted.unreadable.push(uid));
         Ok(true)
     }
 
@@ -413,7 +427,7 @@ impl Converter<'_> {
             Step::Stays => {}
             Step::WouldLose => {
                 self.report.would_lose += 1;
-                self.would_lose.push(found.uid.value());
+                self.unconverted.would_lose.push(found.uid.value());
             }
             Step::TooLarge => self.is_too_large(found, before),
             Step::Recode(bytes) => {
@@ -445,6 +459,7 @@ impl Converter<'_> {
             "a message stays as it is: its conversion may take more memory than `limits.summary_bytes` allows"
         );
         self.report.too_large += 1;
+        self.unconverted.too_large.push(uid.value());
     }
 
     /// How a stored body changes, on another thread and within the memory for conversions.

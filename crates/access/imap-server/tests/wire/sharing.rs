@@ -538,7 +538,8 @@ fn nothing_is_reported_after_another_process_took_the_right() {
 /// The right ends within a command, here by the command itself.
 #[test]
 fn a_right_that_ends_within_a_command_is_reported_as_between_commands() {
-    let mut wire = opened(&server("lra"));
+    let server = server("lra");
+    let mut wire = opened(&server);
     wire.run(&format!("C: a DELETEACL {SHARED} {BO}\nS: a OK …\nS: {GONE}")).expect_end();
 }
 

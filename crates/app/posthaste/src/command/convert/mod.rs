@@ -16,6 +16,7 @@ use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Held, Items, Loss};
 use posthaste_directory::Format;
+use posthaste_mail_model::NumSet;
 
 use self::estimate::{commit_time, estimate};
 use self::place::{MailboxToConvert, is_deleted};
@@ -26,7 +27,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
 
-/// Messages that are named because their rich originals would be lost: what fits a screen.
+/// Messages that are named for each reason to stay: what fits a screen.
 const NAMED_MAX: usize = 20;
 
 pub async fn run(config: Config, command: Convert) -> Result<()> {
@@ -67,8 +68,10 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
 #[derive(Default)]
 struct Done {
     sum: ConvertReport,
-    /// Names of the first messages whose rich originals would be lost.
+    /// Names of the first messages that stay, by the reason.
     would_lose: Vec<String>,
+    too_large: Vec<String>,
+    failed: Vec<String>,
 }
 
 impl Done {
@@ -82,7 +85,7 @@ impl Done {
             return Err(Failure::Usage(why));
         }
         if failed > 0 {
-            let why = format!("{failed} messages cannot be read or converted; the log names them");
+            let why = format!("{failed} messages cannot be read or converted");
             return Err(Failure::Incomplete(why));
         }
         if would_lose > 0 {
@@ -132,7 +135,7 @@ impl Run<'_> {
                 if matches!(error, Failure::Interrupted { .. }) {
                     return Err(error);
                 }
-                tracing::error!(account = place.account.name, %error, "the conversion of an account's mail ended");
+                self.bar.suspend(|| eprintln!("{}: its conversion ended: {error}", place.account.name));
                 if ended.is_ok() {
                     ended = Err(error);
                 }
@@ -148,9 +151,16 @@ impl Run<'_> {
         let delivery = &self.opened.delivery;
         let mut converter = delivery.converter(&place.account, mailbox, self.options, &place.held).await?;
         let ended = self.each(&mut converter).await;
-        for uid in converter.would_lose().iter().take(NAMED_MAX - self.done.would_lose.len().min(NAMED_MAX)) {
-            self.done.would_lose.push(format!("{}  {}  UID {uid}", place.account.name, place.mailbox.name));
-        }
+        let left = converter.unconverted();
+        let name = |names: &mut Vec<String>, uids: &NumSet| {
+            let more = NAMED_MAX.saturating_sub(names.len());
+            let name = |uid| format!("{}  {}  UID {uid}", place.account.name, place.mailbox.name);
+            names.extend(uids.iter().take(more).map(name));
+        };
+        name(&mut self.done.would_lose, &left.would_lose);
+        name(&mut self.done.too_large, &left.too_large);
+        name(&mut self.done.failed, &left.unreadable);
+        name(&mut self.done.failed, &left.failed);
         ended
     }
 
@@ -232,6 +242,7 @@ fn print(done: &Done, options: ConvertOptions) {
         renumbered,
         would_lose,
         too_large,
+        failed,
         vanished,
         bytes_before,
         bytes_after,
@@ -252,23 +263,32 @@ fn print(done: &Done, options: ConvertOptions) {
             "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \
              keeps them, --lossy discards them"
         );
-        done.would_lose.iter().for_each(|name| println!("            {name}"));
-        let more = would_lose.saturating_sub(done.would_lose.len() as u64);
-        if more > 0 {
-            println!("            and {more} more");
-        }
+        print_names(&done.would_lose, would_lose);
     }
     if too_large > 0 {
         println!(
-            "kept        {too_large}: their conversion may take more memory than `limits.summary_bytes` allows. The log \
-             names them"
+            "kept        {too_large}: their conversion may take more memory than `limits.summary_bytes` allows"
         );
+        print_names(&done.too_large, too_large);
+    }
+    if failed > 0 {
+        println!("failed      {failed}: they cannot be read or converted; see `posthaste check`");
+        print_names(&done.failed, failed);
     }
     if vanished > 0 {
         println!("expunged    {vanished} meanwhile");
     }
     if options.mode == ConvertMode::DryRun {
         println!("nothing was changed: leave --dry-run out to do it");
+    }
+}
+
+/// The first of some messages, a line each.
+fn print_names(names: &[String], count: u64) {
+    names.iter().for_each(|name| println!("            {name}"));
+    let more = count.saturating_sub(names.len() as u64);
+    if more > 0 {
+        println!("            and {more} more");
     }
 }
 
