@@ -1,13 +1,13 @@
 //! Messages within a message that are in base64 or quoted-printable.
 //!
 //! RFC 2046 §5.2.1 allows no such encoding for message/rfc822, but programs that forward mail use
-//! them; RFC 6532 §3.7 allows them for message/global. BODYSTRUCTURE has the envelope and the parts
-//! of the decoded message. The sections of it are found where they are asked for: in the decoded
-//! bytes, with a part table made of these ([`DecodedParts`]).
+//! them. RFC 6532 §3.7 allows them for message/global. BODYSTRUCTURE has the envelope and the
+//! parts of the decoded message. FETCH decodes the message and makes its part table
+//! ([`DecodedParts`]) to find a section in it.
 //!
 //! A message that is beyond a bound is opaque as a whole: application/octet-stream. The bounds of
-//! the message around it count its parts, too. What is decoded is not decoded once more, so the
-//! work stays linear in the message.
+//! the message around it count its parts, too. An encoded message inside a decoded one is not
+//! decoded, so the work stays linear in the message.
 
 use crate::estimate::{MESSAGE_BYTES, printed_max};
 use crate::structure::{MAX_DEPTH, MAX_PARTS, Part, PartIndex, Structure};

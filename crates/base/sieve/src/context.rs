@@ -59,7 +59,7 @@ pub trait Context {
         None
     }
 
-    /// An item of the environment by its name in lower case (RFC 5183 §4); `None` if it is unknown.
+    /// An item of the environment (RFC 5183 §4), by its name in lower case. `None` if unknown.
     fn environment(&self, _item: &str) -> Option<Cow<'_, str>> {
         None
     }

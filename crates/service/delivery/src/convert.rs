@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | as MIME | stays | stays | TNEF that gives it back |
 //! | as MIME, with the rich original | the original | stays, or MIME alone (below) | the original |
-//! | rich, as sent | stays | MIME; with `keep_original`, the original after it, else a loss | stays |
+//! | rich, as sent | stays | MIME; the original after it, or lost (`keep_original`) | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent | a new message | a new message | a new message |
 //! | rich, converted by an earlier program | a new message | a new message | a new message |

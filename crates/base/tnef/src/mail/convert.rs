@@ -3,7 +3,7 @@
 //! | place of the TNEF part | result |
 //! | --- | --- |
 //! | it is the message | the header stays, without Content-*; the content is new |
-//! | in a multipart/mixed, the same text before it | that text gets HTML and a meeting as further parts |
+//! | in a multipart/mixed, the same text before it | that text gets further parts: HTML, a meeting |
 //! | in a multipart/mixed, another text before it | both texts stay |
 //! | in a multipart/mixed, without a text | the text stands in the part's place |
 //! | in another multipart | one multipart/mixed stands in the part's place |
