@@ -6,13 +6,14 @@
 //! control group is exact where there is one. [`own`] measures this process itself, [`machine`]
 //! describes where it runs, and [`hottest`] names the functions of the server that take its CPU.
 //!
-//! [`Figures`] reads a server's own counts.
+//! [`Figures`] reads a server's own counts. [`Reference`] is the clock that generators share.
 //!
 //! A figure that is not available is "not offered here" with the reason, never a zero. Nothing here
 //! knows mail.
 
 pub mod agent;
 mod cgroup;
+mod clock;
 mod counted;
 pub mod hottest;
 pub mod machine;
@@ -22,6 +23,7 @@ mod perf;
 mod process;
 mod sample;
 
+pub use clock::Reference;
 pub use counted::{Figures, Reading};
 pub use monitor::{Done, Monitor, rates};
 pub use sample::{Sample, WatchTarget};

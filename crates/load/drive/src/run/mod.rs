@@ -17,6 +17,7 @@ mod doubts;
 mod engine;
 mod failure;
 mod follow;
+mod identity;
 mod ledger;
 mod life;
 mod live;
@@ -39,8 +40,9 @@ mod user;
 mod watched;
 
 pub use answering::refuse_wrong_protocols;
-pub use engine::{Ended, run};
+pub use engine::{Begin, Ended, run, run_from};
 pub use failure::Failure;
+pub use identity::identify;
 pub use ledger::{Ledger, Span};
 pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;

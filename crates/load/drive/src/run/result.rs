@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
     GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, Summary, Transaction,
-    Window, WorkloadFacts, steady,
+    Window, WorkloadFacts,
 };
 
 use super::doubts::{SATURATED_PER_USER, doubts};
@@ -44,7 +44,9 @@ impl Ending<'_> {
             tool: concat!("posthaste-load ", env!("CARGO_PKG_VERSION")).into(),
             command: options.command.clone(),
             started_unix: 0,
+            clock: None,
             label: options.label.clone(),
+            server_says: Default::default(),
             workload: WorkloadFacts {
                 name: options.workload.name.clone(),
                 description: options.workload.description.clone(),
@@ -55,9 +57,10 @@ impl Ending<'_> {
             machine: self.machine.clone(),
             outcome: self.outcome(&total),
             caveats: Vec::new(),
-            window: window(&series, start_s, end_s),
+            window: Window::of(&series.done, start_s, end_s),
             transactions: transactions(options, record, seconds),
             kinds: Vec::new(),
+            generators: Vec::new(),
             commands: commands(record, seconds),
             series,
             errors: record.errors.values().cloned().collect(),
@@ -94,7 +97,8 @@ impl Ending<'_> {
             ..Outcome::default()
         };
         outcome.clean = outcome.errors == 0;
-        outcome.headline = headline(&outcome, record, total);
+        let kinds = record.errors.iter().map(|(kind, error)| (*kind, error.count));
+        outcome.headline = outcome.sentence(kinds, total);
         outcome
     }
 
@@ -151,21 +155,6 @@ fn series(record: &Recorder, monitor: Option<&Monitor>, watched: &Watched, end_s
     }
 }
 
-fn window(series: &Series, start_s: f64, end_s: f64) -> Window {
-    let from = start_s.ceil() as usize;
-    let samples: Vec<f64> = series.done.iter().skip(from).map(|n| *n as f64).collect();
-    let found = steady::find(&samples);
-    Window {
-        start_s,
-        // Ctrl-C before it began leaves an empty window.
-        end_s: end_s.max(start_s),
-        steady_start_s: (from + found.start) as f64,
-        steady_end_s: (from + found.end) as f64,
-        steady: found.is_steady,
-        drift: found.drift,
-    }
-}
-
 fn transactions(options: &RunOptions, record: &Recorder, seconds: f64) -> Vec<Transaction> {
     let workload = &options.workload;
     let shares = workload.choice.shares(workload.transactions.len());
@@ -215,21 +204,4 @@ fn total(options: &RunOptions, record: &Recorder, seconds: f64) -> Summary {
         bytes = (bytes.0 + tally.bytes.0, bytes.1 + tally.bytes.1);
     }
     latency.summary(seconds, errors, bytes)
-}
-
-fn headline(outcome: &Outcome, record: &Recorder, total: &Summary) -> String {
-    let figures = format!(
-        "{} transactions, {:.1}/s, mean {:.2} ms, p99 {:.2} ms",
-        total.count, total.rate_per_s, total.mean_ms, total.p99_ms
-    );
-    let outages: Vec<String> = outcome.outages.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    let figures = match outages.is_empty() {
-        true => figures,
-        false => format!("{figures}; outages tolerated: {}", outages.join(", ")),
-    };
-    if outcome.clean {
-        return figures;
-    }
-    let kinds: Vec<String> = record.errors.iter().map(|(kind, e)| format!("{} {kind}", e.count)).collect();
-    format!("{} ERRORS ({}): {figures}", outcome.errors, kinds.join(", "))
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, sent_serial};
 
@@ -34,10 +35,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For a run that starts now.
-    pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32) -> Self {
+    /// For a run that starts at this moment.
+    pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32, start: Instant) -> Self {
         Self {
-            phase: Phase::new(options.ramp, options.warmup, options.measure),
+            phase: Phase::new(start, options.ramp, options.warmup, options.measure),
             corpus: Corpus::with_shares(options.seed, options.workload.shares, &options.workload.sizes),
             ledger,
             unfinished: AtomicI64::new(0),
