@@ -364,6 +364,41 @@ fn two_builds_take_turns_and_are_judged() {
     }
 }
 
+/// Every row of `operations`, those that are measured alone and those after a new start included.
+#[test]
+fn every_operation_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = load("operations", Length::Shortest).unwrap_or_else(|e| panic!("{e}"));
+    let server = Build { name: "A".into(), program: env!("CARGO_BIN_EXE_posthaste").into() };
+    let options = Options::new(vec![Which::Build(server)], folder.path().join("work"));
+    let result = conduct(&study, &options).unwrap();
+    assert_eq!((result.points.len(), result.unmeasured), (result.planned, 0));
+    let mut alone = Vec::new();
+    for point in &result.points {
+        let run = point.run.as_ref().unwrap_or_else(|why| panic!("{}: {why}", point.workload));
+        assert!(run.outcome.clean, "{}: {:?}", point.workload, run.errors);
+        if run.settings.contains_key("transactions") {
+            alone.push(point.workload.as_str());
+            assert_eq!(run.total.count, u64::from(study.transactions_alone), "{}", point.workload);
+            assert!(run.server.is_some(), "{}: {:?}", point.workload, run.caveats);
+        }
+    }
+    assert_eq!(
+        alone,
+        [
+            "SELECT, cold",
+            "STORE +FLAGS.SILENT of 1,000",
+            "STORE -FLAGS.SILENT of 1,000",
+            "COPY of 1,000",
+            "EXPUNGE of 1,000"
+        ]
+    );
+    let rows: Vec<&str> = result.analysis.tables[0].rows.iter().map(|row| row[0].as_str()).collect();
+    for row in ["LMTP delivery", "APPEND", "SELECT, warm", "connect, LOGIN, SELECT, LOGOUT"] {
+        assert!(rows.contains(&row), "{rows:?}");
+    }
+}
+
 /// A study that is stopped after its first point continues with the same server, and with no other.
 #[test]
 fn a_study_goes_on_from_what_was_saved_with_the_same_server() {

@@ -17,6 +17,7 @@ mod clock;
 mod counted;
 pub mod hottest;
 pub mod machine;
+mod meter;
 mod monitor;
 pub mod own;
 mod perf;
@@ -25,5 +26,6 @@ mod sample;
 
 pub use clock::Reference;
 pub use counted::{Figures, Reading};
+pub use meter::Meter;
 pub use monitor::{Done, Monitor, rates};
 pub use sample::{Sample, WatchTarget};

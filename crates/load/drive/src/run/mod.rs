@@ -5,11 +5,14 @@
 //! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
-//!   answer. [`rehearsal`]: reading alone, to count its cost.
+//!   answer. [`alone`]: each transaction measured alone. [`rehearsal`]: reading alone, to count its
+//!   cost.
 //!
 //! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
 //! own recorder.
 
+mod alone;
+mod alone_cost;
 mod answering;
 mod arrivals;
 mod change;

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
-    GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, Summary, Transaction,
-    Window, WorkloadFacts,
+    GeneratorCost, Latency, Machine, NamedSummary, Offered, Outcome, RunResult, SCHEMA, Series, ServerCost,
+    Summary, Transaction, Window, WorkloadFacts,
 };
 
+use super::alone_cost::MEASURED_ALONE;
 use super::doubts::{SATURATED_PER_USER, doubts};
 use super::options::RunOptions;
 use super::recorder::{Recorder, Second, Tally};
@@ -38,6 +39,7 @@ impl Ending<'_> {
         let total = total(options, record, seconds);
         let done = Done { sessions: record.sessions, messages: record.messages, transactions: total.count };
         let server = self.monitor.and_then(|m| m.cost(start_s, end_s, &done, &self.machine));
+        let server = server.and_then(|cost| self.alone(cost, &done));
         let server_cpu_s = server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s);
         let mut result = RunResult {
             schema: SCHEMA,
@@ -68,11 +70,25 @@ impl Ending<'_> {
             generator: self.generator(total.count, server_cpu_s),
             total,
             server,
-            counted: self.watched.counted(),
+            counted: match self.shared.meter {
+                Some(_) => self.watched.counted().map(|_| Offered::NotOffered(MEASURED_ALONE.into())),
+                None => self.watched.counted(),
+            },
             audit: None,
         };
         result.caveats = doubts(options, &result);
+        if let Some(why) = &record.alone.failed {
+            result.caveats.push(format!("the server's cost is not known: {why}"));
+        }
         result
+    }
+
+    /// The server's cost: that of transactions which were measured alone, if they were.
+    fn alone(&self, cost: ServerCost, done: &Done) -> Option<ServerCost> {
+        match self.shared.meter {
+            None => Some(cost),
+            Some(_) => self.record.alone.within(cost, done.messages, &self.machine),
+        }
     }
 
     /// Seconds from the start of the run: the part that figures are of.
@@ -105,7 +121,11 @@ impl Ending<'_> {
     fn generator(&self, transactions: u64, server_cpu_s: Option<f64>) -> GeneratorCost {
         let ends = self.watched.ends(self.window()).unwrap_or_default();
         let [(_, before), (_, after)] = ends;
-        let (user, system) = (after.user_s - before.user_s, after.system_s - before.system_s);
+        let alone = &self.record.alone;
+        let (user, system) = match self.shared.meter {
+            Some(_) => (alone.own_user_s, alone.own_system_s),
+            None => (after.user_s - before.user_s, after.system_s - before.system_s),
+        };
         let here = match self.shared.options.watch {
             WatchTarget::Nothing => None,
             WatchTarget::Local { .. } => server_cpu_s,
@@ -120,7 +140,8 @@ impl Ending<'_> {
             share_of_server: server_cpu_s.filter(|s| *s > 0.0).map(|s| (user + system) / s),
             rss_max_bytes: after.rss_max_bytes,
             late_p99_ms: (lateness.count() > 0).then(|| lateness.percentile_ms(99.0)),
-            other_cpus: here.and_then(|server_s| self.watched.others(self.window(), server_s)),
+            // Steps that are not measured are nobody's work here.
+            other_cpus: here.filter(|_| self.shared.meter.is_none()).and_then(|server_s| self.watched.others(self.window(), server_s)),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sums::{commands, errors, merged, outages, slowest};
 use crate::{
-    AuditResult, GeneratorResult, NamedSummary, Offered, Outcome, RunResult, Series, Summary, Transaction,
+    AuditResult, GeneratorResult, Offered, Outcome, RunResult, Series, Summary, Transaction,
     UserKindResult, Window,
 };
 use overlap::Axis;
@@ -168,7 +168,7 @@ fn kinds(parts: &[Part]) -> Vec<UserKindResult> {
         workload: workload.to_owned(),
         clients: kinds.iter().map(|kind| kind.clients).sum(),
         total: merged(kinds.iter().map(|kind| &kind.total)),
-        commands: commands(kinds.iter().flat_map(|kind| &kind.commands).collect::<Vec<&NamedSummary>>().into_iter()),
+        commands: commands(kinds.iter().flat_map(|kind| &kind.commands)),
     };
     by_workload.into_iter().map(one).collect()
 }

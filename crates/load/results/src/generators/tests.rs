@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, ServerCost, Slow};
+use crate::{Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow};
 
 fn summary(times_ms: &[u64], seconds: f64) -> Summary {
     let mut latency = Latency::default();
