@@ -125,7 +125,7 @@ impl User {
             Messages::LastN(n) | Messages::Range(n) => {
                 count.saturating_sub(n.saturating_sub(1)).max(1)..=count
             }
-            Messages::All | Messages::New | Messages::Same => 1..=count,
+            Messages::All | Messages::New | Messages::Same | Messages::LastSame => 1..=count,
         };
         for number in numbers {
             let start = Instant::now();
