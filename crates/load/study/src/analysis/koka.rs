@@ -105,7 +105,7 @@ pub fn analyse(points: Points) -> Analysis {
     }
 }
 
-fn short(workload: &str) -> &str {
+pub(super) fn short(workload: &str) -> &str {
     workload.strip_prefix("koka-").unwrap_or(workload).trim_end_matches("-frequencies")
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
-use posthaste_load_measure::{self as measure, WatchTarget};
+use posthaste_load_measure as measure;
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
@@ -224,7 +224,7 @@ impl Work<'_> {
         };
         Ok(RunOptions {
             server,
-            cluster: ClusterOptions { others: instance.nodes.clone(), ..ClusterOptions::default() },
+            cluster: others(instance, &workload, send.as_ref()),
             send,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
@@ -237,13 +237,7 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: match (&instance.agent, &self.options.agent_token, instance.pid) {
-                (Some(address), Some(token), pid) => {
-                    WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-                }
-                (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
-                (_, _, None) => WatchTarget::Nothing,
-            },
+            watch: instance.watch(self.options.agent_token.as_deref()),
             pools,
             transactions_each: None,
             figures: instance.figures.clone(),
@@ -254,6 +248,17 @@ impl Work<'_> {
             live: false,
             workload,
         })
+    }
+}
+
+/// The nodes beside the first one: where mail is read, and where it is sent by LMTP.
+fn others(instance: &Instance, workload: &Workload, send: Option<&SendBy>) -> ClusterOptions {
+    let by_mail = matches!(send, Some(SendBy::Mail(_)));
+    let senders = instance.nodes.iter().filter(|_| by_mail).filter_map(|node| node.send.clone());
+    ClusterOptions {
+        others: instance.nodes.iter().filter_map(|node| node.reads(workload).cloned()).collect(),
+        senders: senders.collect(),
+        ..ClusterOptions::default()
     }
 }
 

@@ -1,0 +1,44 @@
+//! The processes whose cost is measured: of a server, or of one part of a cluster.
+
+use std::path::PathBuf;
+
+use posthaste_load_measure::WatchTarget;
+
+/// The processes of one part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// The root of their tree, on this machine or on the agent's.
+    pub pid: Option<u32>,
+    /// The agent on their machine.
+    pub agent: Option<String>,
+    /// Their control group, if they were given one.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Watched {
+    /// A process of this machine.
+    pub fn process(pid: u32) -> Self {
+        Self { pid: Some(pid), ..Self::default() }
+    }
+
+    /// What an agent watches.
+    pub fn by_agent(address: &str) -> Self {
+        Self { agent: Some(address.to_owned()), ..Self::default() }
+    }
+
+    /// Whether there is anything to watch.
+    pub fn is_something(&self) -> bool {
+        self.pid.is_some() || self.agent.is_some()
+    }
+
+    /// What a run watches. An agent wants its token.
+    pub fn target(&self, token: Option<&str>) -> WatchTarget {
+        match (&self.agent, token, self.pid) {
+            (Some(address), Some(token), pid) => {
+                WatchTarget::Agent { address: address.clone(), token: token.to_owned(), pid }
+            }
+            (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: self.cgroup.clone() },
+            (_, _, None) => WatchTarget::Nothing,
+        }
+    }
+}
