@@ -35,7 +35,10 @@ impl Monitor {
             WatchTarget::Agent { address, token, pid } => {
                 Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))
             }
-            WatchTarget::Parts(parts) => Kind::Parts(all(parts)?),
+            WatchTarget::Parts(parts) => match all(parts)? {
+                none if none.is_empty() => return Ok(None),
+                all => Kind::Parts(all),
+            },
             WatchTarget::Local { pid, cgroup } => {
                 let mut tree = pid.map(Tree::new);
                 let group = cgroup.as_deref().map(Group::open).transpose()?;

@@ -31,13 +31,11 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
             return;
         }
         let account = random.below(shared.options.receiving()) as u32;
+        let next = shared.options.sender_at(target, account);
         let leaving = elsewhere.filter(|(outside, _)| random.unit() < outside.share);
         let (address, target, row) = match leaving {
             Some((outside, by)) => (format!("user{account}@{}", outside.domain), by, rows + ROUTED),
-            None => {
-                let target = shared.options.sender_at(target, account);
-                (shared.options.accounts.address(account), target, rows + ARRIVAL)
-            }
+            None => (shared.options.accounts.address(account), next, rows + ARRIVAL),
         };
         // Mail that leaves is in no account, so no audit will find it.
         let ledger = shared.ledger.as_ref().filter(|_| leaving.is_none());

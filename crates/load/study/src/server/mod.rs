@@ -105,7 +105,6 @@ impl Running {
 
     /// Another process: the first one is of the first node.
     fn add(&mut self, new: Watched) {
-        let none = Watched::default();
         let mut all = self.watched();
         // An agent and the process that it knows are of one node.
         let fits = |known: &Watched| {
@@ -113,7 +112,7 @@ impl Running {
         };
         let at = all.iter().position(fits).unwrap_or(all.len());
         if at == all.len() {
-            all.push(none);
+            all.push(Watched::default());
         }
         let Watched { pid, agent, cgroup } = std::mem::take(&mut all[at]);
         all[at] = Watched { pid: pid.or(new.pid), agent: agent.or(new.agent), cgroup };
