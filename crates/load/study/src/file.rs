@@ -322,6 +322,7 @@ fn refused_together(study: &Study) -> Option<&'static str> {
     [
         (!each("nodes"), "`nodes` are in each sweep, or in none: a cluster and one server have other stores"),
         (any("memory_mb"), "`memory_mb` is not swept together with `nodes`: it limits one server"),
+        (any("cpus"), "`cpus` are not swept together with `nodes`: they do not hold for Cassandra"),
         (study.put_back, "`put_back` is not offered with `nodes`: the mail is in the cluster, and in no folder"),
         (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
         (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
@@ -458,6 +459,7 @@ mod tests {
         for (to, what) in [
             ("[[sweep]]\nclients = [2]\n\n[[sweep]]", "in each sweep"),
             ("[[sweep]]\nmemory_mb = [64]", "`memory_mb`"),
+            ("[[sweep]]\ncpus = [1]", "`cpus`"),
             ("put_back = true\n\n[[sweep]]", "`put_back`"),
             ("[simulate]\nclients = 1\ntransactions_each = 1\n\n[[sweep]]", "`simulate`"),
             ("[[arm]]\nname = \"a\"\n\n[[sweep]]", "arms"),

@@ -17,6 +17,11 @@ pub(super) fn nodes(stage: &Stage, options: &Options) -> Option<Nodes> {
 pub fn may_begin(study: &Study, options: &Options) -> Result<(), String> {
     let cassandra = &options.cassandra;
     match study.nodes_max() {
+        Some(_) if options.server_cpus.is_some() => Err(
+            "--server-cpus does not hold for Cassandra, so a study that sweeps `nodes` does not take it; start Cassandra \
+             by taskset"
+                .into(),
+        ),
         Some(most) => server::ready(&options.servers, most, cassandra, options.posthaste.as_deref()),
         None if *cassandra == server::Cassandra::default() => Ok(()),
         None => Err(format!(
@@ -58,15 +63,17 @@ mod tests {
 
     #[test]
     fn a_study_begins_with_what_it_needs_and_no_more() {
+        let options = || Options::new(vec!["x=imap://a,imap://b".parse().unwrap()], "x".into());
         let refused = |study: &str, cassandra: Cassandra| {
-            let study = load(study, Length::Quick).unwrap();
-            let servers = vec!["x=imap://a,imap://b".parse().unwrap()];
-            may_begin(&study, &Options { cassandra, ..Options::new(servers, "x".into()) })
+            may_begin(&load(study, Length::Quick).unwrap(), &Options { cassandra, ..options() })
         };
         let some = Cassandra { place: None, watched: vec![Watched::process(7)] };
         assert!(refused("koka", some).unwrap_err().contains("koka does not"));
         assert_eq!(refused("koka", Cassandra::default()), Ok(()));
         assert!(refused("scale-out", Cassandra::default()).unwrap_err().contains("up to 3 nodes"));
+        let pinned = Options { server_cpus: Some(1), ..options() };
+        let said = may_begin(&load("scale-out", Length::Quick).unwrap(), &pinned).unwrap_err();
+        assert!(said.contains("--server-cpus does not hold"), "{said}");
     }
 
     #[test]

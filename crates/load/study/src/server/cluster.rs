@@ -7,7 +7,7 @@ use std::path::Path;
 use posthaste_load_results::ServerFacts;
 
 use super::cassandra::new_keyspace;
-use super::instance::{Instance, Node, Nodes, Part, Setting, loopback, parts, pinned};
+use super::instance::{Instance, Node, Nodes, Part, Setting, loopback, parts};
 use super::posthaste::{make_accounts, port_of, program, ready_line, version};
 use super::process::{Child, output};
 use super::watched::Watched;
@@ -30,7 +30,7 @@ pub fn start(setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     output(&[&binary, "engine", "init", "--replicas", &replicas, "--config", &config])?;
     let admin = folder.join("admin").display().to_string();
     make_accounts(&program, &["--config", &config, "--data", &admin], setting)?;
-    let words = |number| serve(setting, [&binary, &config], number);
+    let words = |number| serve(folder, [&binary, &config], number);
     let started = (1..=nodes.count.max(1)).map(|number| node(folder, &words(number), number));
     let (mut addresses, mut all): (Vec<Node>, Vec<Part>) =
         started.collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
@@ -80,10 +80,9 @@ fn keyspace(folder: &Path) -> Result<String, String> {
 }
 
 /// The command of a node.
-fn serve(setting: &Setting, [binary, config]: [&str; 2], number: u32) -> Vec<String> {
-    let data = setting.folder.join(format!("node-{number}")).display().to_string();
-    let mut words = pinned(setting.cpus);
-    words.extend([binary, "serve", "--config", config, "--data", &data].map(str::to_owned));
+fn serve(folder: &Path, [binary, config]: [&str; 2], number: u32) -> Vec<String> {
+    let data = folder.join(format!("node-{number}")).display().to_string();
+    let mut words = [binary, "serve", "--config", config, "--data", &data].map(str::to_owned).to_vec();
     for protocol in LISTENED {
         words.extend(["--listen".to_owned(), format!("{protocol}=127.0.0.1:0")]);
     }
