@@ -89,6 +89,15 @@ pub struct Simulate {
     pub transactions_each: u32,
 }
 
+/// Folders with so many messages that a disk may not have space for them in their usual sizes.
+#[derive(Clone, Debug)]
+pub struct LargeFolders {
+    /// Folders with more messages than this.
+    pub over: u32,
+    /// The sizes of their messages.
+    pub sizes: Sizes,
+}
+
 /// How long the parts of a point take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -121,6 +130,8 @@ pub struct Study {
     pub think: Option<Duration>,
     /// Sizes of messages filled in instead of the workloads'.
     pub sizes: Option<Sizes>,
+    /// Other sizes for the largest folders.
+    pub large_folders: Option<LargeFolders>,
     /// Products of values: each map is one, all its combinations are points.
     pub sweeps: Sweeps,
     /// Raise load instead of sweeping clients.
@@ -163,6 +174,7 @@ struct Raw {
     workloads: Spanned<Vec<String>>,
     think: Option<Spanned<String>>,
     sizes: Option<Spanned<String>>,
+    large_folders: Option<RawLargeFolders>,
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
@@ -203,6 +215,13 @@ struct RawLoad {
     until_cpu_percent: f64,
     clients_max: u32,
     accounts: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLargeFolders {
+    over: u32,
+    sizes: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -274,7 +293,8 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         analysis: source.word(&raw.analysis, ANALYSES)?,
         workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
-        sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
+        sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
+        large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
         sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
@@ -346,8 +366,12 @@ fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake>
     quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
-fn sizes(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Sizes>, Mistake> {
-    text.map(|t| t.get_ref().parse().map_err(|what: String| source.at(t.span(), &what))).transpose()
+fn sizes(source: Source, text: &Spanned<String>) -> Result<Sizes, Mistake> {
+    text.get_ref().parse().map_err(|what: String| source.at(text.span(), &what))
+}
+
+fn large_folders(source: Source, raw: &RawLargeFolders) -> Result<LargeFolders, Mistake> {
+    Ok(LargeFolders { over: raw.over, sizes: sizes(source, &raw.sizes)? })
 }
 
 fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Sweeps, Mistake> {
@@ -389,7 +413,7 @@ mod tests {
             assert!(quick.times.measure < long.times.measure, "{name}");
         }
         let items = load("item-count", Length::Full).unwrap();
-        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5]);
+        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5, 1e6]);
     }
 
     #[test]

@@ -185,9 +185,10 @@ impl Plan {
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
         let (prefix, contents) = match (at.get("items"), at.get("mailbox_mb")) {
             (Some(items), _) => {
-                let fill = &w.fill;
-                let contents = Contents::new(*items as u32, fill.folders, fill.per_folder, sizes);
-                (format!("items{items}-"), contents)
+                let (fill, items) = (&w.fill, *items as u32);
+                let large = study.large_folders.as_ref().filter(|large| items > large.over);
+                let sizes = large.map_or(sizes, |large| large.sizes.clone());
+                (format!("items{items}-"), Contents::new(items, fill.folders, fill.per_folder, sizes))
             }
             (None, Some(mb)) => {
                 let fill = &w.fill;
@@ -394,6 +395,14 @@ mod tests {
         assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
         // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
         assert_eq!((plan.mail_bytes(), plan.disk_bytes()), (122_200_000, 122_200 * 5_096));
+    }
+
+    #[test]
+    fn the_largest_folders_hold_small_messages() {
+        let study = load("item-count", Length::Full).unwrap();
+        let sizes = Plan::of(&study, 2).populations.into_iter().map(|p| p.contents);
+        let means: Vec<_> = sizes.map(|c| (c.messages(), c.sizes.mean_bytes())).collect();
+        assert_eq!(means[7..], [(500_000, 75_000.0), (1_000_000, 1_000.0)]);
     }
 
     #[test]
