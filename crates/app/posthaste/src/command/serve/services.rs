@@ -34,10 +34,12 @@ use crate::config::{self, Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
 use crate::open::Opened;
 
-/// IMAP's name in the registry of ALPN. Submission and LMTP have none.
+/// IMAP's name in the registry of ALPN. Submission, SMTP and LMTP have none.
 pub const IMAP_ALPN: &str = "imap";
 /// POP3's.
 pub const POP3_ALPN: &str = "pop3";
+/// ManageSieve's.
+const SIEVE_ALPN: &str = "managesieve";
 /// The ALPN name of HTTP/1.1, the only version that is spoken.
 pub const HTTP_ALPN: &str = "http/1.1";
 
@@ -174,7 +176,7 @@ impl Services {
                 ManageSieveService::new(
                     managesieve_options(config),
                     Arc::clone(&opened.directory),
-                    Some(certificates.clone()),
+                    Some(certificates.for_protocol(SIEVE_ALPN)),
                     budgets.accounts.clone(),
                 )
                 .with_permits(budgets.scripts.clone()),
