@@ -33,4 +33,4 @@ pub use meter::{
     verb, watch_polls,
 };
 pub use registry::{CLIENTS_MAX, CommandKey, Registry, Snapshot};
-pub use threads::{ThreadCpu, threads};
+pub use threads::{ThreadCpu, thread_ends, threads};

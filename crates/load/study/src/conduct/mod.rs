@@ -5,6 +5,7 @@
 //! was measured is saved after each point ([`record`]), so the study can go on later. A sitting may
 //! have a limit of time ([`budget`]).
 
+mod background;
 mod budget;
 mod first;
 mod player;
@@ -245,7 +246,8 @@ impl Work<'_> {
         }
     }
 
-    /// Fills a server for the first time.
+    /// Fills a server for the first time, and waits for what it does with the mail in the
+    /// background.
     fn fill(&mut self, which: &Which, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
         let arms = !self.study.arms.is_empty();
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
@@ -275,7 +277,7 @@ impl Work<'_> {
                 ));
             }
         }
-        Ok(())
+        self.wait_until_idle(instance)
     }
 
     fn append(

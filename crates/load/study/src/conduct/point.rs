@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
-use posthaste_load_measure::{self as measure, WatchTarget};
+use posthaste_load_measure as measure;
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
@@ -237,13 +237,7 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: match (&instance.agent, &self.options.agent_token, instance.pid) {
-                (Some(address), Some(token), pid) => {
-                    WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-                }
-                (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
-                (_, _, None) => WatchTarget::Nothing,
-            },
+            watch: self.watched(instance),
             pools,
             transactions_each: None,
             figures: instance.figures.clone(),

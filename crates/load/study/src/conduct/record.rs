@@ -145,6 +145,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Records a condition that a reader of the figures must know.
+    pub(super) fn note_condition(&mut self, what: String) {
+        self.conditions.push(what);
+    }
+
     /// Records why nothing of a server can be measured.
     pub(super) fn note_failure(&mut self, server: &str, why: &str) {
         if let Some(known) = self.facts(server)

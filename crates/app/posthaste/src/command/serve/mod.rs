@@ -83,7 +83,11 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
     let becomes = Becomes { identity, access };
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("sessions")
+        .on_thread_stop(posthaste_metrics::thread_ends)
+        .enable_all()
+        .build()?;
     // Boxed as every command is: its code is compiled once.
     let work: Pin<Box<dyn Future<Output = Result<()>>>> =
         Box::pin(serve(config, common, options, level, plan, becomes));
