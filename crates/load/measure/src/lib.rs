@@ -5,6 +5,7 @@
 //! children they have waited for. So a server that forks per connection is charged in full. A
 //! control group is exact where there is one. [`own`] measures this process itself, [`machine`]
 //! describes where it runs, and [`hottest`] names the functions of the server that take its CPU.
+//! [`processors`] gives the server and the instrument processors of their own.
 //!
 //! [`Figures`] reads a server's own counts.
 //!
@@ -20,6 +21,7 @@ mod monitor;
 pub mod own;
 mod perf;
 mod process;
+pub mod processors;
 mod sample;
 
 pub use counted::{Figures, Reading};

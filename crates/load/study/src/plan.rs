@@ -487,6 +487,16 @@ mod tests {
     }
 
     #[test]
+    fn both_builds_begin_each_measurement_with_the_same_mail() {
+        for length in [Length::Full, Length::Quick] {
+            let study = load("regress", length).unwrap();
+            let plan = Plan::of(&study, 2);
+            let said = plan.describe(&study, &["old".into(), "new".into()]);
+            assert!(said.contains("old, new; the filled store is put back before each point"), "{said}");
+        }
+    }
+
+    #[test]
     fn mailboxes_are_as_large_as_asked() {
         let study = load("mailbox-size", Length::Full).unwrap();
         for p in Plan::of(&study, 2).populations {

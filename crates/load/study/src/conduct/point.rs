@@ -6,13 +6,13 @@ use std::time::Duration;
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
+use posthaste_load_measure::processors::of_its_own;
 use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
 
 use super::position::StudyPosition;
-use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{ELSEWHERE, Instance, Which};
