@@ -16,6 +16,7 @@ pub mod agent;
 mod cgroup;
 mod counted;
 pub mod hottest;
+mod link;
 pub mod machine;
 mod monitor;
 pub mod own;
@@ -23,6 +24,7 @@ mod perf;
 mod process;
 pub mod processors;
 mod sample;
+mod waits;
 
 pub use counted::{Figures, Reading};
 pub use monitor::{Done, Monitor, rates};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, StudyResult};
+use crate::{Counted, StudyResult, Waits};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -351,6 +351,9 @@ pub struct ServerCost {
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
+    /// What it may have waited for.
+    #[serde(default)]
+    pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
     pub context_switches: Offered<u64>,
     /// Processor counters.

@@ -369,10 +369,7 @@ fn split(points: Points) -> Table {
     let places = points.places();
     let rows = places.iter().filter(|place| place.runs.iter().any(|run| run.server.is_some())).map(|place| {
         let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
-        let offered = |of: fn(&ServerCost) -> Option<f64>| {
-            let value = place.value(|run| of(run.server.as_ref()?));
-            value.map_or_else(|| "not offered here".to_owned(), Spread::show)
-        };
+        let offered = |of: fn(&ServerCost) -> Option<f64>| place.offered(|run| of(run.server.as_ref()?));
         vec![
             place.point.server.clone(),
             short(&place.point.workload).to_owned(),

@@ -241,7 +241,12 @@ impl Work<'_> {
                 (Some(address), Some(token), pid) => {
                     WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
                 }
-                (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
+                (_, _, Some(pid)) => {
+                    // Servers that the study starts have their mail there.
+                    let ours = !matches!(which, Which::Running(_));
+                    let data = ours.then(|| self.options.folder.clone());
+                    WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone(), data }
+                }
                 (_, _, None) => WatchTarget::Nothing,
             },
             pools,
