@@ -180,6 +180,7 @@ impl Monitor {
             counters: counters(before, after),
             roles: roles(before, after),
             hottest: None,
+            sampled: Vec::new(),
         })
     }
 }

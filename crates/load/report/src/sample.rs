@@ -217,6 +217,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
             Role { name: "lmtp".into(), cpu_s: system * 0.4, processes: 1 },
         ],
         hottest: None,
+        sampled: Vec::new(),
     }
 }
 

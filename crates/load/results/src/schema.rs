@@ -364,6 +364,10 @@ pub struct ServerCost {
     /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
+    /// All samples of that run by function, most first; none if it has no profile, and in a result
+    /// of an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<SampledFunction>,
 }
 
 /// A function and its share of the server's CPU.
@@ -379,6 +383,21 @@ pub struct HotFunction {
     pub function: String,
     /// In the kernel.
     pub kernel: bool,
+}
+
+/// The samples of a server's CPU in one function, of all its programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledFunction {
+    /// Program or library it is in.
+    pub object: String,
+    /// The function's name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
+    /// How many.
+    pub samples: u64,
+    /// What they stand for: cycles, or nanoseconds where the processor counts none.
+    pub weight: u64,
 }
 
 /// Processor counters of the server in the window.

@@ -112,14 +112,14 @@ fn disk(server: &ServerCost, run: &RunResult) -> (Limit, String) {
     ];
     let waited = pressure.map(|p| p.some_percent);
     let own = own_wait(pressure);
+    let is_waited_for = own.is_some_and(|some| some >= LIMITS_PERCENT);
+    let is_busy = busy.is_some_and(|b| b >= LIMITS_PERCENT);
+    let is_idle = busy.is_some_and(|b| b < EXCLUDED_PERCENT);
     let limit = if each.is_some_and(|n| n * DISK_RARE < 1.0) {
         Limit::WasNot
-    } else if own.is_some_and(|some| some >= LIMITS_PERCENT) {
+    } else if is_waited_for || (is_busy && own.is_none_or(|some| some >= EXCLUDED_PERCENT)) {
         Limit::Was
-    } else if busy.is_some_and(|b| b >= LIMITS_PERCENT) && own.is_none_or(|some| some >= EXCLUDED_PERCENT) {
-        Limit::Was
-    } else if busy.is_some_and(|b| b < EXCLUDED_PERCENT) && waited.is_none_or(|some| some < EXCLUDED_PERCENT)
-    {
+    } else if is_idle && waited.is_none_or(|some| some < EXCLUDED_PERCENT) {
         Limit::WasNot
     } else {
         Limit::Unknown

@@ -6,7 +6,8 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, SimulatedCounts, StudyPoint, Summary, Table,
 };
 
-use super::points::{Points, figure, plot};
+use super::points::{Points, figure, mix, plot};
+use super::shares;
 use super::spread::{PointRuns, Spread, shown, spread};
 
 /// Functions of each server and mix in the table of the hottest.
@@ -38,7 +39,7 @@ pub fn analyse(points: Points) -> Analysis {
         for workload in points.workloads() {
             for server in points.servers() {
                 let pass = |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == wanted;
-                curves.push(points.curve(&format!("{server}, {}", short(workload)), swept, pass, of));
+                curves.push(points.curve(&format!("{server}, {}", mix(workload)), swept, pass, of));
             }
         }
         curves
@@ -95,18 +96,14 @@ pub fn analyse(points: Points) -> Analysis {
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
-    tables.extend(hottest(points));
-    tables.extend(simulated(points));
+    tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated(points)));
+    findings.extend(shares::findings(points));
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
         tables,
         ..Analysis::default()
     }
-}
-
-fn short(workload: &str) -> &str {
-    workload.strip_prefix("koka-").unwrap_or(workload).trim_end_matches("-frequencies")
 }
 
 fn memory(run: &RunResult) -> Option<f64> {
@@ -191,8 +188,8 @@ fn curves_of_each(points: Points, workload: &str, server: &str, wanted: Part) ->
             (times.count > 0).then_some(times.mean_ms)
         })
     };
-    let (mix, think) = (short(workload), think(wanted));
-    let title = format!("Response time of each transaction, {mix} mix, {server}, {think} think time");
+    let (name, think) = (mix(workload), think(wanted));
+    let title = format!("Response time of each transaction, {name} mix, {server}, {think} think time");
     // One number of users makes no curve; the tables have it.
     let curves = names.iter().map(curve).filter(|c| c.points.len() > 1).collect();
     let mut plot = plot(&title, "virtual users", "response time, mean (ms)", curves);
@@ -229,7 +226,7 @@ fn times(points: Points) -> Vec<Table> {
             let Some(first) = places.first() else { continue };
             let title = format!(
                 "Response times, {} mix, {} users {} think time",
-                short(workload),
+                mix(workload),
                 first.clients(),
                 think(wanted)
             );
@@ -269,7 +266,7 @@ fn hottest(points: Points) -> Option<Table> {
     let mut rows = Vec::new();
     for (point, run) in points.measured() {
         let Some(found) = run.server.as_ref().and_then(|s| s.hottest.as_ref()) else { continue };
-        let place = [point.server.clone(), short(&point.workload).to_owned(), run.clients.to_string()];
+        let place = [point.server.clone(), mix(&point.workload).to_owned(), run.clients.to_string()];
         match found {
             Offered::NotOffered(why) => {
                 let mut row = place.to_vec();
@@ -306,7 +303,7 @@ fn simulated(points: Points) -> Option<Table> {
     let mut rows = Vec::new();
     for server in points.servers {
         for simulated in &server.simulated {
-            let mut row = vec![server.name.clone(), short(&simulated.workload).to_owned()];
+            let mut row = vec![server.name.clone(), mix(&simulated.workload).to_owned()];
             match &simulated.counts {
                 Offered::NotOffered(why) => row.push(format!("not offered here: {why}")),
                 Offered::Value(counts) => row.extend(simulated_row(counts)),
@@ -372,7 +369,7 @@ fn split(points: Points) -> Table {
         let offered = |of: fn(&ServerCost) -> Option<f64>| place.offered(|run| of(run.server.as_ref()?));
         vec![
             place.point.server.clone(),
-            short(&place.point.workload).to_owned(),
+            mix(&place.point.workload).to_owned(),
             place.clients().to_string(),
             setting(place.point),
             cell(|s| Some(s.cpu_user_s)),

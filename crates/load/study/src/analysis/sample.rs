@@ -45,6 +45,7 @@ pub(crate) fn run(cpu_s: f64, count: u64) -> RunResult {
         counters: Offered::default(),
         roles: Vec::new(),
         hottest: None,
+        sampled: Vec::new(),
     };
     RunResult {
         total: Summary { count, p50_ms: 1.0, ..Summary::default() },

@@ -6,9 +6,10 @@ use std::time::Duration;
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
+use posthaste_load_measure::hottest::Profile;
 use posthaste_load_measure::processors::of_its_own;
 use posthaste_load_measure::{self as measure, WatchTarget};
-use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
+use posthaste_load_results::{Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
 
@@ -267,7 +268,7 @@ pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
 }
 
 /// Repeats the run while the server's functions are sampled. Only the samples are kept.
-fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Profile> {
     let mut options = options.clone();
     let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
     let before = options.ramp + options.warmup;
