@@ -119,7 +119,7 @@ struct Line {
     weight: u64,
 }
 
-/// Lines `12.34%|56|789000|imap|libdovecot.so.0|[.] function`: share, samples, what they stand for,
+/// Lines `12.34%|56|789000|imap|libdovecot.so.0|[.] function`: share, samples, their sum of cycles,
 /// and the function. A name may itself hold the separator.
 fn functions(report: &str) -> Vec<Line> {
     let line = |line: &str| {

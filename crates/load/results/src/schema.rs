@@ -396,7 +396,7 @@ pub struct SampledFunction {
     pub kernel: bool,
     /// How many.
     pub samples: u64,
-    /// What they stand for: cycles, or nanoseconds where the processor counts none.
+    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
     pub weight: u64,
 }
 
