@@ -1,7 +1,7 @@
 //! The part of a report that is about runs: one with everything, or several laid over each other.
 
 use posthaste_load_results::{
-    MemoryLimit, NamedSummary, Network, Offered, Pressure, PressureOf, RunResult, ServerCost, Summary,
+    Counters, MemoryLimit, NamedSummary, Network, Offered, Pressure, PressureOf, RunResult, ServerCost, Summary,
     UserKindResult, Waits,
 };
 use posthaste_load_text::figure::{bytes, figure, percent, whole};
@@ -220,22 +220,10 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         row("of which read", offered(&server.disk_read_operations, whole)),
         row("Read from disk", offered(&server.disk_read_bytes, bytes)),
         row("Written to disk", offered(&server.disk_write_bytes, bytes)),
+        row("Context switches", offered(&server.context_switches, whole)),
     ];
     rows.extend(waits(&server.waits));
-    rows.push(row("Context switches", offered(&server.context_switches, whole)));
-    rows.push(row(
-        "Processor counters",
-        match &server.counters {
-            Offered::Value(c) => format!(
-                "{} cycles, {} instructions ({} cycles per instruction), {} cache misses",
-                whole(c.cycles),
-                whole(c.instructions),
-                figure(c.cpi),
-                whole(c.cache_misses)
-            ),
-            Offered::NotOffered(why) => format!("not offered here: {why}"),
-        },
-    ));
+    rows.push(row("Processor counters", counters(&server.counters)));
     let roles: Vec<String> = server
         .roles
         .iter()
@@ -245,6 +233,19 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         rows.push(row("By program", roles.join("; ")));
     }
     Table::words(rows).draw(out);
+}
+
+fn counters(counters: &Offered<Counters>) -> String {
+    match counters {
+        Offered::Value(c) => format!(
+            "{} cycles, {} instructions ({} cycles per instruction), {} cache misses",
+            whole(c.cycles),
+            whole(c.instructions),
+            figure(c.cpi),
+            whole(c.cache_misses)
+        ),
+        Offered::NotOffered(why) => format!("not offered here: {why}"),
+    }
 }
 
 /// What the server may have waited for.

@@ -183,6 +183,21 @@ impl Work<'_> {
         settings
     }
 
+    /// What is measured of a server. Those that the study starts have their mail in its folder.
+    fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
+        match (&instance.agent, &self.options.agent_token, instance.pid) {
+            (Some(address), Some(token), pid) => {
+                WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
+            }
+            (_, _, Some(pid)) => {
+                let ours = !matches!(which, Which::Running(_));
+                let data = ours.then(|| self.options.folder.clone());
+                WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone(), data }
+            }
+            (_, _, None) => WatchTarget::Nothing,
+        }
+    }
+
     pub(super) fn run_options(
         &self,
         which: &Which,
@@ -238,18 +253,7 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: match (&instance.agent, &self.options.agent_token, instance.pid) {
-                (Some(address), Some(token), pid) => {
-                    WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-                }
-                (_, _, Some(pid)) => {
-                    // Servers that the study starts have their mail there.
-                    let ours = !matches!(which, Which::Running(_));
-                    let data = ours.then(|| self.options.folder.clone());
-                    WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone(), data }
-                }
-                (_, _, None) => WatchTarget::Nothing,
-            },
+            watch: self.watched(which, instance),
             pools,
             transactions_each: None,
             figures: instance.figures.clone(),
