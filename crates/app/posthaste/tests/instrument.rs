@@ -92,7 +92,7 @@ fn options(server: &Server, workload: &Workload, protocol: &str, seconds: u64) -
         seed: 1,
         audit: false,
         dialer: dialer(),
-        watch: WatchTarget::Local { pid: Some(server.pid()), cgroup: None },
+        watch: WatchTarget::Local { pid: Some(server.pid()), cgroup: None, data: None },
         figures: Some(figures(server)),
         mhz: None,
         label: "Posthaste".into(),

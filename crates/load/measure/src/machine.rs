@@ -4,8 +4,13 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use posthaste_load_results::Machine;
+
+/// Processors of the machine, counted once: those that this process may use become fewer when it
+/// leaves some to the server.
+static CPUS: OnceLock<u32> = OnceLock::new();
 
 /// This machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {
@@ -29,7 +34,7 @@ pub fn facts(mhz: Option<f64>) -> Machine {
     let kib: u64 = memory.and_then(|l| l.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0);
     Machine {
         cpu_model: values("model name").into_iter().next().unwrap_or_else(|| "unknown".into()),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
         mhz,
         mhz_source,
         memory_bytes: kib * 1024,

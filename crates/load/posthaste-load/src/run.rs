@@ -10,6 +10,8 @@ use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
 use posthaste_load_drive::run::{
     Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
 };
+use posthaste_load_measure::machine;
+use posthaste_load_measure::processors::{keep_to_the_last, keeps_to_the_first, of_its_own};
 use posthaste_load_report::files;
 use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
@@ -92,6 +94,10 @@ pub struct RunArgs {
     pub audit_bodies: bool,
     #[command(flatten)]
     watch: WatchArgs,
+    /// The server keeps to this many processors, the first ones: keep the instrument to the others.
+    /// CPU in percent is then of the server's own. Start the server by `taskset -c 0-(N-1)`.
+    #[arg(long, value_name = "N", requires = "server_pid", conflicts_with = "agent", value_parser = clap::value_parser!(u32).range(1..))]
+    server_cpus: Option<u32>,
     #[command(flatten)]
     connection: ConnectionArgs,
     /// The server's name in the report [default: its address].
@@ -163,11 +169,13 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     }
     let mix = workload::load_mix(&args.workload).map_err(Trouble::usage)?;
     let (options, audit_options) = options(&args, &mix)?;
+    share_processors(&args)?;
     let quiet = args.quiet;
-    let result = match args.beside.is_empty() && mix.kinds.len() == 1 {
+    let mut result = match args.beside.is_empty() && mix.kinds.len() == 1 {
         true => run_audited(options, audit_options.filter(|_| args.audit))?,
         false => run_several(&args, &mix, options)?,
     };
+    of_its_own(&mut result, args.server_cpus);
     if !quiet {
         print!("{}", files::summary(&result));
     }
@@ -177,6 +185,13 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
         println!("written to {}", out.display());
     }
     if clean { Ok(()) } else { Err(Trouble::Said) }
+}
+
+/// Keeps this process to the processors that the server does not use.
+fn share_processors(args: &RunArgs) -> Result<(), Trouble> {
+    let (Some(cpus), Some(pid)) = (args.server_cpus, args.watch.server_pid) else { return Ok(()) };
+    keeps_to_the_first(pid, cpus).map_err(Trouble::usage)?;
+    keep_to_the_last(cpus, machine::facts(None).cpus).map_err(Trouble::usage)
 }
 
 /// A run between a look at all mailboxes before it and an audit after it, if requested.
@@ -421,6 +436,7 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
     add("send", args.send.clone());
     add("think", args.think.map(|t| format!("{t:?} s")));
     add("arrivals", arrivals.map(|a| format!("{:.3}/s", a.rate())));
+    add("server's processors", args.server_cpus.map(|n| n.to_string()));
     add("threads", Some(args.threads.unwrap_or_else(default_threads).to_string()));
     settings
 }

@@ -17,6 +17,7 @@ mod schema;
 pub mod steady;
 mod study;
 mod together;
+mod waits;
 
 pub use counted::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
 pub use drawn::*;
@@ -24,3 +25,4 @@ pub use histogram::Latency;
 pub use schema::*;
 pub use study::*;
 pub use together::together;
+pub use waits::*;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, StudyResult};
+use crate::{Counted, StudyResult, Waits};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -351,6 +351,9 @@ pub struct ServerCost {
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
+    /// What it may have waited for.
+    #[serde(default)]
+    pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
     pub context_switches: Offered<u64>,
     /// Processor counters.
@@ -361,6 +364,10 @@ pub struct ServerCost {
     /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
+    /// All samples of that run by function, most first; none if it has no profile, and in a result
+    /// of an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<SampledFunction>,
 }
 
 /// A function and its share of the server's CPU.
@@ -376,6 +383,21 @@ pub struct HotFunction {
     pub function: String,
     /// In the kernel.
     pub kernel: bool,
+}
+
+/// The samples of a server's CPU in one function, of all its programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledFunction {
+    /// Program or library it is in.
+    pub object: String,
+    /// The function's name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
+    /// How many.
+    pub samples: u64,
+    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
+    pub weight: u64,
 }
 
 /// Processor counters of the server in the window.

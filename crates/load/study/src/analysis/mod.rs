@@ -16,8 +16,10 @@ mod pop3;
 mod regress;
 #[cfg(test)]
 pub(crate) mod sample;
+mod shares;
 mod spread;
 mod versions;
+mod work_kind;
 
 use posthaste_load_results::{Analysis, ServerFacts, StudyPoint, StudyResult};
 

@@ -4,10 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use posthaste_load_measure::{Monitor, WatchTarget};
+use posthaste_load_measure::Monitor;
 
 use super::Work;
-use crate::server::Instance;
+use crate::server::{Instance, Which};
 
 /// Processors that a server uses at most while it has no such work: for timers and maintenance.
 const IDLE_CPUS: f64 = 0.03;
@@ -19,21 +19,10 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 impl Work<'_> {
-    /// The part of a server that is watched.
-    pub(super) fn watched(&self, instance: &Instance) -> WatchTarget {
-        match (&instance.agent, &self.options.agent_token, instance.pid) {
-            (Some(address), Some(token), pid) => {
-                WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-            }
-            (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
-            (_, _, None) => WatchTarget::Nothing,
-        }
-    }
-
     /// Waits until a filled server is idle.
-    pub(super) fn wait_until_idle(&mut self, instance: &Instance) -> Result<(), String> {
+    pub(super) fn wait_until_idle(&mut self, which: &Which, instance: &Instance) -> Result<(), String> {
         let failed = |error| format!("its CPU cannot be read after it was filled: {error}");
-        let Some(mut monitor) = Monitor::start(&self.watched(instance)).map_err(failed)? else {
+        let Some(mut monitor) = Monitor::start(&self.watched(which, instance)).map_err(failed)? else {
             return Ok(());
         };
         self.say("waiting until the server has finished its work in the background");
@@ -41,7 +30,7 @@ impl Work<'_> {
         let mut wait = Idle::from(monitor.look().map_err(failed)?.cpu_s());
         while !self.is_over() {
             if begun.elapsed() > WAIT_MAX {
-                let name = &instance.facts.name;
+                let name = which.name();
                 self.record.note_condition(format!(
                     "{name} was still at work in the background an hour after it was filled: its first points pay for that"
                 ));

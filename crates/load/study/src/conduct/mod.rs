@@ -11,7 +11,6 @@ mod first;
 mod player;
 mod point;
 mod position;
-mod processors;
 mod put_back;
 mod record;
 mod side_by_side;
@@ -25,7 +24,7 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::populate::{Contents, Maildirs, PopulateOptions, Populated, populate};
-use posthaste_load_measure::machine;
+use posthaste_load_measure::{machine, processors};
 use posthaste_load_results::{StudyPoint, StudyResult};
 
 use crate::Length;
@@ -277,7 +276,7 @@ impl Work<'_> {
                 ));
             }
         }
-        self.wait_until_idle(instance)
+        self.wait_until_idle(which, instance)
     }
 
     fn append(

@@ -6,13 +6,14 @@ use std::time::Duration;
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
-use posthaste_load_measure as measure;
-use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
+use posthaste_load_measure::hottest::Profile;
+use posthaste_load_measure::processors::of_its_own;
+use posthaste_load_measure::{self as measure, WatchTarget};
+use posthaste_load_results::{Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think, Workload};
 
 use super::position::StudyPosition;
-use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{ELSEWHERE, Instance, Which};
@@ -182,6 +183,21 @@ impl Work<'_> {
         settings
     }
 
+    /// What is measured of a server. Those that the study starts have their mail in its folder.
+    fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
+        match (&instance.agent, &self.options.agent_token, instance.pid) {
+            (Some(address), Some(token), pid) => {
+                WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
+            }
+            (_, _, Some(pid)) => {
+                let ours = !matches!(which, Which::Running(_));
+                let data = ours.then(|| self.options.folder.clone());
+                WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone(), data }
+            }
+            (_, _, None) => WatchTarget::Nothing,
+        }
+    }
+
     pub(super) fn run_options(
         &self,
         which: &Which,
@@ -237,7 +253,7 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: self.watched(instance),
+            watch: self.watched(which, instance),
             pools,
             transactions_each: None,
             figures: instance.figures.clone(),
@@ -256,7 +272,7 @@ pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
 }
 
 /// Repeats the run while the server's functions are sampled. Only the samples are kept.
-fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Profile> {
     let mut options = options.clone();
     let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
     let before = options.ramp + options.warmup;
