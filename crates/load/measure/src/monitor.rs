@@ -31,6 +31,7 @@ enum Kind {
         source: String,
     },
     Remote(Box<Remote>),
+    Parts(Vec<(String, Monitor)>),
 }
 
 impl Monitor {
@@ -41,6 +42,10 @@ impl Monitor {
             WatchTarget::Agent { address, token, pid } => {
                 Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))
             }
+            WatchTarget::Parts(parts) => match all(parts)? {
+                none if none.is_empty() => return Ok(None),
+                all => Kind::Parts(all),
+            },
             WatchTarget::Local { pid, cgroup, data } => {
                 let mut tree = pid.map(Tree::new);
                 let group = cgroup.as_deref().map(Group::open).transpose()?;
@@ -73,6 +78,10 @@ impl Monitor {
         self.looks += 1;
         match &mut self.kind {
             Kind::Remote(remote) => remote.sample(),
+            Kind::Parts(parts) => {
+                let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.look()?)));
+                samples.collect::<io::Result<_>>().map(Sample::sum)
+            }
             Kind::Local { tree, group, counters, waits, source } => {
                 let usage = tree.as_mut().map(Tree::look).transpose();
                 // The tree may have ended while its group still has its usage.
@@ -183,6 +192,15 @@ impl Monitor {
             sampled: Vec::new(),
         })
     }
+}
+
+/// Watches the parts of a cluster; those with nothing to watch are left out.
+fn all(parts: &[(String, WatchTarget)]) -> io::Result<Vec<(String, Monitor)>> {
+    let watched = |(name, target): &(String, WatchTarget)| {
+        let monitor = Monitor::start(target).transpose()?;
+        Some(monitor.map(|monitor| (name.clone(), monitor)))
+    };
+    parts.iter().filter_map(watched).collect()
 }
 
 /// The traffic to and from the disk.
@@ -306,6 +324,26 @@ mod tests {
         assert_eq!(of(&none, &later), [None, Some(4), Some(90)]);
         assert_eq!(of(&sample(None, Some([0, 0])), &sample(None, Some([0, 3]))), [None, Some(0), Some(3)]);
         assert_eq!(of(&sample(None, None), &sample(None, None)), [None; 3]);
+    }
+
+    #[test]
+    fn each_part_of_a_cluster_has_its_cost() {
+        let me = || WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
+        let parts = [("access 1", me()), ("store 1", me()), ("store 2", WatchTarget::Nothing)];
+        let parts = parts.map(|(name, target)| (name.to_owned(), target)).to_vec();
+        let mut monitor = Monitor::start(&WatchTarget::Parts(parts)).unwrap().unwrap();
+        monitor.sample(0.0).unwrap();
+        let before = crate::own::now();
+        while crate::own::now().user_s - before.user_s < 0.1 {}
+        monitor.sample(1.0).unwrap();
+        let machine = crate::machine::facts(Some(1000.0));
+        let cost = monitor.cost(0.0, 1.0, &Done::default(), &machine).unwrap();
+        let mut names: Vec<&str> = cost.roles.iter().map(|role| role.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["access 1", "store 1"]);
+        assert!(cost.roles.iter().all(|role| role.cpu_s >= 0.05), "{cost:?}");
+        let sum: f64 = cost.roles.iter().map(|role| role.cpu_s).sum();
+        assert!((sum - cost.cpu_user_s - cost.cpu_system_s).abs() < 1e-9, "{cost:?}");
     }
 
     #[test]

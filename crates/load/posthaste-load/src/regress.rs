@@ -8,7 +8,7 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::{
-    Analysis, Build, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
+    Analysis, Build, Cassandra, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
 };
 use posthaste_load_text::quantity;
 
@@ -86,6 +86,7 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
         posthaste: None,
         server_cpus: args.server_cpus,
         agent_token: None,
+        cassandra: Cassandra::default(),
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: 1,

@@ -326,6 +326,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
         cluster: ClusterOptions {
             others: if workload.protocol == Protocol::Imap { others } else { Vec::new() },
             tolerate_outages: args.tolerate_outages,
+            ..ClusterOptions::default()
         },
         send,
         accounts,

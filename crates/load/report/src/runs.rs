@@ -230,7 +230,7 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         .map(|r| format!("{} {} s in {} processes", r.name, figure(r.cpu_s), r.processes))
         .collect();
     if !roles.is_empty() {
-        rows.push(row("By program", roles.join("; ")));
+        rows.push(row("By program or node", roles.join("; ")));
     }
     Table::words(rows).draw(out);
 }

@@ -358,7 +358,7 @@ pub struct ServerCost {
     pub context_switches: Offered<u64>,
     /// Processor counters.
     pub counters: Offered<Counters>,
-    /// CPU by program name.
+    /// CPU by program name, or by part of a cluster.
     pub roles: Vec<Role>,
     /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
     /// not requested.
@@ -413,10 +413,10 @@ pub struct Counters {
     pub cpi: f64,
 }
 
-/// CPU and memory by program name (`imap`, `imap-login`, …).
+/// CPU by program name (`imap`, `imap-login`, …), or by part of a cluster (`access 1`, `store 1`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Role {
-    /// The program.
+    /// The program or the part.
     pub name: String,
     /// CPU seconds of live processes in the window; short-lived children count with their parent.
     pub cpu_s: f64,

@@ -38,6 +38,8 @@ pub enum Analysis {
     Regress,
     /// The cost of the forms in which mail is stored.
     StorageFormat,
+    /// Throughput by the nodes of a cluster, CPU of each node and of its store.
+    ScaleOut,
 }
 
 const ANALYSES: &[(&str, Analysis)] = &[
@@ -50,11 +52,14 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("operations", Analysis::Operations),
     ("regress", Analysis::Regress),
     ("storage-format", Analysis::StorageFormat),
+    ("scale-out", Analysis::ScaleOut),
 ];
 
 /// The values that can be swept.
 pub const SWEPT: &[&str] =
-    &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb"];
+    &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb", "nodes"];
+/// Most nodes of a cluster. They all run on one machine, unless they run already.
+const NODES_MAX: f64 = 64.0;
 
 /// Products of values by what is swept.
 pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
@@ -285,6 +290,8 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         .simulate
         .or(raw.simulate)
         .map(|s| Simulate { clients: s.clients.max(1), transactions_each: s.transactions_each.max(1) });
+    let sweep = short.sweep.unwrap_or(raw.sweep);
+    let sweep_at = sweep.span();
     let study = Study {
         name: raw.name.get_ref().clone(),
         description: raw.description,
@@ -295,7 +302,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
         sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
         large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
-        sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some() || users.is_some())?,
+        sweeps: sweeps(source, &sweep, load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
         simulate,
@@ -309,13 +316,39 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         length,
         source: text.to_owned(),
     };
-    let limited = study.sweeps.iter().any(|sweep| sweep.contains_key("memory_mb"));
-    match raw.arm {
-        Some(arms) if limited => {
-            Err(source.at(arms.span(), "`memory_mb` is not swept in a study with arms: both set [store]"))
-        }
-        _ => Ok(study),
+    match refused_together(&study) {
+        Some(what) => Err(source.at(sweep_at, what)),
+        None => Ok(study),
     }
+}
+
+impl Study {
+    /// The most nodes of a cluster, if nodes are swept.
+    pub fn nodes_max(&self) -> Option<u32> {
+        let nodes = self.sweeps.iter().filter_map(|sweep| sweep.get("nodes")).flatten();
+        nodes.map(|nodes| *nodes as u32).max()
+    }
+}
+
+/// What a study cannot have together. On a cluster the mail is not in a server's folder, and the
+/// server is several processes.
+fn refused_together(study: &Study) -> Option<&'static str> {
+    let each = |name: &str| study.sweeps.iter().all(|sweep| sweep.contains_key(name));
+    let any = |name: &str| study.sweeps.iter().any(|sweep| sweep.contains_key(name));
+    if !any("nodes") {
+        let both = any("memory_mb") && !study.arms.is_empty();
+        return both.then_some("`memory_mb` is not swept in a study with arms: both set [store]");
+    }
+    [
+        (!each("nodes"), "`nodes` are in each sweep, or in none: a cluster and one server have other stores"),
+        (any("memory_mb"), "`memory_mb` is not swept together with `nodes`: it limits one server"),
+        (any("cpus"), "`cpus` are not swept together with `nodes`: they do not hold for Cassandra"),
+        (study.put_back, "`put_back` is not offered with `nodes`: the mail is in the cluster, and in no folder"),
+        (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
+        (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
+    ]
+    .into_iter()
+    .find_map(|(is, what)| is.then_some(what))
 }
 
 fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
@@ -387,6 +420,9 @@ fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Swee
             if values.is_empty() || values.iter().any(|v| !(*v >= least && *v <= 1e7)) {
                 return wrong(&format!("`{name}` needs values from {least} to 10,000,000"));
             }
+            if name == "nodes" && values.iter().any(|v| *v > NODES_MAX || v.fract() != 0.0) {
+                return wrong(&format!("`nodes` needs whole numbers from 1 to {NODES_MAX}"));
+            }
         }
         if raised == sweep.contains_key("clients") {
             return wrong(
@@ -435,5 +471,28 @@ mod tests {
         let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");
         assert!(beside.contains("`dovecot-sos` is not"), "{beside}");
         assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));
+    }
+
+    #[test]
+    fn a_sweep_of_nodes_refuses_what_is_of_one_server() {
+        let (_, text) = BUILTIN.iter().find(|(name, _)| *name == "scale-out").unwrap();
+        let study = |text: &str| parse(text, "x.toml", Length::Full);
+        assert_eq!(study(text).unwrap().nodes_max(), Some(3));
+        assert_eq!(load("koka", Length::Full).unwrap().nodes_max(), None);
+        let said = |to: &str| study(&text.replacen("[[sweep]]", to, 1)).unwrap_err().to_string();
+        for (to, what) in [
+            ("[[sweep]]\nclients = [2]\n\n[[sweep]]", "in each sweep"),
+            ("[[sweep]]\nmemory_mb = [64]", "`memory_mb`"),
+            ("[[sweep]]\ncpus = [1]", "`cpus`"),
+            ("put_back = true\n\n[[sweep]]", "`put_back`"),
+            ("[simulate]\nclients = 1\ntransactions_each = 1\n\n[[sweep]]", "`simulate`"),
+            ("[[arm]]\nname = \"a\"\n\n[[sweep]]", "arms"),
+        ] {
+            assert!(said(to).contains(what), "{to}: {}", said(to));
+        }
+        for nodes in ["[0]", "[1.5]", "[65]"] {
+            let said = study(&text.replacen("nodes = [1, 2, 3]", &format!("nodes = {nodes}"), 1));
+            assert!(said.unwrap_err().to_string().contains("`nodes` needs"), "{nodes}");
+        }
     }
 }

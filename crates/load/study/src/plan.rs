@@ -18,6 +18,11 @@ use crate::pools::Users;
 const FILL_MESSAGES_PER_S: f64 = 3_000.0;
 /// Bytes a second likewise, when messages are large.
 const FILL_BYTES_PER_S: f64 = 60e6;
+/// Messages a second likewise on a cluster, when Cassandra has part of one busy machine. Only for
+/// estimates.
+const FILL_ON_CASSANDRA_PER_S: f64 = 300.0;
+/// Seconds that a command takes there which adds an account. Only for estimates.
+const ACCOUNT_S: f64 = 0.5;
 /// Bytes that a message in a file of its own takes besides its own: half a block is lost at the
 /// end, and an index knows it.
 const FILE_BYTES: f64 = 4096.0;
@@ -107,6 +112,8 @@ pub struct Stage {
     pub cpus: Option<u32>,
     /// Memory it may use, if limited.
     pub memory_mb: Option<u32>,
+    /// Nodes of the cluster, if nodes are swept.
+    pub nodes: Option<u32>,
     /// The points.
     pub points: Vec<PlannedPoint>,
 }
@@ -152,7 +159,8 @@ impl Plan {
                         let at = at.clone();
                         let point =
                             PlannedPoint { at, workload, transaction, clients, think, profile, population };
-                        plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
+                        let limits = [whole("cpus"), whole("memory_mb"), whole("nodes")];
+                        plan.stage(limits).points.push(point);
                     }
                 }
             }
@@ -165,10 +173,12 @@ impl Plan {
         self.stages.iter().map(|s| s.points.len()).sum()
     }
 
-    fn stage(&mut self, cpus: Option<u32>, memory_mb: Option<u32>) -> &mut Stage {
-        let known = self.stages.iter().position(|s| s.cpus == cpus && s.memory_mb == memory_mb);
+    /// The stage with these processors, memory and nodes, made if there is none like it.
+    fn stage(&mut self, limits: [Option<u32>; 3]) -> &mut Stage {
+        let known = self.stages.iter().position(|s| [s.cpus, s.memory_mb, s.nodes] == limits);
         let at = known.unwrap_or_else(|| {
-            self.stages.push(Stage { cpus, memory_mb, points: Vec::new() });
+            let [cpus, memory_mb, nodes] = limits;
+            self.stages.push(Stage { cpus, memory_mb, nodes, points: Vec::new() });
             self.stages.len() - 1
         });
         &mut self.stages[at]
@@ -252,13 +262,18 @@ impl Plan {
             .iter()
             .map(|p| {
                 let messages = p.messages();
+                if study.nodes_max().is_some() {
+                    return messages / FILL_ON_CASSANDRA_PER_S + f64::from(p.count) * ACCOUNT_S;
+                }
                 (messages / FILL_MESSAGES_PER_S)
                     .max(messages * p.contents.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
         let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
         let simulated = study.workloads.len() as u32 * simulation_time(study);
-        let all = self.point_time(study) * runs + self.profiles(study).1 + simulated;
+        let starts: u32 = self.stages.iter().filter_map(|stage| stage.nodes).sum();
+        let starts = START * starts.saturating_mul(study.rounds);
+        let all = self.point_time(study) * runs + self.profiles(study).1 + simulated + starts;
         (Duration::from_secs_f64(fill), all)
     }
 
@@ -366,6 +381,9 @@ fn describe_stage(stage: &Stage, study: &Study, text: &mut String) {
     }
     if let Some(memory) = stage.memory_mb {
         text.push_str(&format!("  the server with {memory} MB:\n"));
+    }
+    if let Some(nodes) = stage.nodes {
+        text.push_str(&format!("  {nodes} node{} on one cluster:\n", plural(nodes as usize)));
     }
     for point in &stage.points {
         let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
@@ -503,6 +521,21 @@ mod tests {
             let said = plan.describe(&study, &["old".into(), "new".into()]);
             assert!(said.contains("old, new; the filled store is put back before each point"), "{said}");
         }
+    }
+
+    #[test]
+    fn each_number_of_nodes_is_a_start() {
+        let study = load("scale-out", Length::Quick).unwrap();
+        let plan = Plan::of(&study, 2);
+        let nodes: Vec<Option<u32>> = plan.stages.iter().map(|stage| stage.nodes).collect();
+        assert_eq!(nodes, [Some(1), Some(2), Some(3)]);
+        let users = study.sweeps[0]["clients"].len();
+        assert!(plan.stages.iter().all(|stage| stage.points.len() == users * study.workloads.len()));
+        // All nodes serve the same accounts.
+        assert_eq!(plan.populations.len(), study.workloads.len());
+        let said = plan.describe(&study, &["Posthaste".into()]);
+        assert!(said.contains("  1 node on one cluster:\n"), "{said}");
+        assert!(said.contains("  3 nodes on one cluster:\n"), "{said}");
     }
 
     #[test]

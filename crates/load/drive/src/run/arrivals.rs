@@ -21,8 +21,7 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
         shared.options.workload.arrivals_per_user_per_s * f64::from(shared.options.clients) / lanes as f64;
     let Some(SendBy::Mail(target)) = shared.send_by().filter(|_| rate > 0.0) else { return };
     let mut random = Random::new(shared.options.seed, 3 << 40 | number as u64);
-    let mut due = shared.phase.start();
-    let mut mail = Vec::new();
+    let (mut due, mut mail) = (shared.phase.start(), Vec::new());
     let rows = shared.options.workload.transactions.len();
     let elsewhere = shared.options.pools.outside.as_ref().and_then(|o| Some((o, o.by.as_ref()?)));
     loop {
@@ -31,10 +30,11 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
             return;
         }
         let account = random.below(shared.options.receiving()) as u32;
+        let next = shared.options.sender_at(target, account);
         let leaving = elsewhere.filter(|(outside, _)| random.unit() < outside.share);
         let (address, target, row) = match leaving {
             Some((outside, by)) => (format!("user{account}@{}", outside.domain), by, rows + ROUTED),
-            None => (shared.options.accounts.address(account), target, rows + ARRIVAL),
+            None => (shared.options.accounts.address(account), next, rows + ARRIVAL),
         };
         // Mail that leaves is in no account, so no audit will find it.
         let ledger = shared.ledger.as_ref().filter(|_| leaving.is_none());

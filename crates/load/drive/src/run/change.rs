@@ -330,6 +330,7 @@ impl User {
                     mail: &mail,
                     source: self.source(),
                 };
+                let target = shared.options.sender_at(target, self.who.index);
                 self.lane.send(&shared, target, message).await
             }
             Some(SendBy::Append) => self.send_by_append(recipient, &mail).await,

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
-    GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, Summary, Transaction,
-    Window, WorkloadFacts, steady,
+    GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, ServerCost, Summary,
+    Transaction, Window, WorkloadFacts, steady,
 };
 
 use super::doubts::{SATURATED_PER_USER, doubts};
@@ -38,7 +38,6 @@ impl Ending<'_> {
         let total = total(options, record, seconds);
         let done = Done { sessions: record.sessions, messages: record.messages, transactions: total.count };
         let server = self.monitor.and_then(|m| m.cost(start_s, end_s, &done, &self.machine));
-        let server_cpu_s = server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s);
         let mut result = RunResult {
             schema: SCHEMA,
             tool: concat!("posthaste-load ", env!("CARGO_PKG_VERSION")).into(),
@@ -62,7 +61,7 @@ impl Ending<'_> {
             series,
             errors: record.errors.values().cloned().collect(),
             slowest: record.slowest.clone(),
-            generator: self.generator(total.count, server_cpu_s),
+            generator: self.generator(total.count, server.as_ref()),
             total,
             server,
             counted: self.watched.counted(),
@@ -98,16 +97,12 @@ impl Ending<'_> {
         outcome
     }
 
-    fn generator(&self, transactions: u64, server_cpu_s: Option<f64>) -> GeneratorCost {
+    fn generator(&self, transactions: u64, server: Option<&ServerCost>) -> GeneratorCost {
+        let server_cpu_s = server.map(|s| s.cpu_user_s + s.cpu_system_s);
         let ends = self.watched.ends(self.window()).unwrap_or_default();
         let [(_, before), (_, after)] = ends;
         let (user, system) = (after.user_s - before.user_s, after.system_s - before.system_s);
-        let here = match self.shared.options.watch {
-            WatchTarget::Nothing => None,
-            WatchTarget::Local { .. } => server_cpu_s,
-            // The server is on a machine of its own.
-            WatchTarget::Agent { .. } => Some(0.0),
-        };
+        let here = here_s(&self.shared.options.watch, server);
         let lateness = &self.record.lateness;
         GeneratorCost {
             cpu_user_s: user,
@@ -117,6 +112,22 @@ impl Ending<'_> {
             rss_max_bytes: after.rss_max_bytes,
             late_p99_ms: (lateness.count() > 0).then(|| lateness.percentile_ms(99.0)),
             other_cpus: here.and_then(|server_s| self.watched.others(self.window(), server_s)),
+        }
+    }
+}
+
+/// CPU seconds of the server on the generator's own machine.
+fn here_s(watch: &WatchTarget, server: Option<&ServerCost>) -> Option<f64> {
+    match watch {
+        WatchTarget::Nothing => None,
+        WatchTarget::Local { .. } => server.map(|s| s.cpu_user_s + s.cpu_system_s),
+        // The server is on a machine of its own.
+        WatchTarget::Agent { .. } => Some(0.0),
+        WatchTarget::Parts(parts) => {
+            let is_here = |name: &str| {
+                parts.iter().any(|(part, of)| part == name && matches!(of, WatchTarget::Local { .. }))
+            };
+            Some(server?.roles.iter().filter(|role| is_here(&role.name)).map(|role| role.cpu_s).sum())
         }
     }
 }

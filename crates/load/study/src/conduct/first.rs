@@ -2,6 +2,7 @@
 
 use posthaste_load_results::ServerFacts;
 
+use super::nodes::nodes;
 use super::work::OtherServer;
 use crate::file::Study;
 use crate::options::Options;
@@ -35,6 +36,7 @@ pub(crate) fn first_facts(
             posthaste: options.posthaste.clone(),
             counts: None,
             sink: other.map(|other| other.address),
+            nodes: nodes(stage, options),
         },
     );
     let facts = started.map(|instance| instance.facts.clone());

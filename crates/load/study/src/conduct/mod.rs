@@ -8,6 +8,7 @@
 mod background;
 mod budget;
 mod first;
+mod nodes;
 mod player;
 mod point;
 mod position;
@@ -36,6 +37,8 @@ use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
 use budget::Budget;
 pub(crate) use first::first_facts;
+pub use nodes::may_begin;
+use nodes::nodes;
 use position::StudyPosition;
 use record::Record;
 use work::{OtherServer, Work};
@@ -70,6 +73,7 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     let agenda = Agenda::of(study, &plan, names);
     let mut known = plan.caveats.clone();
     known.extend(conditions(study, options, &plan, machine.cpus));
+    known.extend(nodes::conditions(study, options, machine.cpus));
     let budget = Budget::new(course.max_time, plan.point_time(study));
     let mut work = Work {
         study,
@@ -211,6 +215,7 @@ impl Work<'_> {
                 .as_ref()
                 .map(|o| o.address)
                 .filter(|_| which.mail(&self.study.arms).outside > 0.0),
+            nodes: nodes(stage, self.options),
         };
         server::start(which, &setting)
     }

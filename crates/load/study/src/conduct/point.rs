@@ -184,18 +184,10 @@ impl Work<'_> {
     }
 
     /// What is measured of a server. Those that the study starts have their mail in its folder.
-    fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
-        match (&instance.agent, &self.options.agent_token, instance.pid) {
-            (Some(address), Some(token), pid) => {
-                WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-            }
-            (_, _, Some(pid)) => {
-                let ours = !matches!(which, Which::Running(_));
-                let data = ours.then(|| self.options.folder.clone());
-                WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone(), data }
-            }
-            (_, _, None) => WatchTarget::Nothing,
-        }
+    pub(super) fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
+        let ours = !matches!(which, Which::Running(_));
+        let data = ours.then_some(self.options.folder.as_path());
+        instance.watch(self.options.agent_token.as_deref(), data)
     }
 
     pub(super) fn run_options(
@@ -240,7 +232,7 @@ impl Work<'_> {
         };
         Ok(RunOptions {
             server,
-            cluster: ClusterOptions { others: instance.nodes.clone(), ..ClusterOptions::default() },
+            cluster: others(instance, &workload, send.as_ref()),
             send,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
@@ -264,6 +256,17 @@ impl Work<'_> {
             live: false,
             workload,
         })
+    }
+}
+
+/// The nodes beside the first one: where mail is read, and where it is sent by LMTP.
+fn others(instance: &Instance, workload: &Workload, send: Option<&SendBy>) -> ClusterOptions {
+    let by_mail = matches!(send, Some(SendBy::Mail(_)));
+    let senders = instance.nodes.iter().filter(|_| by_mail).filter_map(|node| node.send.clone());
+    ClusterOptions {
+        others: instance.nodes.iter().filter_map(|node| node.reads(workload).cloned()).collect(),
+        senders: senders.collect(),
+        ..ClusterOptions::default()
     }
 }
 

@@ -70,6 +70,7 @@ impl Work<'_> {
             posthaste: self.options.posthaste.clone(),
             counts: Some(counts.clone()),
             sink: None,
+            nodes: None,
         };
         let instance = server::start(which, &setting)?;
         let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;

@@ -76,6 +76,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         routes: None,
         import: None,
         nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use posthaste_load_drive::{Accounts, Target};
-use posthaste_load_measure::Figures;
+use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_results::ServerFacts;
+use posthaste_load_workload::{Protocol, Workload};
 
+use super::cassandra::Cassandra;
 use super::process::{Child, output};
+use super::watched::Watched;
 
 /// The password of every account of a study.
 pub const PASSWORD: &str = "measured";
@@ -29,6 +32,17 @@ pub struct Setting<'a> {
     pub counts: Option<PathBuf>,
     /// The other server, to which mail for [`ELSEWHERE`] is sent on.
     pub sink: Option<SocketAddr>,
+    /// It is a cluster of so many nodes.
+    pub nodes: Option<Nodes>,
+}
+
+/// The nodes of a cluster.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// How many.
+    pub count: u32,
+    /// The Cassandra that they share.
+    pub cassandra: Cassandra,
 }
 
 /// The domain of the other server.
@@ -49,7 +63,9 @@ pub struct Instance {
     /// The server's own import, with which it is filled.
     pub import: Option<Import>,
     /// Other nodes that serve the same accounts.
-    pub nodes: Vec<Target>,
+    pub nodes: Vec<Node>,
+    /// The parts of a cluster, whose cost is measured apart. Empty for one server.
+    pub parts: Vec<Part>,
     /// The root of its process tree.
     pub pid: Option<u32>,
     /// The agent on its machine.
@@ -62,6 +78,67 @@ pub struct Instance {
     pub facts: ServerFacts,
     /// Stops it when dropped.
     pub(super) _child: Option<Child>,
+}
+
+impl Instance {
+    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server on
+    /// this machine.
+    pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
+        if self.parts.is_empty() {
+            let (agent, cgroup) = (self.agent.clone(), self.cgroup.clone());
+            return Watched { pid: self.pid, agent, cgroup }.target(token, data);
+        }
+        let part = |part: &Part| (part.name.clone(), part.watched.target(token, None));
+        WatchTarget::Parts(self.parts.iter().map(part).collect())
+    }
+}
+
+/// The addresses of another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// IMAP without TLS.
+    pub imap: Target,
+    /// IMAP with TLS.
+    pub imaps: Target,
+    /// POP3, if it is offered.
+    pub pop3: Option<Target>,
+    /// LMTP, if it is offered.
+    pub send: Option<Target>,
+}
+
+impl Node {
+    /// A node of which one address of IMAP is known.
+    pub fn of_imap(imap: &Target) -> Self {
+        Self { imap: imap.clone(), imaps: imap.clone(), pop3: None, send: None }
+    }
+
+    /// Where the users of a workload read their mail.
+    pub fn reads(&self, workload: &Workload) -> Option<&Target> {
+        match (workload.protocol, workload.tls) {
+            (Protocol::Imap, true) => Some(&self.imaps),
+            (Protocol::Imap, false) => Some(&self.imap),
+            (Protocol::Pop3, _) => self.pop3.as_ref(),
+        }
+    }
+}
+
+/// A part of a cluster.
+pub struct Part {
+    /// Its name: what it is, and its number.
+    pub name: String,
+    /// Its processes.
+    pub watched: Watched,
+    /// Stops it when dropped.
+    pub(super) _child: Option<Child>,
+}
+
+/// The parts that nobody starts here. Numbers are those of the processes that are watched.
+pub(super) fn parts(what: &str, watched: &[Watched]) -> Vec<Part> {
+    let part = |(at, watched): (usize, &Watched)| {
+        let name = format!("{what} {}", at + 1);
+        watched.is_something().then(|| Part { name, watched: watched.clone(), _child: None })
+    };
+    watched.iter().enumerate().filter_map(part).collect()
 }
 
 /// The import of a running Posthaste.

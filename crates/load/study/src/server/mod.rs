@@ -1,6 +1,8 @@
 //! Servers under test: started on loopback with settings that are printed, stopped when dropped; or
 //! already running.
 
+mod cassandra;
+mod cluster;
 mod courier;
 mod cyrus;
 mod dovecot;
@@ -11,6 +13,8 @@ mod instance;
 mod packages;
 mod posthaste;
 mod process;
+mod ready;
+mod watched;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,10 +23,15 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_results::ServerFacts;
 
 use crate::arms::{Arm, InArm, MailMix, mail_of_others};
+use crate::settings::{ACCESS, STORE};
+use instance::parts;
 
+pub use cassandra::{Cassandra, CassandraPlace};
 pub use flavour::Flavour;
-pub use instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting};
+pub use instance::{ELSEWHERE, Import, Instance, Node, Nodes, PASSWORD, Setting};
 pub use process::output;
+pub use ready::ready;
+pub use watched::Watched;
 
 /// Which server.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,12 +78,46 @@ pub struct Running {
     pub pid: Option<u32>,
     /// The agent on its machine that reports its cost.
     pub agent: Option<String>,
+    /// The processes of further nodes, in the order of these.
+    pub more: Vec<Watched>,
 }
 
 impl Running {
     /// All its addresses.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         [&self.imap].into_iter().chain(&self.nodes).chain(&self.pop3).chain(&self.send)
+    }
+
+    /// The processes of its nodes: the first one's, and those of the others.
+    pub fn watched(&self) -> Vec<Watched> {
+        let first = Watched { pid: self.pid, agent: self.agent.clone(), cgroup: None };
+        [first].into_iter().chain(self.more.iter().cloned()).collect()
+    }
+
+    /// The first so many of its nodes.
+    fn first(&self, nodes: u32) -> Self {
+        let others = (nodes as usize).saturating_sub(1);
+        let mut first = self.clone();
+        first.nodes.truncate(others);
+        first.more.truncate(others);
+        first
+    }
+
+    /// Another process: the first one is of the first node.
+    fn add(&mut self, new: Watched) {
+        let mut all = self.watched();
+        // An agent and the process that it knows are of one node.
+        let fits = |known: &Watched| {
+            (new.pid.is_none() || known.pid.is_none()) && (new.agent.is_none() || known.agent.is_none())
+        };
+        let at = all.iter().position(fits).unwrap_or(all.len());
+        if at == all.len() {
+            all.push(Watched::default());
+        }
+        let Watched { pid, agent, cgroup } = std::mem::take(&mut all[at]);
+        all[at] = Watched { pid: pid.or(new.pid), agent: agent.or(new.agent), cgroup };
+        let first = all.remove(0);
+        (self.pid, self.agent, self.more) = (first.pid, first.agent, all);
     }
 }
 
@@ -112,11 +155,11 @@ impl FromStr for Which {
         }
         let name = name.to_owned();
         let mut running =
-            Running { name, imap, nodes: Vec::new(), pop3: None, send: None, pid: None, agent: None };
+            Running { name, imap, nodes: Vec::new(), pop3: None, send: None, pid: None, agent: None, more: Vec::new() };
         for part in parts {
             match part.split_once('=') {
-                Some(("pid", pid)) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
-                Some(("agent", agent)) if agent.contains(':') => running.agent = Some(agent.to_owned()),
+                Some(("pid", pid)) => running.add(Watched::process(pid.parse().map_err(|_| wrong())?)),
+                Some(("agent", agent)) if agent.contains(':') => running.add(Watched::by_agent(agent)),
                 Some(_) => return Err(wrong()),
                 None => {
                     let target: Target = part.parse()?;
@@ -177,6 +220,9 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             which.name()
         ));
     }
+    if let Some(nodes) = &setting.nodes {
+        return start_nodes(which, setting, nodes);
+    }
     match which {
         Which::Posthaste => posthaste::start(setting, ""),
         Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
@@ -199,6 +245,27 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             (None, None) => Ok(of_running(running)),
             _ => Err("a server that already runs is not given other processors or memory".into()),
         },
+    }
+}
+
+/// Starts a cluster, or looks at so many nodes of one that runs.
+fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
+    match which {
+        Which::Posthaste => cluster::start(setting, nodes),
+        Which::Build(build) => {
+            let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
+            let mut instance = cluster::start(&setting, nodes)?;
+            instance.facts.name.clone_from(&build.name);
+            Ok(instance)
+        }
+        Which::Running(running) => {
+            let running = running.first(nodes.count);
+            let mut instance = of_running(&running);
+            instance.parts = parts(ACCESS, &running.watched());
+            instance.parts.extend(parts(STORE, &nodes.cassandra.watched));
+            Ok(instance)
+        }
+        other => Err(cluster::no_nodes(other.name())),
     }
 }
 
@@ -226,7 +293,8 @@ fn of_running(running: &Running) -> Instance {
         send: running.send.clone(),
         routes: None,
         import: None,
-        nodes: running.nodes.clone(),
+        nodes: running.nodes.iter().map(Node::of_imap).collect(),
+        parts: if running.more.is_empty() { Vec::new() } else { parts(ACCESS, &running.watched()) },
         pid: running.pid,
         agent: running.agent.clone(),
         cgroup: None,
@@ -264,6 +332,7 @@ mod tests {
                         send: None,
                         pid: None,
                         agent: None,
+                        more: Vec::new(),
                     })),
                     false => Err("address in use".into()),
                 }
@@ -291,6 +360,18 @@ mod tests {
         let Which::Running(nodes) = "mine=imap://a,imap://b,agent=a:9200".parse().unwrap() else { panic!() };
         assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.agent.as_deref()), ("b", Some("a:9200")));
         assert_eq!(nodes.targets().count(), 2);
+        assert!(nodes.more.is_empty());
+        let Which::Running(nodes) = "mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9"
+            .parse()
+            .unwrap()
+        else {
+            panic!()
+        };
+        let each: Vec<_> = nodes.watched().into_iter().map(|w| (w.pid, w.agent.unwrap())).collect();
+        let expected = [(Some(7), "a:9"), (Some(8), "b:9"), (None, "c:9")];
+        assert_eq!(each, expected.map(|(pid, agent)| (pid, agent.to_owned())));
+        let two = nodes.first(2);
+        assert_eq!((two.nodes.len(), two.watched().len()), (1, 2));
         let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
         assert_eq!("new=./posthaste".parse(), Ok(build));
         // The last of them does not win.

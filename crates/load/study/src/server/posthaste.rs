@@ -38,7 +38,7 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
     output(&[&binary, "config", "--config", &config.display().to_string()]).map_err(|e| refused(&e))?;
-    make_accounts(&program, &data, setting)?;
+    make_accounts(&program, &["--data", &data], setting)?;
     let mut words = pinned(setting.cpus);
     if let Some(counts) = &setting.counts {
         words.extend(simulated(counts)?);
@@ -56,12 +56,7 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     let ready =
         ready_line(&mut child).ok_or_else(|| format!("posthaste did not start: see {}", log.display()))?;
-    let port = |protocol: &str| {
-        let mut addresses = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
-        let address = addresses.find(|(name, _)| *name == protocol).map(|(_, address)| address);
-        let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
-        port.ok_or_else(|| format!("no {protocol} in `{ready}`"))
-    };
+    let port = |protocol: &str| port_of(&ready, protocol);
     Ok(Instance {
         imap: loopback("imap", port("imap")?)?,
         imaps: loopback("imaps", port("imaps")?)?,
@@ -70,6 +65,7 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
         routes: smtp.map(|smtp| loopback("smtp", port(smtp)?)).transpose()?,
         import: Some(Import { program: program.clone(), config, data }),
         nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),
@@ -84,8 +80,16 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     })
 }
 
+/// The port of a protocol in the line `ready`.
+pub(super) fn port_of(ready: &str, protocol: &str) -> Result<u16, String> {
+    let mut addresses = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+    let address = addresses.find(|(name, _)| *name == protocol).map(|(_, address)| address);
+    let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
+    port.ok_or_else(|| format!("no {protocol} in `{ready}`"))
+}
+
 /// The version of a binary, with its digest: builds of two commits have the same version.
-fn version(program: &Path) -> Result<String, String> {
+pub(super) fn version(program: &Path) -> Result<String, String> {
     static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(version) = known().get(program) {
@@ -156,7 +160,7 @@ fn memory_settings(memory_mb: u32) -> String {
 }
 
 /// The binary: the one named, the one beside this program, or the one in the path.
-fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(super) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
@@ -171,22 +175,24 @@ fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
-fn make_accounts(program: &Path, data: &str, setting: &Setting) -> Result<(), String> {
-    let there =
-        output(&[&program.display().to_string(), "account", "list", "--data", data]).unwrap_or_default();
+/// Makes the accounts that are missing. `place` are the flags that name the store.
+pub(super) fn make_accounts(program: &Path, place: &[&str], setting: &Setting) -> Result<(), String> {
+    let binary = program.display().to_string();
+    let there = output(&[&[binary.as_str(), "account", "list"][..], place].concat()).unwrap_or_default();
     let there: std::collections::HashSet<&str> =
         there.lines().filter_map(|line| line.split_ascii_whitespace().next()).collect();
     for accounts in setting.accounts {
         for name in (0..accounts.count()).map(|n| accounts.name(n)).filter(|n| !there.contains(n.as_str())) {
-            add_account(program, data, &name)?;
+            add_account(program, place, &name)?;
         }
     }
     Ok(())
 }
 
-fn add_account(program: &Path, data: &str, name: &str) -> Result<(), String> {
+fn add_account(program: &Path, place: &[&str], name: &str) -> Result<(), String> {
     let mut child = Command::new(program)
-        .args(["account", "add", name, "--password-stdin", "--data", data])
+        .args(["account", "add", name, "--password-stdin"])
+        .args(place)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -204,7 +210,7 @@ fn add_account(program: &Path, data: &str, name: &str) -> Result<(), String> {
 }
 
 /// The line that names every address; what comes after is read away, so that the pipe never fills.
-fn ready_line(child: &mut Child) -> Option<String> {
+pub(super) fn ready_line(child: &mut Child) -> Option<String> {
     let mut lines = BufReader::new(child.stdout()?).lines();
     let ready = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("ready "))?;
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
