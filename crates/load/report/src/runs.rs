@@ -10,7 +10,7 @@ use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::{Named, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
-use crate::{compare, counted, facts, faults};
+use crate::{compare, counted, facts, faults, generators};
 
 /// All about these runs.
 pub fn section(runs: &[Named], out: &mut Markup) {
@@ -79,6 +79,7 @@ fn tiles(run: &RunResult, out: &mut Markup) {
 pub fn details(run: &RunResult, out: &mut Markup) {
     faults::errors(&run.errors, out);
     faults::audit(run.audit.as_ref(), out);
+    generators::section(run, out);
     kinds(&run.kinds, out);
     out.element("h3", &[], "Transactions in the measured window");
     transactions(run, out);

@@ -57,7 +57,9 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
         .map(String::from)
         .to_vec(),
         started_unix: 1_795_298_944,
+        clock: None,
         label: label.into(),
+        server_says: Offered::default(),
         workload: WorkloadFacts {
             name: "koka-browse".into(),
             description: "Interactive users who mostly read.".into(),
@@ -89,6 +91,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
             .to_vec(),
         transactions,
         kinds: Vec::new(),
+        generators: Vec::new(),
         errors: Vec::new(),
         slowest: vec![Slow {
             ms: 140.2 * slow,

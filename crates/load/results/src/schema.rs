@@ -61,8 +61,15 @@ pub struct RunResult {
     pub command: Vec<String>,
     /// Start, seconds since 1970.
     pub started_unix: u64,
+    /// The start by a clock that several generators can compare.
+    #[serde(default)]
+    pub clock: Option<Clock>,
     /// The name of the server in plots.
     pub label: String,
+    /// The server's own name and version: its answer to ID (RFC 2971), or IMPLEMENTATION of CAPA
+    /// (RFC 2449 §6.9).
+    #[serde(default)]
+    pub server_says: Offered<String>,
     /// The workload.
     pub workload: WorkloadFacts,
     /// Every setting, as text, by the name of its flag.
@@ -84,6 +91,9 @@ pub struct RunResult {
     /// Each kind of users, if there were several.
     #[serde(default)]
     pub kinds: Vec<UserKindResult>,
+    /// The generators whose results were merged into this one; empty for a single one.
+    #[serde(default)]
+    pub generators: Vec<GeneratorResult>,
     /// Each protocol command.
     pub commands: Vec<NamedSummary>,
     /// Per second, from the start of the ramp.
@@ -114,6 +124,48 @@ pub struct UserKindResult {
     pub total: Summary,
     /// Each of their commands.
     pub commands: Vec<NamedSummary>,
+}
+
+/// The start of a run, by a clock that several generators can compare.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// The start of the ramp, seconds since 1970 by that clock.
+    pub start_unix_s: f64,
+    /// Whose clock it is, in words.
+    pub reference: String,
+    /// The machine of that clock: its boot id. Clocks of one machine are one clock.
+    pub machine: String,
+    /// How far the clock was misread at most: for an agent, half of the shortest round trip.
+    pub reading_bound_s: f64,
+    /// How far the clock is from UTC at most, as its kernel says (adjtimex(2), `maxerror`).
+    pub utc_bound_s: Offered<f64>,
+}
+
+/// One of several generators whose results were merged.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GeneratorResult {
+    /// The name of its result.
+    pub name: String,
+    /// The exact command.
+    pub command: Vec<String>,
+    /// The generator's machine.
+    pub machine: Machine,
+    /// Its accounts, as a pattern.
+    pub users: String,
+    /// Its virtual users.
+    pub clients: u32,
+    /// The start of its window, in seconds of the merged result.
+    pub start_s: f64,
+    /// The end of its window.
+    pub end_s: f64,
+    /// The clock by which they are known.
+    pub clock: Clock,
+    /// All its transactions together.
+    pub total: Summary,
+    /// Its own cost.
+    pub cost: GeneratorCost,
+    /// Processors of the server in its window, if it watched the server.
+    pub server_cpus: Option<f64>,
 }
 
 /// The workload as it was run.

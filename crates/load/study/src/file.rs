@@ -152,6 +152,8 @@ pub struct Study {
     pub rounds: u32,
     /// Each transaction of the workloads is a point of its own, and runs alone.
     pub each_transaction: bool,
+    /// How many transactions a point measures of those that are measured alone.
+    pub transactions_alone: u32,
     /// The filled store is put back before each point.
     pub put_back: bool,
     /// The users, by what they do; otherwise `clients` are swept or raised.
@@ -187,6 +189,7 @@ struct Raw {
     rounds: Option<Spanned<u32>>,
     #[serde(default)]
     each_transaction: bool,
+    transactions_alone: Option<Spanned<u32>>,
     #[serde(default)]
     put_back: bool,
     pools: Option<RawPools>,
@@ -210,6 +213,7 @@ struct RawQuick {
     profile: Option<RawProfile>,
     simulate: Option<RawSimulate>,
     rounds: Option<Spanned<u32>>,
+    transactions_alone: Option<Spanned<u32>>,
     pools: Option<RawPools>,
     time: Option<RawTime>,
 }
@@ -309,6 +313,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
+        transactions_alone: alone(source, short.transactions_alone.or(raw.transactions_alone).as_ref())?,
         put_back: raw.put_back,
         users,
         arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
@@ -395,6 +400,20 @@ fn rounds(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> 
     }
 }
 
+/// Most transactions of a point that are measured alone. Each may take seconds.
+const ALONE_MAX: u32 = 999;
+
+fn alone(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> {
+    match given {
+        None => Ok(1),
+        Some(n) if (1..=ALONE_MAX).contains(n.get_ref()) => Ok(*n.get_ref()),
+        Some(n) => {
+            let what = format!("`transactions_alone` is a number from 1 to {ALONE_MAX}");
+            Err(source.at(n.span(), &what))
+        }
+    }
+}
+
 fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {
     quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
@@ -466,6 +485,7 @@ mod tests {
         );
         assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
         assert!(said("rounds = 3", "rounds = 0").contains("from 1 to 99"));
+        assert!(said("rounds = 3", "transactions_alone = 0").contains("from 1 to 999"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
         let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");

@@ -95,6 +95,11 @@ impl PlannedPoint {
         }
         workload
     }
+
+    /// Whether the server must have been started since anybody selected the mailboxes.
+    pub fn is_cold(&self, study: &Study) -> bool {
+        self.workload(study).selects_fresh()
+    }
 }
 
 /// The transactions that are points of their own, or none.
@@ -195,9 +200,27 @@ impl Plan {
             (Some(load), Track::Messages) => load.clients_max,
             (None, _) => most.max(1.0) as u32,
         };
-        let count = study.users.map_or(raised, |users| users.registered);
+        // One more account, to which the others send. Workloads of the same mail share the accounts.
+        let recipient = !w.selects_fresh() && study.workloads.iter().any(Workload::sends_to_others);
+        let count = study.users.map_or(raised.max(1 + u32::from(recipient)), |users| users.registered);
+        let (prefix, contents) = self.contents(study, w, at);
+        let contents = contents.with_shares(w.shares);
+        let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
+        if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
+            return known;
+        }
+        self.populations.push(Population { accounts, count, contents });
+        self.populations.len() - 1
+    }
+
+    /// How the names of a population begin, and what each account has.
+    fn contents(&self, study: &Study, w: &Workload, at: &BTreeMap<String, f64>) -> (String, Contents) {
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
-        let (prefix, contents) = match (at.get("items"), at.get("mailbox_mb")) {
+        match (at.get("items"), at.get("mailbox_mb")) {
+            // A folder for each SELECT, of accounts that nobody else uses.
+            (Some(items), _) if w.selects_fresh() => {
+                (format!("fresh{items}-"), Contents::new(0, w.fill.folders, *items as u32, sizes))
+            }
             (Some(items), _) => {
                 let (fill, items) = (&w.fill, *items as u32);
                 let large = study.large_folders.as_ref().filter(|large| items > large.over);
@@ -223,14 +246,7 @@ impl Plan {
                     && self.populations.iter().all(|p| p.contents.mailboxes == contents.mailboxes);
                 (if same { "user".to_owned() } else { format!("{}-", w.name) }, contents)
             }
-        };
-        let contents = contents.with_shares(w.shares);
-        let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
-        if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
-            return known;
         }
-        self.populations.push(Population { accounts, count, contents });
-        self.populations.len() - 1
     }
 
     /// Bytes of mail on each server.
@@ -489,13 +505,33 @@ mod tests {
     fn each_operation_is_a_point_and_runs_alone() {
         let study = load("operations", Length::Quick).unwrap();
         let plan = Plan::of(&study, 2);
-        let operations = study.workloads[0].transactions.len();
-        // Two sizes of the folder, each with an account of its own that also has another mailbox.
-        assert_eq!((plan.points(), plan.populations.len()), (2 * operations, 2));
-        assert_eq!(plan.populations[1].contents.messages(), 10_000 + 200);
-        let point = &plan.stages[0].points[3];
-        assert_eq!(point.name(&study), "FETCH FLAGS");
-        assert_eq!(point.workload(&study).choice.shares(operations)[3], 1.0);
+        let operations: usize = study.workloads.iter().map(|w| w.transactions.len()).sum();
+        assert_eq!(plan.points(), 2 * operations);
+        // For each size of the folder, accounts whose folders are selected once, and two accounts of
+        // which one sends to the other. These also have another mailbox.
+        let populations: Vec<(&str, u32, u64)> = plan
+            .populations
+            .iter()
+            .map(|p| (p.accounts.split('-').next().unwrap(), p.count, p.contents.messages()))
+            .collect();
+        assert_eq!(
+            populations,
+            [
+                ("fresh1000", 1, 5_000),
+                ("items1000", 2, 1_200),
+                ("fresh10000", 1, 50_000),
+                ("items10000", 2, 10_200)
+            ]
+        );
+        let points = &plan.stages[0].points;
+        let cold: Vec<&str> = points.iter().filter(|p| p.is_cold(&study)).map(|p| p.name(&study)).collect();
+        assert_eq!(cold, ["SELECT, cold"; 2]);
+        // A folder for each SELECT, and one for the rehearsal.
+        assert!(plan.populations[0].contents.mailboxes.len() as u32 > study.transactions_alone + 1);
+        let point = points.iter().find(|p| p.name(&study) == "STORE +FLAGS.SILENT of 1,000").unwrap();
+        assert!(point.workload(&study).is_measured_alone());
+        let point = points.iter().find(|p| p.name(&study) == "FETCH FLAGS").unwrap();
+        assert!(!point.workload(&study).is_measured_alone() && point.workload(&study).chosen().count() == 1);
         let said = plan.describe(&study, &["posthaste".into(), "dovecot".into()]);
         assert!(said.contains("in turn at each point, 3 rounds: posthaste, dovecot"), "{said}");
     }

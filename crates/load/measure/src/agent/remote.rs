@@ -5,8 +5,9 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 
 use hmac::Mac;
 
-use super::wire::{Answer, Challenge, Hello, Lines, TIMEOUT, bad, hex, proof};
+use super::wire::{Answer, CLOCK, Challenge, Hello, Lines, TIMEOUT, bad, hex, proof};
 use crate::link::{network, peer};
+use crate::machine::ClockFacts;
 use crate::sample::Sample;
 
 /// The fault of an agent that sends what this version does not expect.
@@ -35,7 +36,7 @@ impl Remote {
         match lines.receive()? {
             Answer::Ready => Ok(Self { lines, address: address.to_owned(), peer }),
             Answer::Error(why) => Err(bad(&format!("agent {address}: {why}"))),
-            Answer::Sample(_) => Err(other_version(address)),
+            Answer::Sample(_) | Answer::Clock(_) => Err(other_version(address)),
         }
     }
 
@@ -49,7 +50,17 @@ impl Remote {
                 Ok(*sample)
             }
             Answer::Error(why) => Err(bad(&format!("agent {}: {why}", self.address))),
-            Answer::Ready => Err(other_version(&self.address)),
+            Answer::Ready | Answer::Clock(_) => Err(other_version(&self.address)),
+        }
+    }
+
+    /// Requests the time of its clock. An agent of an earlier version sends totals instead.
+    pub fn clock(&mut self) -> io::Result<ClockFacts> {
+        self.lines.send(&CLOCK)?;
+        match self.lines.receive()? {
+            Answer::Clock(facts) => Ok(facts),
+            Answer::Error(why) => Err(bad(&format!("agent {}: {why}", self.address))),
+            Answer::Ready | Answer::Sample(_) => Err(other_version(&self.address)),
         }
     }
 }

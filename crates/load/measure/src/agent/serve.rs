@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use hmac::Mac;
 
-use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use super::wire::{Answer, CLOCK, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use crate::machine;
 use crate::monitor::Monitor;
 use crate::sample::WatchTarget;
 
@@ -158,10 +159,14 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
     };
     lines.send(&Answer::Ready)?;
     loop {
-        match lines.receive::<String>() {
-            Ok(_) => {}
+        let request = match lines.receive::<String>() {
+            Ok(request) => request,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
+        };
+        if request == CLOCK {
+            lines.send(&Answer::Clock(machine::clock()))?;
+            continue;
         }
         match monitor.look() {
             Ok(sample) => lines.send(&Answer::Sample(Box::new(sample)))?,
@@ -174,6 +179,7 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
 mod tests {
     use super::super::Remote;
     use super::*;
+    use crate::clock::Reference;
 
     fn agent() -> String {
         agent_on(TcpListener::bind("127.0.0.1:0").unwrap())
@@ -230,6 +236,20 @@ mod tests {
         while connect().is_err() {
             assert!(std::time::Instant::now() < deadline, "the place is not given back");
         }
+    }
+
+    #[test]
+    fn the_agents_clock_is_compared_with_the_generators() {
+        let (address, token) = (agent(), "open sesame".to_owned());
+        let target = WatchTarget::Agent { address, token, pid: None };
+        let (theirs, own) = (Reference::of(&target).unwrap(), Reference::own());
+        let now = std::time::Instant::now();
+        // One machine, so one clock: as far apart as both were misread.
+        let (there, here) = (theirs.clock(now), own.clock(now));
+        let bound = there.reading_bound_s + here.reading_bound_s + 1e-5;
+        assert!((there.start_unix_s - here.start_unix_s).abs() <= bound, "{there:?} {here:?}");
+        assert_eq!(there.machine, here.machine);
+        assert!(there.reference.contains("the agent 127.0.0.1:"), "{there:?}");
     }
 
     #[test]
