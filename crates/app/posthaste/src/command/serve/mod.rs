@@ -442,8 +442,8 @@ async fn retain(retention: Retention, config: config::Retention) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; the server \
-                                                   tries again");
+                    return tracing::warn!(%error, "`retention.rules` could not be applied to all of a folder; the \
+                                                   server tries again");
                 }
             };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;
