@@ -1,7 +1,9 @@
 //! `posthaste report`: figures about all accounts at once, for an administrator.
 
 mod cost;
+mod curve;
 mod folders;
+mod served;
 
 use crate::cli;
 use crate::config::Config;

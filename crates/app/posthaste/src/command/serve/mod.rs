@@ -11,7 +11,7 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use posthaste_delivery::Renewals;
 use posthaste_filter::Filter;
@@ -178,6 +178,7 @@ async fn serve(
     listeners.set(&server.wanted())?;
     let sources = Sources {
         registry: Arc::clone(&server.budgets.metrics),
+        started: Instant::now(),
         index: server.budgets.index.clone(),
         runner: server.budgets.runner.clone(),
     };
