@@ -4,7 +4,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub enum Report {
-    /// List the folders with the most messages, a line each: messages, size, account, folder.
+    /// List the folders with the most messages, a line each: messages, size, cost, account, folder.
+    ///
+    /// The cost comes from the server that runs on this machine with this data directory: the CPU
+    /// time of the folder's owner since the start of that server, and what smaller folders would
+    /// save. The INBOX has a cost of its own. Other folders of one account and size class are
+    /// counted together. Without a server, the list is without costs.
     Folders {
         /// Only folders of this account.
         #[arg(long)]
@@ -12,6 +17,9 @@ pub enum Report {
         /// The number of lines.
         #[arg(long, default_value_t = 20)]
         top: usize,
+        /// Assume that larger folders are reduced to this size.
+        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000)]
+        cut: u32,
         /// As JSON, a line each.
         #[arg(long)]
         json: bool,
