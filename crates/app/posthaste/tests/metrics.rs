@@ -92,6 +92,10 @@ fn each_command_account_and_client_has_its_cost() {
         (&fetch["commands"], &fetch["body_reads"], &fetch["commits"]),
         (&2.into(), &1.into(), &0.into())
     );
+    // The flags are in the rows. FETCH of a body reads where it is, and the summary.
+    let reads = |command: &str| of(&commands, command)["record_reads"].as_u64().unwrap();
+    assert!(reads("SELECT") <= 3 && reads("LOGIN") == 0, "{commands:?}");
+    assert!((1..=3).contains(&reads("FETCH")), "{fetch}");
     assert!(fetch["cpu_ns"].as_u64().unwrap() > 0);
     assert!(fetch["sent"].as_u64().unwrap() > message(1).len() as u64, "{fetch}");
     assert_eq!(of(&commands, "STORE")["commits"], 1);

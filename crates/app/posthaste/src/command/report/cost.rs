@@ -110,17 +110,17 @@ fn in_folder(label: &str) -> String {
     }
 }
 
-const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes   body reads    look-ups   conversions";
+const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes   body reads  record reads    look-ups   conversions";
 const ROLES: &str = "     CPU s    threads  role";
 
 /// The columns of [`HEADER`].
 fn line(sums: &Sums) -> String {
     let Sums { cpu_ns, commands, received, sent, commits, body_reads, .. } = *sums;
-    let Sums { directory_reads, conversions, .. } = *sums;
+    let Sums { record_reads, directory_reads, conversions, .. } = *sums;
     let each = cpu_ns as f64 / 1e6 / commands.max(1) as f64;
     format!(
-        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>12} {directory_reads:>11} \
-         {conversions:>13}",
+        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>12} {record_reads:>13} \
+         {directory_reads:>11} {conversions:>13}",
         cpu_ns as f64 / 1e9,
         ByteSize(received).to_string(),
         ByteSize(sent).to_string(),

@@ -25,6 +25,7 @@ pub struct Sums {
     pub sent: u64,
     pub commits: u64,
     pub body_reads: u64,
+    pub record_reads: u64,
     pub directory_reads: u64,
     pub conversions: u64,
     pub folder_messages: u64,

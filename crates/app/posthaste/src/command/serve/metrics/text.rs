@@ -31,6 +31,9 @@ const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static st
         Counter::BodyReads => {
             ("body_reads", None, "Reads of the bytes of messages from the store, whole or in part")
         }
+        Counter::RecordReads => {
+            ("record_reads", None, "Rows and summaries of messages that were read from the store")
+        }
         Counter::DirectoryReads => {
             ("directory_reads", None, "Records of accounts and aliases that were looked up")
         }
