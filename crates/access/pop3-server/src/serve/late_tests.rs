@@ -1,5 +1,5 @@
-//! The deadline of the login and the delay between two, by a clock that the test advances; and turns
-//! of other sessions.
+//! The deadline of the login and the delay between two logins, by a clock that the test advances.
+//! Turns of other sessions.
 
 #![allow(clippy::unwrap_used)]
 

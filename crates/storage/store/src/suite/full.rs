@@ -1,5 +1,5 @@
-//! The limit of messages in a folder: it holds whoever adds them, and a refused change leaves no
-//! trace.
+//! The limit of messages in a folder. It holds for two stores together, and a refused change leaves
+//! no trace.
 
 use std::sync::Arc;
 
