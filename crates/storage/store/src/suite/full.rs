@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, Uid};
 use tokio::task::JoinSet;
 
 use super::moves::{message, sizes};
@@ -16,6 +16,12 @@ const LIMIT: u32 = 10;
 
 fn is_full(error: &StoreError, limit: u32) -> bool {
     matches!(error, StoreError::FolderFull { limit: found } if *found == limit)
+}
+
+/// The only UID of a set.
+fn sole(uids: &NumSet) -> Uid {
+    assert_eq!(uids.count(), 1);
+    uids.first().and_then(Uid::new).unwrap()
 }
 
 /// Two stores on one engine, as two processes or nodes have them, take no more together than one
@@ -60,6 +66,14 @@ pub async fn a_folder_takes_as_many_as_it_may(factory: &dyn Factory) {
     source.move_to(&some(3), &target.destination()).await.unwrap();
     assert_eq!(sizes(&world, full).await[LIMIT as usize - 3..], [1, 2, 3]);
     assert_eq!(sizes(&world, other).await, [4]);
+
+    // What takes the place of other messages needs no room.
+    let end = target.destination();
+    let first = sole(&target.view().uids_of_seqs(&NumSet::range(1, 1)));
+    let moved = target.move_to(&NumSet::range(first.value(), first.value()), &end).await.unwrap();
+    target.replace(sole(&moved.copied.uids), &end, message(9)).await.unwrap();
+    let there = sizes(&world, full).await;
+    assert_eq!((there.len(), there.last()), (LIMIT as usize, Some(&9)));
 
     // The owner's own limit, and none.
     let target = store.destination(full);
