@@ -177,11 +177,11 @@ fn write_cut(out: &mut impl Write, uses: &[Use], cut: u32, curves: &Curves) -> s
             false => writeln!(out)?,
         }
     }
-    writeln!(out, "\n     CPU s       then   sizes   spread  command, and its cost in a folder")?;
+    writeln!(out, "\n     CPU s       then   sizes  left out   spread  command, and its cost in a folder")?;
     for ((protocol, command), uses) in by_command(uses) {
         let saving = curves.cut(uses, cut);
         let curve = curves.get(protocol, command);
-        let sizes = curve.map_or(0, |curve| curve.sizes);
+        let (sizes, left_out) = curve.map_or((0, 0), |curve| (curve.sizes, curve.left_out));
         let spread = curve.and_then(|curve| curve.spread);
         let spread = spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.0} %", 100.0 * spread));
         let cost = match curve.and_then(|curve| curve.line) {
@@ -191,13 +191,16 @@ fn write_cut(out: &mut impl Write, uses: &[Use], cut: u32, curves: &Curves) -> s
             None => "too little data for an estimate".to_owned(),
         };
         let (now, then) = (saving.now / 1e9, saving.then / 1e9);
-        writeln!(out, "{now:>10.3} {then:>10.3} {sizes:>7} {spread:>8}  {protocol} {command}: {cost}")?;
+        writeln!(
+            out,
+            "{now:>10.3} {then:>10.3} {sizes:>7} {left_out:>9} {spread:>8}  {protocol} {command}: {cost}"
+        )?;
     }
     writeln!(
         out,
         "\nThe cost of a command is a line through its mean costs in folders of each size, over all accounts. A size \
-         counts from {COMMANDS_LEAST} commands on. The spread is the distance of the means from the line; a line fits \
-         any two."
+         with fewer than {COMMANDS_LEAST} of these commands is left out. The spread is the distance of the means from \
+         the line; a line fits any two."
     )
 }
 
@@ -218,6 +221,7 @@ fn cut_as_json(uses: &[Use], cut: u32, curves: &Curves) -> Value {
         value["command"] = command.into();
         let curve = curves.get(protocol, command);
         value["sizes"] = curve.map_or(0, |curve| curve.sizes).into();
+        value["sizes_left_out"] = curve.map_or(0, |curve| curve.left_out).into();
         value["spread"] = curve.and_then(|curve| curve.spread).into();
         let line = curve.and_then(|curve| curve.line);
         value["base_ns"] = line.map(|line| line.base).into();
@@ -256,9 +260,9 @@ mod tests {
         for part in [
             "INBOX: 0.201 s of CPU instead of 0.701 (71 % less)\n",
             "all folders: 0.230 s of CPU instead of 0.750 (69 % less); 0.009 s cannot be estimated yet\n",
-            "     0.740      0.220       3      0 %  imap FETCH: 1.000 ms + 10.000 ms per 100,000 messages\n",
-            "     0.001      0.001       2        -  imap NOOP: 0.050 ms + 0.000 ms per 100,000 messages\n",
-            "     0.009      0.009       0        -  imap SORT: too little data for an estimate\n",
+            "     0.740      0.220       3         0      0 %  imap FETCH: 1.000 ms + 10.000 ms per 100,000 messages\n",
+            "     0.001      0.001       2         0        -  imap NOOP: 0.050 ms + 0.000 ms per 100,000 messages\n",
+            "     0.009      0.009       0         0        -  imap SORT: too little data for an estimate\n",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use posthaste_metrics::{FolderSize, Line};
 use serde_json::{Value, json};
 
-use super::served::{OfCommand, Use, class_of};
+use super::served::{OfCommand, Sums, Use, class_of};
 
 /// Commands that a folder size has at least if its mean counts. One slow command among nine others
 /// moves the mean of ten by a tenth of its own cost.
@@ -22,6 +22,8 @@ pub struct Curve {
     pub line: Option<Line>,
     /// Folder sizes that count.
     pub sizes: usize,
+    /// Folder sizes with fewer than [`COMMANDS_LEAST`] commands.
+    pub left_out: usize,
     /// The distance of the means from the line: the root mean square over the commands, as a part
     /// of the mean cost. `None` with fewer than three sizes: a line fits any two.
     pub spread: Option<f64>,
@@ -51,19 +53,17 @@ impl Saving {
 
 impl Curves {
     pub fn of(commands: &[OfCommand]) -> Self {
-        let mut points = BTreeMap::<(String, String), Vec<(f64, f64, f64)>>::new();
+        let mut sizes = BTreeMap::<(String, String), Vec<&Sums>>::new();
         for OfCommand { protocol, command, folder, sums } in commands {
             let has_folder = class_of(folder).is_some_and(|class| class != FolderSize::None);
-            if has_folder && sums.commands >= COMMANDS_LEAST {
-                let commands = sums.commands as f64;
-                let point = (sums.folder_messages as f64 / commands, sums.cpu_ns as f64 / commands, commands);
-                points.entry((protocol.clone(), command.clone())).or_default().push(point);
+            if has_folder && sums.commands > 0 {
+                sizes.entry((protocol.clone(), command.clone())).or_default().push(sums);
             }
         }
-        Self(points.into_iter().map(|(name, points)| (name, Curve::through(&points))).collect())
+        Self(sizes.into_iter().map(|(name, sizes)| (name, Curve::of(&sizes))).collect())
     }
 
-    /// `None` for a command that has no folder size that counts.
+    /// `None` for a command that had no folder.
     pub fn get(&self, protocol: &str, command: &str) -> Option<&Curve> {
         self.0.get(&(protocol.to_owned(), command.to_owned()))
     }
@@ -90,11 +90,17 @@ impl Curves {
 }
 
 impl Curve {
-    /// Through `(messages, cost, commands)` of folder sizes.
-    fn through(points: &[(f64, f64, f64)]) -> Self {
-        let line = Line::through(points);
-        let spread = line.filter(|_| points.len() > 2).map(|line| spread(&line, points));
-        Self { line, sizes: points.len(), spread }
+    /// Through the means of folder sizes.
+    fn of(sizes: &[&Sums]) -> Self {
+        let point = |sums: &&Sums| {
+            let commands = sums.commands as f64;
+            (sums.folder_messages as f64 / commands, sums.cpu_ns as f64 / commands, commands)
+        };
+        let counts = sizes.iter().filter(|sums| sums.commands >= COMMANDS_LEAST);
+        let points: Vec<(f64, f64, f64)> = counts.map(point).collect();
+        let line = Line::through(&points);
+        let spread = line.filter(|_| points.len() > 2).map(|line| spread(&line, &points));
+        Self { line, sizes: points.len(), left_out: sizes.len() - points.len(), spread }
     }
 }
 
@@ -114,7 +120,6 @@ fn spread(line: &Line, points: &[(f64, f64, f64)]) -> f64 {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::served::Sums;
     use super::*;
 
     /// Commands in a folder size that each cost this many nanoseconds.
@@ -173,7 +178,8 @@ pub mod tests {
     fn too_little_data_is_no_line() {
         let curves = Curves::of(&commands());
         // Nine commands in one of the sizes are too few.
-        assert!(curves.get("imap", "SEARCH").unwrap().line.is_none());
+        let search = curves.get("imap", "SEARCH").unwrap();
+        assert!(search.line.is_none() && (search.sizes, search.left_out) == (1, 1), "{search:?}");
         let uses = [used("SEARCH", "100000", true, 2, 60_000, 800), used("SORT", "100000", true, 1, 60_000, 200)];
         let saving = curves.cut(&uses, 10_000);
         assert_eq!((saving.now, saving.then, saving.unknown), (1_000.0, 1_000.0, 1_000.0));
