@@ -11,6 +11,7 @@ use posthaste_delivery::Holding;
 use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
+use posthaste_metrics::OpenFolder;
 use posthaste_store::{Mailbox, View};
 
 use crate::annotate::reported::ReportedAnnotations;
@@ -131,6 +132,8 @@ pub(crate) struct Selected {
     pub(crate) rights: Rights,
     /// The owner of the mailbox, if that is another account.
     pub(crate) owner: Option<Box<Account>>,
+    /// The INBOX of the account that logged in.
+    pub(crate) is_inbox: bool,
     /// Opened by EXAMINE, or without a right to change anything.
     pub(crate) read_only: bool,
     /// Opened by EXAMINE.
@@ -171,6 +174,7 @@ impl Selected {
             mailbox,
             rights: Rights::ALL,
             owner: None,
+            is_inbox: false,
             read_only: true,
             examined: true,
             annotate: false,
@@ -184,6 +188,11 @@ impl Selected {
             contexts: Contexts::default(),
             holding: Holding::default(),
         }
+    }
+
+    /// As the cost of commands is counted.
+    pub(crate) fn metered(&self) -> OpenFolder {
+        OpenFolder { messages: self.announced.exists(), is_inbox: self.is_inbox }
     }
 
     /// What sets of numbers refer to.

@@ -63,6 +63,7 @@ use crate::message_limit;
 use crate::notify::changes_list;
 use crate::offload::print_status;
 use crate::reply::{Failure, Reply, Verdict};
+use crate::selected::Selected;
 use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of, uses_numbers};
 
@@ -100,7 +101,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
             finish(session, tag, rule, outcome).await
         }
     };
-    posthaste_metrics::command(rule.name, session.selected.as_ref().map(|s| s.announced.exists()));
+    posthaste_metrics::command(rule.name, session.selected.as_ref().map(Selected::metered));
     next
 }
 

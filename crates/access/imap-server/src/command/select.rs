@@ -51,6 +51,7 @@ pub(super) async fn run(
         protocol: "imap",
     });
     let owner = resolved.account().cloned().map(Box::new);
+    let is_inbox = owner.is_none() && entry.name.is_inbox();
     let mut list_data = None;
     if session.enabled.rev2 {
         let list = asker.list_with(&shown.name).await?;
@@ -60,6 +61,7 @@ pub(super) async fn run(
     session.selected = Some(Selected {
         rights,
         owner,
+        is_inbox,
         examined: access == Access::ReadOnly,
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
         ..Selected::of(opened)

@@ -11,7 +11,7 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use posthaste_delivery::Renewals;
 use posthaste_filter::Filter;
@@ -182,6 +182,7 @@ async fn serve(
     listeners.set(&server.wanted())?;
     let sources = Sources {
         registry: Arc::clone(&server.budgets.metrics),
+        started: Instant::now(),
         index: server.budgets.index.clone(),
         runner: server.budgets.runner.clone(),
     };
@@ -446,8 +447,8 @@ async fn retain(retention: Retention, config: config::Retention) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; the server \
-                                                   tries again");
+                    return tracing::warn!(%error, "`retention.rules` could not be applied to all of a folder; the \
+                                                   server tries again");
                 }
             };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;
