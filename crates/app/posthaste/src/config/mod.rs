@@ -462,7 +462,8 @@ mod tests {
     #[test]
     fn a_part_of_a_section_leaves_the_rest_at_its_default() {
         let config = parse("[limits]\nconnections = 7").unwrap();
-        assert_eq!((config.limits.connections, config.limits.connections_per_address), (Auto::Is(7), 100));
+        let limits = config.limits;
+        assert_eq!((limits.connections, limits.connections_per_address), (Auto::Is(7), Auto::Auto));
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use posthaste_directory::Network;
 use posthaste_metrics::Registry;
 use posthaste_net::{
-    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
-    ShutdownTrigger, SocketAccess, SocketAddress,
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Peers, ServeOptions, Shutdown,
+    ShutdownTrigger, SocketAccess, SocketAddress, per_address,
 };
 use tokio::task::JoinHandle;
 
@@ -52,11 +53,11 @@ impl Listeners {
         access: SocketAccess,
         bound: Vec<(Listen, Listener)>,
     ) -> Self {
-        let limits = &config.limits;
+        let (total, per_address) = connections(config, plan);
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
-            limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
-            grace: limits.shutdown_timeout,
+            limits: ConnectionLimits::new(total, per_address),
+            grace: config.limits.shutdown_timeout,
             metrics: Arc::clone(&budgets.metrics),
             up: Vec::new(),
             access,
@@ -67,7 +68,8 @@ impl Listeners {
     /// From now on, serves new connections by these services, up to these limits.
     pub fn replace(&mut self, services: Services, config: &Config, plan: &Plan) {
         self.services.store(Arc::new(services));
-        self.limits.set(connections(plan), config.limits.connections_per_address);
+        let (total, per_address) = connections(config, plan);
+        self.limits.set(total, per_address);
     }
 
     /// Starts the wanted listeners that do not run, and stops those that are not wanted. If one
@@ -118,7 +120,8 @@ impl Listeners {
             certificates: Some(certificates),
             grace: self.grace,
             refusal: refusal(protocol),
-            proxies: self.proxies(),
+            proxies: self.peers(|services| &services.proxy_networks),
+            trusted: self.peers(|services| &services.trusted_networks),
             metrics: Some((Arc::clone(&self.metrics), protocol.metric())),
             ..ServeOptions::new(shutdown.clone())
         };
@@ -128,10 +131,10 @@ impl Listeners {
         Ok(Up { asked, address, trigger, task })
     }
 
-    /// The proxies of the configuration, also after it was read again.
-    fn proxies(&self) -> Proxies {
+    /// The peers in networks of the configuration, also after it was read again.
+    fn peers(&self, networks: fn(&Services) -> &[Network]) -> Peers {
         let services = Arc::clone(&self.services);
-        Proxies::new(move |peer| services.load().proxy_networks.iter().any(|network| network.contains(peer)))
+        Peers::new(move |peer| networks(&services.load()).iter().any(|network| network.contains(peer)))
     }
 
     /// `imap=127.0.0.1:1143 …`, in the order of the protocols.
@@ -182,7 +185,7 @@ fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
     Ok(Listener::bind(&Endpoint { address, mode })?)
 }
 
-/// Binds all of these, for [`Listeners::new`].
+/// Binds all of these, for [`Listeners::set`].
 pub fn bind_all(wanted: &[Listen], access: SocketAccess) -> Result<Vec<(Listen, Listener)>> {
     wanted.iter().map(|asked| Ok((asked.clone(), bind(asked, access)?))).collect()
 }
