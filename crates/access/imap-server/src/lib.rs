@@ -47,6 +47,7 @@ mod referred;
 mod reply;
 mod resolve;
 mod rights;
+mod saved_search;
 mod seen;
 mod selected;
 mod service;

@@ -20,6 +20,7 @@ use crate::layer::Layer;
 use crate::offload::{Threads, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
+use crate::saved_search::SavedSearch;
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
@@ -146,7 +147,7 @@ pub(crate) struct Selected {
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
-    pub(crate) saved_search: Arc<NumSet>,
+    pub(crate) saved_search: SavedSearch,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
     /// While changes are reported that NOTIFY restricts: those that are left out.
@@ -180,7 +181,7 @@ impl Selected {
             annotate: false,
             annotations: None,
             held_since: None,
-            saved_search: Arc::default(),
+            saved_search: SavedSearch::default(),
             recent: NumSet::new(),
             quiet: Quiet::default(),
             stopped: None,
@@ -197,7 +198,7 @@ impl Selected {
 
     /// What sets of numbers refer to.
     pub(crate) fn numbered(&self) -> Numbered {
-        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(&self.saved_search) }
+        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(self.saved_search.uids()) }
     }
 
     /// The sequence numbers of the messages that a command names.
@@ -219,7 +220,7 @@ impl Selected {
     /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
     /// is no error (RFC 9051 §6.4.9).
     pub(crate) fn uids_of(&self, set: &UidSet) -> NumSet {
-        set.resolve(self.announced.last_uid(), &self.saved_search)
+        set.resolve(self.announced.last_uid(), self.saved_search.uids())
     }
 
     /// The mod-sequence up to which everything was reported: the client's HIGHESTMODSEQ.

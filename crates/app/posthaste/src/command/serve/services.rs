@@ -127,6 +127,8 @@ pub struct Services {
     pub certificates: Certificates,
     /// Networks of peers that speak for others.
     pub proxy_networks: Arc<[Network]>,
+    /// Networks whose connections are not closed for others.
+    pub trusted_networks: Arc<[Network]>,
 }
 
 impl Services {
@@ -187,6 +189,7 @@ impl Services {
             )),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
+            trusted_networks: trusted_networks(config),
         })
     }
 
@@ -348,6 +351,12 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
         },
         ..SmtpOptions::new(hostname(config))
     }
+}
+
+/// Networks from which many users log in, and the relays in front of this server.
+fn trusted_networks(config: &Config) -> Arc<[Network]> {
+    let (logins, relays) = (&config.login.trusted_networks, &config.authentication.trusted_networks);
+    logins.iter().chain(relays).cloned().collect()
 }
 
 /// Nothing if it is off, or if there are no name servers. The log then says so.
