@@ -17,6 +17,7 @@ use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::offload::{Threads, range_steps};
+use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 
@@ -113,13 +114,6 @@ impl Numbered {
     }
 }
 
-/// The changes that a report leaves out, as NOTIFY says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Quiet {
-    pub(crate) flags: bool,
-    pub(crate) annotations: bool,
-}
-
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
@@ -146,7 +140,7 @@ pub(crate) struct Selected {
     pub(crate) saved_search: Arc<NumSet>,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
-    /// While changes are reported that NOTIFY restricts: those that are left out.
+    /// The changes that reports leave out, as NOTIFY says.
     pub(crate) quiet: Quiet,
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
@@ -230,6 +224,12 @@ impl Selected {
             Numbering::Seq => threads.run(steps, move || view.seqs_of_uids(&uids).into_response()).await,
             Numbering::Uid => Ok(uids.into_response()),
         }
+    }
+
+    /// Whether reports leave out changes of flags. With too many annotations, only MODSEQ shows that
+    /// some have changed; then a client that wants to know of these gets the changes of flags, too.
+    pub(crate) fn leaves_out_flags(&self) -> bool {
+        self.quiet.flags && (self.quiet.annotations || self.annotations.is_some())
     }
 
     /// Whether a message is `\Recent` in this session.

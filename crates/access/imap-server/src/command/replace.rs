@@ -16,6 +16,7 @@ use super::copy::{CopyTarget, happened, not_copied, note_own, target_of};
 use super::expunge::forget;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
+use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
@@ -80,9 +81,9 @@ pub(super) async fn run(
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
     ctx.wire.say_code(code, "The new message is stored");
-    ctx.announce(Numbers::Free, None).await?;
+    ctx.announce(Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
     if ctx.enabled.qresync {
-        return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }
     Ok(reply)
 }

@@ -62,6 +62,7 @@ pub(super) async fn run(
         owner,
         examined: access == Access::ReadOnly,
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
+        quiet: session.quiet,
         ..Selected::of(opened)
     });
     if let Err(error) = read_of_user(session, &entry, &params).await {

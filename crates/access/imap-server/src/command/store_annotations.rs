@@ -15,10 +15,10 @@ use super::{DONE, store};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::own::{Own, OwnChange};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
-use crate::sync::OwnChange;
 use crate::table::Numbers;
 
 /// Messages whose structures are read at a time, and octets of structures from which on no further
@@ -96,7 +96,7 @@ pub(super) async fn run(
     };
     // RFC 5257 §4.5: as if it were .SILENT, but with MODSEQ.
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
-    ctx.announce(numbers, Some(&own)).await?;
+    ctx.announce(numbers, Own::Changed { uids: &touched, known: Some(&own) }).await?;
     written?;
     let code = store::modified(ctx, &modified, set.numbering()).await?;
     reply(code, &withdrawn, &expunged)

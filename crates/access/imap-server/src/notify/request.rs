@@ -6,6 +6,7 @@ use posthaste_imap_codec::response::Code;
 use super::group::Group;
 use crate::mailbox_filter::Filter;
 use crate::options::ImapOptions;
+use crate::own::Quiet;
 use crate::reply::Reply;
 
 /// The events there are (RFC 5465 §5, BADEVENT).
@@ -27,7 +28,7 @@ const ANNOTATION_CHANGE: &str = "AnnotationChange";
 #[derive(Debug)]
 pub(crate) struct NotifyRequest {
     pub(super) groups: Vec<Group>,
-    pub(super) selected: SelectedRequest,
+    pub(crate) selected: SelectedRequest,
     pub(super) server_metadata: bool,
 }
 
@@ -43,6 +44,13 @@ pub(crate) struct SelectedRequest {
     pub(crate) at_once: bool,
     /// The items that are fetched of new messages.
     pub(crate) items: Vec<FetchItem>,
+}
+
+impl SelectedRequest {
+    /// What reports leave out.
+    pub(crate) fn quiet(&self) -> Quiet {
+        Quiet { messages: !self.messages, flags: !self.flags, annotations: !self.annotations }
+    }
 }
 
 impl NotifyRequest {

@@ -33,12 +33,13 @@ use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::message_limit::MessageLimit;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
+use crate::own::{Own, OwnChange};
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::session::Ctx;
-use crate::sync::{self, OwnChange, since_modseq};
+use crate::sync::{self, since_modseq};
 use crate::table::Numbers;
 use crate::wire::{OUT_BYTES, Wire};
 
@@ -269,7 +270,7 @@ async fn mark_seen(
     match seen::store_flags(ctx.service, ctx.selected, order).await {
         Ok(_) => {
             let seen = OwnChange { uids: &uids, change, flags, with_modseq: false };
-            ctx.announce(Numbers::Held, Some(&seen)).await?;
+            ctx.announce(Numbers::Held, Own::Changed { uids: &uids, known: Some(&seen) }).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
                 (ctx.enabled.condstore && !ctx.enabled.uid_only, FetchItem::Uid),
