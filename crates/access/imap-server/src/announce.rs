@@ -141,7 +141,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
         Ok(Reporting::Continues) => Ok(()),
         Ok(Reporting::Ended) => {
             *notify = None;
-            leave_out(session, Quiet::default()).await
+            leave_out(session, Quiet::ALL).await
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
         // Rights that cannot be read, or too many accounts of others, as well.
@@ -149,7 +149,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
             tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;
-            leave_out(session, Quiet::default()).await
+            leave_out(session, Quiet::ALL).await
         }
         Err(error) => Err(error),
     }

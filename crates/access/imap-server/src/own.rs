@@ -18,7 +18,8 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Nothing is reported: after NOTIFY SET without SELECTED (RFC 5465 §3.1).
+    /// Nothing is reported: after NOTIFY NONE, after NOTIFICATIONOVERFLOW, and after NOTIFY SET
+    /// without SELECTED (RFC 5465 §3.1, §5.8).
     pub(crate) const ALL: Self = Self { messages: true, flags: true, annotations: true };
 }
 

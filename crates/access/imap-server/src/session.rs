@@ -73,7 +73,7 @@ pub(crate) struct Session {
     pub(crate) annotations: Option<Box<ReportedMetadata>>,
     /// After NOTIFY SET: what is reported to the client.
     pub(crate) notify: Option<Box<Notify>>,
-    /// After NOTIFY: what is not reported of the selected mailbox.
+    /// After NOTIFY SET and NOTIFY NONE: what is not reported of the selected mailbox.
     pub(crate) quiet: Quiet,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,

@@ -14,8 +14,10 @@ use crate::session::Session;
 pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<Reply, Failure> {
     let (with_status, groups) = match asked {
         NotifyCommand::None => {
+            // RFC 5465 §3.1: "not interested in any kind of event", also not in those that come
+            // without NOTIFY.
             session.notify = None;
-            announce::leave_out(session, Quiet::default()).await?;
+            announce::leave_out(session, Quiet::ALL).await?;
             return Ok(DONE);
         }
         NotifyCommand::Set { status, groups } => (status, groups),

@@ -48,7 +48,7 @@ fn a_session_gets_reports_of_other_mailboxes_without_a_command() {
     wire.run("C: c NOTIFY NONE\nS: c OK …");
     server.put("Lists/Lemonade", MESSAGE);
     server.put("INBOX", MESSAGE);
-    wire.run("C: d NOOP\nS: * 1 EXISTS\nS: * 1 RECENT\nS: d OK …");
+    wire.run("C: d NOOP\nS: d OK …");
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn annotations_that_others_changed_are_reported() {
     // From now on nothing.
     wire.run("C: f NOTIFY NONE\nS: f OK …\nC: g SELECT INBOX\nS~ g OK …");
     other.run("C: d STORE 1 ANNOTATION (/comment (value.priv NIL))\nS~ d OK …");
-    wire.run("C: h NOOP\nS: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (…))\nS: h OK …");
+    wire.run("C: h NOOP\nS: h OK …");
 }
 
 /// The mailbox was selected before.

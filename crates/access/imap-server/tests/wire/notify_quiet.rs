@@ -1,6 +1,8 @@
 //! What NOTIFY leaves out (RFC 5465): no command of the session brings it either.
 
-use crate::harness::Server;
+use posthaste_imap_server::ImapOptions;
+
+use crate::harness::{PASSWORD, Server, USER};
 
 const MESSAGE: &[u8] = b"Subject: news\r\n\r\nText.\r\n";
 
@@ -131,4 +133,67 @@ fn without_flag_change_only_the_commands_own_messages_are_reported() {
         S: c OK …
         "#,
     );
+}
+
+/// RFC 5465 §3.1: NOTIFY NONE means "not interested in any kind of event", in each mailbox that is
+/// selected from then on.
+#[test]
+fn after_none_nothing_is_reported() {
+    let server = Server::start();
+    server.with_messages(2);
+    let mut wire = server.select("INBOX");
+    wire.run("C: a NOTIFY NONE\nS: a OK …");
+    let mut other = server.select("INBOX");
+    other.run("C: a STORE 1 +FLAGS.SILENT (\\Deleted)\nS: a OK …\nC: b EXPUNGE\nS: * 1 EXPUNGE\nS: b OK …");
+    server.put("INBOX", MESSAGE);
+    wire.run("C: b NOOP\nS: b OK …\nC: c IDLE\nS: + …");
+    other.run("C: c STORE 1 +FLAGS.SILENT (\\Flagged)\nS~ c OK …");
+    wire.run("C: DONE\nS: c OK …");
+    // The client sees the mailbox as it is when it is selected.
+    wire.run("C: e SELECT INBOX\nS~ * 2 EXISTS\nS~ e OK …");
+    server.put("INBOX", MESSAGE);
+    wire.run("C: f NOOP\nS: f OK …");
+    wire.run(
+        r#"
+        C: g NOTIFY SET (SELECTED (MessageNew MessageExpunge FlagChange))
+        S: * 3 EXISTS
+        S: * … RECENT
+        S: g OK …
+        "#,
+    );
+    server.put("INBOX", MESSAGE);
+    wire.run("S: * 4 EXISTS\nS: * … RECENT");
+}
+
+/// RFC 8437: the next login begins as on a new connection.
+#[test]
+fn none_ends_with_the_login() {
+    let server = Server::start();
+    let mut wire = server.login();
+    wire.run("C: a NOTIFY NONE\nS: a OK …\nC: b UNAUTHENTICATE\nS: b OK …");
+    wire.run(&format!("C: l LOGIN {USER} \"{PASSWORD}\"\nS: l OK …\nC: s SELECT INBOX\nS~ s OK …"));
+    server.put("INBOX", MESSAGE);
+    wire.run("C: c NOOP\nS: * 1 EXISTS\nS: * 1 RECENT\nS: c OK …");
+}
+
+/// RFC 5465 §5.8: NOTIFICATIONOVERFLOW is "as if a NOTIFY NONE command had just been received".
+#[test]
+fn after_an_overflow_nothing_is_reported() {
+    let server = Server::start_with(ImapOptions { notify_mailboxes_max: 1, ..ImapOptions::default() });
+    server.login().run("C: a CREATE a\nS: a OK …\nC: b CREATE b\nS: b OK …");
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: a NOTIFY SET (SELECTED (MessageNew MessageExpunge)) (MAILBOXES (a b) (MessageNew MessageExpunge))
+        S: a OK …
+        C: b APPEND Archive {1}
+        S: + …
+        "#,
+    );
+    // While a command is on its way, nothing is reported.
+    server.put("a", MESSAGE);
+    server.put("b", MESSAGE);
+    wire.run("C: x\nS: * OK [NOTIFICATIONOVERFLOW] …\nS: b OK …");
+    server.put("INBOX", MESSAGE);
+    wire.run("C: c NOOP\nS: c OK …");
 }

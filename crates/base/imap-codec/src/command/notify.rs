@@ -6,7 +6,7 @@ use crate::MailboxArg;
 /// `NOTIFY NONE` and `NOTIFY SET …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notify {
-    /// Only the notifications of every session.
+    /// No event is reported from now on.
     None,
     /// The events that are wanted from now on, instead of all those before.
     Set {
