@@ -61,9 +61,12 @@ impl Numbered {
         }
     }
 
-    /// A set of sequence numbers. A sequence number that does not exist is a client error
-    /// (RFC 9051 §9, seq-number).
+    /// A set of sequence numbers. A sequence number that does not exist is a client error. "This
+    /// includes "*" if the selected mailbox is empty" (RFC 9051 §9, seq-number).
     fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Reply> {
+        if self.view.exists() == 0 && !set.0.ranges().is_empty() {
+            return Err(Reply::bad("There is no message: the mailbox is empty"));
+        }
         let seqs = set.resolve(self.view.exists());
         match seqs.last() {
             Some(last) if last > self.view.exists() => Err(Reply::bad(format!("There is no message {last}"))),
