@@ -67,7 +67,10 @@ pub(crate) enum Own<'c> {
     Expunged(&'c NumSet),
     /// It named these messages, to change their flags or annotations. `known` is the part of the
     /// change that the client knows without a response.
-    Changed { uids: &'c NumSet, known: Option<&'c OwnChange<'c>> },
+    Changed {
+        uids: &'c NumSet,
+        known: Option<&'c OwnChange<'c>>,
+    },
 }
 
 impl<'c> Own<'c> {
@@ -134,9 +137,7 @@ impl OwnUids {
             let others = others.union(&difference.expunged_uids.difference(&expunged));
             let others = old.rows_of_uids(&others).filter(|(_, row)| row.flags().intersects(renamed));
             rows.extend(
-                others.map(|(_, row)| {
-                    row.with_flags(names.set_from(older_names, row.flags()), row.modseq())
-                }),
+                others.map(|(_, row)| row.with_flags(names.set_from(older_names, row.flags()), row.modseq())),
             );
             rows.sort_unstable_by_key(Row::uid);
         }

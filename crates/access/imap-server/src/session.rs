@@ -59,6 +59,11 @@ pub(crate) fn no_memory() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
+/// The account that is logged in, for work beside which the session sends reports.
+pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
+    login.ok_or_else(|| Reply::bad("Log in first").into())
+}
+
 /// One client's session.
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
@@ -163,7 +168,7 @@ impl Session {
     /// The account that is logged in. The table admits no command here before login; if one gets
     /// here, it fails.
     pub(crate) fn login(&self) -> Result<&Account, Failure> {
-        self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
+        logged_in(self.login.as_ref())
     }
 
     /// The account for which mailboxes are looked up.

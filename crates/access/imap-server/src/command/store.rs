@@ -156,11 +156,14 @@ async fn store(
         Instead::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);
             let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since };
-            let removed = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            let reports = || Reports::uncounted(tag, ctx.service.options.progress);
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            let removed = ctx.wire.reporting(reports(), storing).await?;
             let rest = uids.difference(&removed.modified);
             let (change, flags) = (FlagChange::Add, &*command.flags);
             let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
-            let added = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            let added = ctx.wire.reporting(reports(), storing).await?;
             Ok(FlagsStored {
                 changed: removed.changed.union(&added.changed),
                 modified: removed.modified,

@@ -161,7 +161,11 @@ impl Notify {
             let events = self.events(&entry.name);
             if events.messages && messages || events.flags {
                 let counts = self.counts_of(to, entry.id, events, counts).await?;
-                report_status(to, events, &StatusValues { entry: &entry, counts, uid_next, modseq, messages });
+                report_status(
+                    to,
+                    events,
+                    &StatusValues { entry: &entry, counts, uid_next, modseq, messages },
+                );
                 to.wire.relieve().await?;
             }
         }
