@@ -229,8 +229,9 @@ impl Selected {
         }
     }
 
-    /// Whether reports leave out changes of flags. With too many annotations, only MODSEQ shows that
-    /// some have changed; then a client that wants to know of these gets the changes of flags, too.
+    /// Whether reports leave out changes of flags. With too many annotations, only MODSEQ shows
+    /// that some have changed. Then a client that requests AnnotationChange also gets the changes
+    /// of flags.
     pub(crate) fn leaves_out_flags(&self) -> bool {
         self.quiet.flags && (self.quiet.annotations || self.annotations.is_some())
     }

@@ -361,8 +361,8 @@ impl Ctx<'_> {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
     }
 
-    /// Reports what the command has done, and all other changes of the mailbox that the client wants
-    /// to know.
+    /// Reports what the command has done, and all other changes of the mailbox that the client
+    /// wants to know.
     pub(crate) async fn announce(&mut self, numbers: Numbers, own: Own<'_>) -> Result<(), Failure> {
         let by = Searcher { service: self.service, account: self.login.id };
         sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own).await

@@ -7,8 +7,8 @@
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
 //!   see `contexts`.
-//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. What its own commands
-//!   change is reported all the same: see `own`.
+//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. What its own
+//!   commands change is reported all the same: see `own`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 

@@ -334,8 +334,8 @@ impl Wire {
     }
 
     /// Does work of a command that has printed no part of a response, and reports that it is
-    /// continuing if it takes long (RFC 9585). The work is not cancelled when the connection breaks:
-    /// after it, the caller does the rest of the change.
+    /// continuing if it takes long (RFC 9585). The work is not cancelled when the connection
+    /// breaks: after it, the caller does the rest of the change.
     pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         // Work that ends at once needs neither the time nor a timer.

@@ -102,13 +102,13 @@ impl Changed {
         let next = view.head().uid_next.value();
         let is_there =
             |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
-        // The stored values are read before the test of the mod-sequences. A value that others write
-        // after it, before this command's, is found by its record.
+        // The stored values are read before the test of the mod-sequences. A value that others
+        // write after it, before this command's, is found by its record.
         let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
         let (mut modified, mut others, mut tested) = (NumSet::new(), OthersWrote::Follow, uids.clone());
         if unchanged_since.is_some() {
-            // The test and the change are one step. Annotations are apart, so the mod-sequences rise
-            // before they are written: a later test fails.
+            // The test and the change are one step. Annotations are apart, so the mod-sequences
+            // rise before they are written: a later test fails.
             modified = mailbox.touch(uids, unchanged_since).await?.modified;
             (tested, others) = (uids.difference(&modified), OthersWrote::Refuse);
         }
@@ -119,8 +119,8 @@ impl Changed {
         }
         // Also after a failure: some messages may have their values.
         let touched = reader.touch(&there, &[]).await?;
-        // These were expunged or moved meanwhile. The session that did it may have found no values to
-        // remove or move.
+        // These were expunged or moved meanwhile. The session that did it may have found no values
+        // to remove or move.
         let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
         let withdrawn = withdrawn.unwrap_or_default();
         if !withdrawn.is_empty()

@@ -38,7 +38,8 @@ pub(super) struct Group {
 }
 
 /// The events that are wanted of a mailbox. RFC 5465 §6: "multiple <event-group>s can apply to the
-/// same mailbox". NONE ends the list: no group after it adds an event. `own` is the user's own list.
+/// same mailbox". NONE ends the list: no group after it adds an event. `own` is the user's own
+/// list.
 pub(super) fn events_of(groups: &[Group], name: &MailboxName, own: &MailboxList) -> Events {
     let naming = groups.iter().filter(|group| group.filter.has(name, own));
     naming.map_while(|group| group.events).fold(Events::default(), Events::and)
