@@ -146,3 +146,49 @@ impl OwnUids {
         Some(Arc::new(old.edited(head, &rows, &expunged, &[])))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::{Keyword, ModSeq, Uid};
+    use posthaste_store::ViewBuilder;
+
+    use super::*;
+
+    fn view(keywords: [&str; 2], rows: &[(u32, FlagSet, u64)]) -> Arc<View> {
+        let keywords = keywords.map(|name| Keyword::new(name).unwrap()).to_vec();
+        let keywords = Arc::new(KeywordTable::from_keywords(keywords).unwrap());
+        let modseq = |number| ModSeq::new(number).unwrap();
+        let uid = |number| Uid::new(number).unwrap();
+        let mut builder = ViewBuilder::default();
+        for &(number, flags, changed) in rows {
+            builder.push(Row::new(uid(number), 1, 1, flags, modseq(changed)));
+        }
+        let (uid_next, last) = (uid(rows.last().unwrap().0 + 1), rows.iter().map(|row| row.2).max());
+        let modseq = modseq(last.unwrap());
+        Arc::new(builder.finish(MailboxHead { keywords, uid_next, modseq, ..MailboxHead::default() }))
+    }
+
+    /// The first keyword was replaced: no message has it any more. Of the messages here, two still
+    /// have it as far as the client knows.
+    #[test]
+    fn only_own_changes_are_taken_and_keywords_keep_their_meaning() {
+        let [first, second] = [0, 1].map(FlagSet::keyword);
+        let old = view(["a", "b"], &[(1, first, 1), (2, FlagSet::EMPTY, 2), (3, first.union(second), 3)]);
+        let new = view(["c", "b"], &[(2, first, 5), (3, second, 4), (4, FlagSet::SEEN, 6)]);
+        let (difference, own) = (new.difference_from(&old), NumSet::range(2, 2));
+        let taken = Own::Changed { uids: &own, known: None }.uids().taken_from(&new, &old, &difference);
+        let taken = taken.unwrap();
+        let rows: Vec<_> =
+            taken.rows(&taken.all()).map(|(_, row)| (row.uid().value(), row.flags())).collect();
+        assert_eq!(rows, [(1, FlagSet::EMPTY), (2, first), (3, second)]);
+        assert_eq!(taken.head().uid_next, old.head().uid_next);
+        let expunged = Own::Expunged(&NumSet::range(1, 1)).uids().taken_from(&new, &old, &difference);
+        assert_eq!(expunged.unwrap().uids_of_seqs(&NumSet::range(1, 9)), NumSet::range(2, 3));
+        let nothing = Own::Expunged(&NumSet::range(3, 4)).uids().taken_from(&new, &old, &difference);
+        assert!(nothing.is_none());
+        let later = view(["c", "b"], &[(1, first, 7), (2, first, 5), (3, second, 4)]);
+        let (difference, all) = (later.difference_from(&old), NumSet::range(1, 3));
+        let taken = Own::Changed { uids: &all, known: None }.uids().taken_from(&later, &old, &difference);
+        assert!(Arc::ptr_eq(&taken.unwrap(), &later), "all of it");
+    }
+}
