@@ -37,6 +37,7 @@ mod metadata_reports;
 mod notify;
 mod offload;
 mod options;
+mod own;
 #[cfg(test)]
 mod pause_tests;
 mod progress;

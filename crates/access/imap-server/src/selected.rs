@@ -18,6 +18,7 @@ use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::offload::{Threads, range_steps};
+use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::saved_search::SavedSearch;
@@ -62,9 +63,12 @@ impl Numbered {
         }
     }
 
-    /// A set of sequence numbers. A sequence number that does not exist is a client error
-    /// (RFC 9051 §9, seq-number).
+    /// A set of sequence numbers. A sequence number that does not exist is a client error. "This
+    /// includes "*" if the selected mailbox is empty" (RFC 9051 §9, seq-number).
     fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Reply> {
+        if self.view.exists() == 0 && !set.0.ranges().is_empty() {
+            return Err(Reply::bad("There is no message: the mailbox is empty"));
+        }
         let seqs = set.resolve(self.view.exists());
         match seqs.last() {
             Some(last) if last > self.view.exists() => Err(Reply::bad(format!("There is no message {last}"))),
@@ -115,13 +119,6 @@ impl Numbered {
     }
 }
 
-/// The changes that a report leaves out, as NOTIFY says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Quiet {
-    pub(crate) flags: bool,
-    pub(crate) annotations: bool,
-}
-
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
@@ -150,7 +147,7 @@ pub(crate) struct Selected {
     pub(crate) saved_search: SavedSearch,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
-    /// While changes are reported that NOTIFY restricts: those that are left out.
+    /// The changes that reports leave out, as NOTIFY says.
     pub(crate) quiet: Quiet,
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
@@ -240,6 +237,13 @@ impl Selected {
             Numbering::Seq => threads.run(steps, move || view.seqs_of_uids(&uids).into_response()).await,
             Numbering::Uid => Ok(uids.into_response()),
         }
+    }
+
+    /// Whether reports leave out changes of flags. With too many annotations, only MODSEQ shows
+    /// that some have changed. Then a client that requests AnnotationChange also gets the changes
+    /// of flags.
+    pub(crate) fn leaves_out_flags(&self) -> bool {
+        self.quiet.flags && (self.quiet.annotations || self.annotations.is_some())
     }
 
     /// Whether a message is `\Recent` in this session.

@@ -293,7 +293,7 @@ def literal(text):
     return b"{%d}\0" % len(data) + data
 
 def number_set(r, top):
-    """Numbers of messages that are there (rows 3 and 4 of `docs/differences.md`), or UIDs."""
+    """Numbers of messages, mostly of those that are there (row 3 of `docs/differences.md`), or UIDs."""
     pick = lambda: str(r.randint(1, top))
     return r.choice([pick, lambda: "1:*", lambda: f"{pick()}:{pick()}", lambda: f"{pick()},{pick()}", lambda: "*", lambda: f"{pick()}:*"])()
 
@@ -321,8 +321,9 @@ def key(r, exists, depth=0):
 
 def command(r, box, exists):
     """A kind, what of FETCH is compared, and the command."""
-    uid = r.choice(["", "", "UID "]) if exists else "UID "
-    top = 8 if uid else exists
+    uid = r.choice(["", "", "UID "])
+    # In an empty mailbox a number is BAD, and so is `*`.
+    top = 8 if uid else max(exists, 1)
     choice = r.random()
     if choice < 0.4:
         items = r.sample(ITEMS, r.randint(1, 4))
