@@ -129,6 +129,8 @@ pub mod named {
     pub const ATTENDEE_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x0001);
     pub const WHERE: (Guid, u32) = (SET_MEETING, 0x0002);
     pub const GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0003);
+    pub const IS_EXCEPTION: (Guid, u32) = (SET_MEETING, 0x000A);
+    pub const START_RECURRENCE_TIME: (Guid, u32) = (SET_MEETING, 0x000E);
     pub const OWNER_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x001A);
     pub const CLEAN_GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0023);
     pub const APPOINTMENT_SEQUENCE: (Guid, u32) = (SET_APPOINTMENT, 0x8201);
@@ -144,6 +146,8 @@ pub mod named {
     pub const PROPOSED_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8250);
     pub const PROPOSED_END_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8251);
     pub const COUNTER_PROPOSAL: (Guid, u32) = (SET_APPOINTMENT, 0x8257);
+    pub const TIME_ZONE_DEFINITION_START: (Guid, u32) = (SET_APPOINTMENT, 0x825E);
+    pub const TIME_ZONE_DEFINITION_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8260);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);

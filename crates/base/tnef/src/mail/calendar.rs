@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 
 use super::dates;
 use super::people::{People, Person, Role};
+use super::occurrence::Scope;
 use super::recurrence::Recurrence;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
@@ -89,7 +90,8 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
-/// A meeting as iCalendar. `None` if it has no start: such an event would be refused.
+/// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also if
+/// it is one occurrence of a series and does not say which one.
 pub(super) fn calendar(
     message: &Message,
     method: Method,
@@ -112,9 +114,10 @@ pub(super) fn calendar(
     out.line("PRODID:-//Posthaste//Rich mail//EN");
     out.line("VERSION:2.0");
     out.line(&format!("METHOD:{}", method.name()));
-    let series = match method {
+    let scope = Scope::of(message)?;
+    let series = match (method, &scope) {
         // It proposes one time, and no rule.
-        Method::Counter(_) => None,
+        (Method::Counter(_), _) | (_, Scope::Occurrence(_)) => None,
         _ => Recurrence::of(message),
     };
     series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
@@ -128,8 +131,8 @@ pub(super) fn calendar(
         }
         None => times(&mut out, message, (start, end)),
     }
-    if let Some(at) = time(named::EXCEPTION_REPLACE_TIME).filter(|_| is_exception(message)) {
-        out.line(&format!("RECURRENCE-ID:{}", dates::in_calendar(at)));
+    if let Scope::Occurrence(id) = &scope {
+        out.line(id);
     }
     out.text("SUMMARY", subject);
     let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
@@ -148,7 +151,7 @@ pub(super) fn calendar(
 }
 
 fn times(out: &mut Lines, message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) {
-    let is_whole_days = message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1);
+    let is_whole_days = dates::has_whole_days(message);
     let print = |name: &str, at: OffsetDateTime| match is_whole_days {
         true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
         false => format!("{name}:{}", dates::in_calendar(at)),
@@ -174,12 +177,6 @@ fn stamp(message: &Message) -> Option<OffsetDateTime> {
 fn object_id(message: &Message) -> Option<&[u8]> {
     let id = message.named(named::CLEAN_GLOBAL_OBJECT_ID).or_else(|| message.named(named::GLOBAL_OBJECT_ID));
     id.and_then(Value::bytes).filter(|id| id.len() >= 40)
-}
-
-/// Whether it is about one occurrence of a series.
-fn is_exception(message: &Message) -> bool {
-    let id = message.named(named::GLOBAL_OBJECT_ID).and_then(Value::bytes).unwrap_or_default();
-    id.get(16..20).is_some_and(|date| date.iter().any(|byte| *byte != 0))
 }
 
 /// MS-OXCICAL §2.1.3.1.1.20.26: an id that came from another calendar is in the data, after a

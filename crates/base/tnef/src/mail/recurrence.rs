@@ -9,16 +9,15 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::dates;
+use super::zone::{WEEKDAYS, ZONE, Zone};
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::reader::Reader;
 use crate::tags::named;
 
-/// The name by which the event refers to its zone.
-const ZONE: &str = "Organizer";
 /// Exceptions of one meeting at most: twenty years of a daily one.
 const EXCEPTIONS_MAX: usize = 7_300;
 const WHAT: &str = "a recurrence";
@@ -38,7 +37,7 @@ impl Recurrence {
         let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
         let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
         let pattern = Pattern::read(blob).ok()??;
-        if message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1) {
+        if dates::has_whole_days(message) {
             return Some(Self { zone: Vec::new(), lines: pattern.lines(";VALUE=DATE:", day, None) });
         }
         let zone = Zone::read(message.named(named::TIME_ZONE_STRUCT).and_then(Value::bytes)?).ok()?;
@@ -165,8 +164,6 @@ fn days(reader: &mut Reader<'_>) -> Result<Vec<i64>, Damage> {
     (0..count).map(|_| reader.u32(WHAT).map(i64::from)).collect()
 }
 
-const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
-
 /// The days of a mask: bit 0 is Sunday.
 fn by_day(mask: u32) -> Option<String> {
     let days = WEEKDAYS.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
@@ -200,109 +197,6 @@ fn rule(frequency: u16, kind: u16, period: u32, (first, second): (u32, u32), sta
             Some(format!("FREQ=YEARLY;INTERVAL={years};BYMONTH={};{}", month()?, within_month()?))
         }
         _ => None,
-    }
-}
-
-/// PidLidTimeZoneStruct: MS-OXOCAL §2.2.1.39. Offsets are minutes east of UTC.
-struct Zone {
-    standard: i64,
-    daylight: i64,
-    to_standard: Change,
-    to_daylight: Change,
-}
-
-/// When clocks change: month (0 is never), day of the week, which one in the month, hour, minute.
-#[derive(Clone, Copy)]
-struct Change {
-    month: u16,
-    weekday: u16,
-    place: u16,
-    hour: u16,
-    minute: u16,
-}
-
-impl Zone {
-    fn read(bytes: &[u8]) -> Result<Self, Damage> {
-        let mut reader = Reader::new(bytes);
-        let mut number = || Ok::<i64, Damage>(i64::from(reader.u32(WHAT)?.cast_signed()));
-        let (bias, standard, daylight) = (number()?, number()?, number()?);
-        let to_standard = Change::read(&mut reader)?;
-        let to_daylight = Change::read(&mut reader)?;
-        let is_offset = |minutes: i64| minutes.abs() < 24 * 60;
-        let (standard, daylight) = (-(bias + standard), -(bias + daylight));
-        if !is_offset(standard) || !is_offset(daylight) {
-            return Err(Damage::Truncated { what: "a time zone", at: 0 });
-        }
-        Ok(Self { standard, daylight, to_standard, to_daylight })
-    }
-
-    /// RFC 5545 §3.6.5.
-    fn lines(&self) -> Vec<String> {
-        let mut lines = vec!["BEGIN:VTIMEZONE".to_owned(), format!("TZID:{ZONE}")];
-        let has_summer = self.to_standard.is_valid() && self.to_daylight.is_valid();
-        let daylight = if has_summer { self.daylight } else { self.standard };
-        let repeats = if has_summer { Repeats::Yearly } else { Repeats::Never };
-        let offsets = Offsets { from: daylight, to: self.standard };
-        self.to_standard.lines("STANDARD", offsets, repeats, &mut lines);
-        if has_summer {
-            let offsets = Offsets { from: self.standard, to: self.daylight };
-            self.to_daylight.lines("DAYLIGHT", offsets, repeats, &mut lines);
-        }
-        lines.push("END:VTIMEZONE".to_owned());
-        lines
-    }
-}
-
-/// Minutes ahead of UTC, before and after a change.
-#[derive(Clone, Copy)]
-struct Offsets {
-    from: i64,
-    to: i64,
-}
-
-/// How often a change comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeats {
-    /// It only begins the one time that the zone has.
-    Never,
-    Yearly,
-}
-
-impl Change {
-    /// A year, and a SYSTEMTIME.
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Damage> {
-        let mut number = || reader.u16(WHAT);
-        let (_year, _year_of_rule) = (number()?, number()?);
-        let (month, weekday, place) = (number()?, number()?, number()?);
-        let (hour, minute) = (number()?, number()?);
-        let (_second, _millisecond) = (number()?, number()?);
-        Ok(Self { month, weekday, place, hour, minute })
-    }
-
-    fn is_valid(&self) -> bool {
-        (1..=12).contains(&self.month)
-            && self.weekday < 7
-            && (1..=5).contains(&self.place)
-            && self.hour < 24
-            && self.minute < 60
-    }
-
-    fn lines(&self, name: &str, offsets: Offsets, repeats: Repeats, lines: &mut Vec<String>) {
-        let is_yearly = repeats == Repeats::Yearly;
-        let (hour, minute) = if is_yearly { (self.hour, self.minute) } else { (0, 0) };
-        lines.push(format!("BEGIN:{name}"));
-        lines.push(format!("DTSTART:16010101T{hour:02}{minute:02}00"));
-        if let Some(day) = WEEKDAYS.get(usize::from(self.weekday)).filter(|_| is_yearly) {
-            let place = if self.place == 5 { -1 } else { i32::from(self.place) };
-            lines.push(format!("RRULE:FREQ=YEARLY;BYDAY={place}{day};BYMONTH={}", self.month));
-        }
-        for (field, minutes) in [("TZOFFSETFROM", offsets.from), ("TZOFFSETTO", offsets.to)] {
-            let offset = Duration::minutes(minutes);
-            let sign = if minutes < 0 { '-' } else { '+' };
-            let (hours, rest) = (offset.whole_hours().abs(), offset.whole_minutes().abs() % 60);
-            lines.push(format!("{field}:{sign}{hours:02}{rest:02}"));
-        }
-        lines.push(format!("END:{name}"));
     }
 }
 
