@@ -123,7 +123,7 @@ pub(super) fn calendar(
     series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
     out.line("BEGIN:VEVENT");
     out.line(&format!("UID:{}", escape(&uid(message, start))));
-    out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message).unwrap_or(start))));
+    out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message, method).unwrap_or(start))));
     match &series {
         Some(series) => series.lines.iter().for_each(|line| out.line(line)),
         None if matches!(method, Method::Counter(_)) => {
@@ -163,13 +163,20 @@ fn times(out: &mut Lines, message: &Message, (start, end): (OffsetDateTime, Opti
     }
 }
 
-/// When the sender last changed it. RFC 5546 §3.2: DTSTAMP and SEQUENCE say which copy is newer.
-fn stamp(message: &Message) -> Option<OffsetDateTime> {
+/// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an answer
+/// are its attendee's: RFC 5546 §2.1.5.
+fn stamp(message: &Message, method: Method) -> Option<OffsetDateTime> {
+    let sent = || message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value);
+    let sent_of_old = || dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?);
+    let sent = || sent().or_else(sent_of_old);
     let of = |name| message.named(name).and_then(dates::of_value);
-    of(named::OWNER_CRITICAL_CHANGE)
-        .or_else(|| of(named::ATTENDEE_CRITICAL_CHANGE))
-        .or_else(|| message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value))
-        .or_else(|| dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?))
+    let of_owner = || of(named::OWNER_CRITICAL_CHANGE);
+    let of_attendee = || of(named::ATTENDEE_CRITICAL_CHANGE);
+    match method {
+        // Without a time of its own, an answer was made when it was sent.
+        Method::Reply(_) | Method::Counter(_) => of_attendee().or_else(sent).or_else(of_owner),
+        _ => of_owner().or_else(of_attendee).or_else(sent),
+    }
 }
 
 /// MS-OXOCAL §2.2.1.27: 16 bytes of a mark, 4 of an exception's date, 8 of a time, 8 reserved, 4
