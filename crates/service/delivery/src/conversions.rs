@@ -209,7 +209,7 @@ fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, Unserved> {
     let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
     let mut left = |why| {
         let message_id = message_id(&sent);
-        tracing::warn!(message_id, %why, "a part of rich mail is shown as sent: it is damaged");
+        tracing::warn!(message_id, %why, "a part of rich mail is not converted");
     };
     match convert_and_name(&sent, &mut left) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),

@@ -246,7 +246,8 @@ fn media_of_name(name: &str) -> &'static str {
     found.map_or("application/octet-stream", |(_, media)| media)
 }
 
-fn extension_of(media: &str) -> String {
+/// The extension of a file of this type, with its dot.
+pub(super) fn extension_of(media: &str) -> String {
     let found = TYPES.iter().find(|(_, known)| *known == media);
     found.map_or_else(String::new, |(extension, _)| format!(".{extension}"))
 }

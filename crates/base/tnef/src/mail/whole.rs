@@ -11,10 +11,11 @@ use super::card;
 use super::entity::Entity;
 use super::header;
 use super::headers::{header_of_embedded, subject};
-use super::item::{CodePages, Disposition, ID_MAX, Inner, Item};
+use super::item::{CodePages, Disposition, ID_MAX, Inner, Item, extension_of};
 use super::people::People;
 use crate::error::Damage;
 use crate::model::Message;
+use crate::rtf::Picture;
 
 /// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
@@ -33,9 +34,15 @@ pub(super) struct Whole<'m> {
 impl<'m> Whole<'m> {
     /// `people` are those of the message, or of the header around it.
     pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
-        let Bodies { text, html } = Bodies::of(message, budget)?;
+        let Bodies { text, html, pictures } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
         let shown_ones = Shown::of(html.as_deref().unwrap_or_default());
+        for (place, picture) in pictures.into_iter().enumerate() {
+            let is_shown = shown_ones.ids.contains(picture.id.as_str());
+            let entity = picture_entity(picture, place + 1);
+            // One that the text has no more, in the form that counts, is not lost.
+            if is_shown { shown.push(entity) } else { attachments.push(entity.attached()) }
+        }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
         for (place, attachment) in message.attachments.iter().enumerate() {
             let Some(item) = Item::of(attachment, code_pages) else { continue };
@@ -111,6 +118,19 @@ impl<'m> Whole<'m> {
 
 fn text_entity<'m>(media: &str, text: String) -> Entity<'m> {
     Entity::Text { media: media.to_owned(), fields: vec![], text }
+}
+
+/// A picture of RTF, as a part that HTML shows.
+fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
+    let Picture { media, id, bytes } = picture;
+    let name = format!("picture-{number}{}", extension_of(media));
+    let (size, file) = (bytes.len(), header::parameter("filename", &name));
+    let fields = vec![
+        ("Content-Disposition", format!("inline{file};\r\n size={size}")),
+        ("Content-ID", format!("<{id}>")),
+    ];
+    let media = format!("{media}{}", header::parameter("name", &name));
+    Entity::Bytes { media, fields, bytes: Cow::Owned(bytes) }
 }
 
 /// What HTML refers to.
