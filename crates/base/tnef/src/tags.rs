@@ -74,6 +74,7 @@ pub mod property {
     pub const ATTACH_MIME_TAG: u16 = 0x370E;
     pub const ATTACH_CONTENT_ID: u16 = 0x3712;
     pub const ATTACH_CONTENT_LOCATION: u16 = 0x3713;
+    pub const TEXT_ATTACHMENT_CHARSET: u16 = 0x371B;
     pub const SMTP_ADDRESS: u16 = 0x39FE;
     pub const GIVEN_NAME: u16 = 0x3A06;
     pub const BUSINESS_TELEPHONE_NUMBER: u16 = 0x3A08;

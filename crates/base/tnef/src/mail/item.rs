@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use posthaste_mime_summary::InBounds;
+use posthaste_mime_summary::{InBounds, is_charset};
 
 use super::dates;
 use super::entity::Entity;
@@ -42,6 +42,8 @@ pub enum Disposition {
 pub(super) struct Item<'m> {
     name: Option<String>,
     media: String,
+    /// The charset of a text, as a parameter.
+    charset: String,
     /// Content-ID without its brackets.
     pub id: Option<String>,
     /// Content-Location: how HTML names it, if not by its id.
@@ -81,6 +83,9 @@ impl<'m> Item<'m> {
             (_, None, Some(name)) => media_of_name(name).to_owned(),
             (_, None, None) => "application/octet-stream".to_owned(),
         };
+        let charset = text(property::TEXT_ATTACHMENT_CHARSET).filter(|name| is_charset(name.trim().as_bytes()));
+        let charset = charset.filter(|_| media.starts_with("text/"));
+        let charset = charset.map(|name| header::parameter("charset", name.trim())).unwrap_or_default();
         let date = |id: u16, old: u32| {
             let own = property(id).and_then(dates::of_value);
             own.or_else(|| dates::of_attribute(find_attribute(&attachment.attributes, old)?))
@@ -93,7 +98,7 @@ impl<'m> Item<'m> {
                 fields.push_str(&header::parameter(field, &dates::in_mail(at)));
             }
         }
-        Some(Self { name, media, id, location, fields, inner })
+        Some(Self { name, media, charset, id, location, fields, inner })
     }
 
     /// As an entity. `number` stands in the name of a file that has none.
@@ -111,7 +116,7 @@ impl<'m> Item<'m> {
         }
         let params = header::parameter("name", &name);
         if self.media != MESSAGE {
-            let media = format!("{}{params}", self.media);
+            let media = format!("{}{}{params}", self.media, self.charset);
             return Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) };
         }
         match AsItIs::of(bytes) {

@@ -196,3 +196,26 @@ fn pictures_in_rtf_are_parts_and_do_not_count_as_text() {
     assert_eq!(tree(&mime), ["multipart/mixed", " text/html", " image/png"]);
     assert!(field(&mime, 2, "content-disposition").starts_with("attachment"));
 }
+
+/// MS-OXCMSG §2.2.2.25: bytes of a text mean nothing without its charset.
+#[test]
+fn a_text_that_is_attached_keeps_its_charset() {
+    let shown = |media: &str, charset: &str| {
+        let mut file = samples::file("a.txt", b"\xcf\xf0");
+        file.properties.push(samples::text(property::ATTACH_MIME_TAG, media));
+        file.properties.push(samples::text(property::TEXT_ATTACHMENT_CHARSET, charset));
+        let rich = Message { attachments: vec![file], ..Message::default() };
+        let mime = converted(&bare("", &rich));
+        assert!(memchr::memmem::find(&mime, b"\nX-Evil").is_none());
+        let structure = Structure::parse(&mime);
+        let place = tree(&mime).len() - 1;
+        assert_eq!(content(&mime, place), b"\xcf\xf0");
+        structure.parts()[place].media(&mime).params.decoded("charset")
+    };
+    assert_eq!(shown("text/plain", "windows-1251").as_deref(), Some("windows-1251"));
+    for (media, charset) in
+        [("application/pdf", "utf-8"), ("text/plain", "x\r\nX-Evil: 1"), ("text/plain", "no-such")]
+    {
+        assert_eq!(shown(media, charset), None, "{media} {charset}");
+    }
+}
