@@ -39,6 +39,7 @@ pub mod property {
     pub const SENSITIVITY: u16 = 0x0036;
     pub const SUBJECT: u16 = 0x0037;
     pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
+    pub const SENT_REPRESENTING_ENTRY_ID: u16 = 0x0041;
     pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
     pub const START_DATE: u16 = 0x0060;
     pub const END_DATE: u16 = 0x0061;
@@ -46,6 +47,7 @@ pub mod property {
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
     pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
     pub const RECIPIENT_TYPE: u16 = 0x0C15;
+    pub const SENDER_ENTRY_ID: u16 = 0x0C19;
     pub const SENDER_NAME: u16 = 0x0C1A;
     pub const SENDER_ADDRESS_TYPE: u16 = 0x0C1E;
     pub const SENDER_EMAIL_ADDRESS: u16 = 0x0C1F;
@@ -53,6 +55,7 @@ pub mod property {
     pub const DISPLAY_TO: u16 = 0x0E04;
     pub const MESSAGE_DELIVERY_TIME: u16 = 0x0E06;
     pub const NORMALIZED_SUBJECT: u16 = 0x0E1D;
+    pub const ENTRY_ID: u16 = 0x0FFF;
     pub const BODY: u16 = 0x1000;
     pub const REPORT_TEXT: u16 = 0x1001;
     pub const RTF_COMPRESSED: u16 = 0x1009;
