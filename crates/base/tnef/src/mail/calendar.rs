@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::dates;
 use super::people::{People, Person, Role};
 use super::occurrence::Scope;
-use super::recurrence::Recurrence;
+use super::recurrence::{Changed, Recurrence};
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
@@ -90,15 +90,79 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
+/// What a calendar is made of.
+#[derive(Clone, Copy)]
+pub(super) struct Meeting<'a> {
+    pub message: &'a Message,
+    pub method: Method,
+    pub people: &'a People,
+    pub subject: Option<&'a str>,
+    pub description: Option<&'a str>,
+}
+
+/// What the events of a calendar may differ in.
+struct Event<'e> {
+    /// DTSTART, DTEND, RRULE and so on.
+    times: Vec<String>,
+    subject: Option<&'e str>,
+    place: Option<&'e str>,
+    description: Option<&'e str>,
+    is_free: bool,
+}
+
 /// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also if
-/// it is one occurrence of a series and does not say which one.
-pub(super) fn calendar(
-    message: &Message,
-    method: Method,
-    people: &People,
-    subject: Option<&str>,
-    description: Option<&str>,
-) -> Option<String> {
+/// it is one occurrence of a series and does not say which one. The events of changed occurrences
+/// take at most `room` bytes. Those that have no room keep the usual time.
+pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
+    let Meeting { message, method, .. } = meeting;
+    let (start, end) = start_and_end(message)?;
+    let scope = Scope::of(message)?;
+    let series = match (method, &scope) {
+        // It proposes one time, and no rule.
+        (Method::Counter(_), _) | (_, Scope::Occurrence(_)) => None,
+        _ => Recurrence::of(message),
+    };
+    let mut out = Lines(String::new());
+    out.line("BEGIN:VCALENDAR");
+    out.line("PRODID:-//Posthaste//Rich mail//EN");
+    out.line("VERSION:2.0");
+    out.line(&format!("METHOD:{}", method.name()));
+    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
+    let head = [
+        format!("UID:{}", escape(&uid(message, start))),
+        format!("DTSTAMP:{}", dates::in_calendar(stamp(message, method).unwrap_or(start))),
+    ];
+    let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
+    let pattern = message.named_text(RECURRENCE_PATTERN);
+    let description = [pattern.as_deref(), meeting.description].into_iter().flatten();
+    let description = description.collect::<Vec<_>>().join("\n\n");
+    let mut event = Event {
+        times: Vec::new(),
+        subject: meeting.subject,
+        place: place.as_deref(),
+        description: Some(&description),
+        is_free: message.named(named::BUSY_STATUS).and_then(Value::number) == Some(FREE),
+    };
+    let (own, changed) = match &series {
+        Some(series) => changed_events(meeting, &head, (series, &event), room),
+        None => (0, String::new()),
+    };
+    event.times = match &series {
+        Some(series) => series.lines(own),
+        None if matches!(method, Method::Counter(_)) => times(message, proposed(message, (start, end))),
+        None => times(message, (start, end)),
+    };
+    if let Scope::Occurrence(id) = scope {
+        event.times.push(id);
+    }
+    add_event(&mut out, meeting, &head, &event);
+    out.0.push_str(&changed);
+    out.line("END:VCALENDAR");
+    Some(out.0)
+}
+
+/// When the meeting begins and ends.
+fn start_and_end(message: &Message) -> Option<(OffsetDateTime, Option<OffsetDateTime>)> {
     let time = |name| message.named(name).and_then(dates::of_value);
     let old = |id| dates::of_attribute(find_attribute(&message.attributes, id)?);
     let of_property = |id| message.property(id).and_then(dates::of_value);
@@ -109,58 +173,73 @@ pub(super) fn calendar(
         .or_else(|| of_property(property::END_DATE))
         .or_else(|| old(attribute::DATE_END))
         .filter(|end| *end >= start);
-    let mut out = Lines(String::new());
-    out.line("BEGIN:VCALENDAR");
-    out.line("PRODID:-//Posthaste//Rich mail//EN");
-    out.line("VERSION:2.0");
-    out.line(&format!("METHOD:{}", method.name()));
-    let scope = Scope::of(message)?;
-    let series = match (method, &scope) {
-        // It proposes one time, and no rule.
-        (Method::Counter(_), _) | (_, Scope::Occurrence(_)) => None,
-        _ => Recurrence::of(message),
-    };
-    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
-    out.line("BEGIN:VEVENT");
-    out.line(&format!("UID:{}", escape(&uid(message, start))));
-    out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message, method).unwrap_or(start))));
-    match &series {
-        Some(series) => series.lines.iter().for_each(|line| out.line(line)),
-        None if matches!(method, Method::Counter(_)) => {
-            times(&mut out, message, proposed(message, (start, end)))
-        }
-        None => times(&mut out, message, (start, end)),
-    }
-    if let Scope::Occurrence(id) = &scope {
-        out.line(id);
-    }
-    out.text("SUMMARY", subject);
-    let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
-    out.text("LOCATION", place.as_deref());
-    let pattern = message.named_text(RECURRENCE_PATTERN);
-    let description = [pattern.as_deref(), description].into_iter().flatten().collect::<Vec<_>>();
-    out.text("DESCRIPTION", Some(description.join("\n\n")).as_deref());
-    let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
-    out.line(&format!("SEQUENCE:{}", sequence.max(0)));
-    state(&mut out, message, method);
-    participants(&mut out, method, people);
-    alarm(&mut out, message, method);
-    out.line("END:VEVENT");
-    out.line("END:VCALENDAR");
-    Some(out.0)
+    Some((start, end))
 }
 
-fn times(out: &mut Lines, message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) {
+/// PidLidBusyStatus: the time is free.
+const FREE: i64 = 0;
+
+/// The events of a series' changed occurrences, and how many these are. The cancellation of a series
+/// and an answer are about all of it.
+fn changed_events(
+    meeting: Meeting<'_>,
+    head: &[String],
+    (series, usual): (&Recurrence, &Event<'_>),
+    room: usize,
+) -> (usize, String) {
+    let (mut own, mut all) = (0, String::new());
+    if !matches!(meeting.method, Method::Request | Method::Publish) {
+        return (own, all);
+    }
+    for Changed { times, change } in series.changed() {
+        let event = Event {
+            times,
+            subject: change.subject.as_deref().or(usual.subject),
+            place: change.place.as_deref().or(usual.place),
+            description: meeting.description,
+            is_free: change.busy.map_or(usual.is_free, |busy| i64::from(busy) == FREE),
+        };
+        let mut one = Lines(String::new());
+        add_event(&mut one, meeting, head, &event);
+        if all.len() + one.0.len() > room {
+            break;
+        }
+        all.push_str(&one.0);
+        own += 1;
+    }
+    (own, all)
+}
+
+fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Event<'_>) {
+    let Meeting { message, method, people, .. } = meeting;
+    out.line("BEGIN:VEVENT");
+    head.iter().chain(&event.times).for_each(|line| out.line(line));
+    out.text("SUMMARY", event.subject);
+    out.text("LOCATION", event.place);
+    out.text("DESCRIPTION", event.description);
+    let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
+    out.line(&format!("SEQUENCE:{}", sequence.max(0)));
+    match method {
+        Method::Request => out.line("STATUS:CONFIRMED"),
+        Method::Cancel => out.line("STATUS:CANCELLED"),
+        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
+    }
+    out.line(if event.is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    class_and_priority(out, message);
+    participants(out, method, people);
+    alarm(out, message, method);
+    out.line("END:VEVENT");
+}
+
+fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) -> Vec<String> {
     let is_whole_days = dates::has_whole_days(message);
     let print = |name: &str, at: OffsetDateTime| match is_whole_days {
         true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
         false => format!("{name}:{}", dates::in_calendar(at)),
     };
-    out.line(&print("DTSTART", start));
     // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
-    if let Some(end) = end.filter(|end| print("", *end) > print("", start)) {
-        out.line(&print("DTEND", end));
-    }
+    let end = end.filter(|end| print("", *end) > print("", start)).map(|end| print("DTEND", end));
+    std::iter::once(print("DTSTART", start)).chain(end).collect()
 }
 
 /// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an answer
@@ -213,15 +292,8 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     hex(&id)
 }
 
-fn state(out: &mut Lines, message: &Message, method: Method) {
+fn class_and_priority(out: &mut Lines, message: &Message) {
     let number = |id| message.property(id).and_then(Value::number);
-    match method {
-        Method::Request => out.line("STATUS:CONFIRMED"),
-        Method::Cancel => out.line("STATUS:CANCELLED"),
-        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
-    }
-    let is_free = message.named(named::BUSY_STATUS).and_then(Value::number) == Some(0);
-    out.line(if is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
     // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
     out.line(match number(property::SENSITIVITY) {
         Some(1 | 2) => "CLASS:PRIVATE",

@@ -219,3 +219,15 @@ fn a_text_that_is_attached_keeps_its_charset() {
         assert_eq!(shown(media, charset), None, "{media} {charset}");
     }
 }
+
+/// MS-OXOCAL §2.2.10.1: a changed occurrence is an attachment of its series, and no message.
+#[test]
+fn a_changed_occurrence_is_no_attachment() {
+    let attached = |class: &str| {
+        let mut rich = samples::series();
+        rich.attachments = vec![samples::forwarded(of_class(class, vec![]))];
+        tree(&converted(&bare("", &rich))).iter().any(|media| media.ends_with("message/rfc822"))
+    };
+    assert!(!attached("IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}"));
+    assert!(attached("IPM.Note"));
+}

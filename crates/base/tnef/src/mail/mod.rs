@@ -10,6 +10,7 @@
 mod body;
 mod calendar;
 mod card;
+mod changes;
 mod convert;
 mod dates;
 mod entity;

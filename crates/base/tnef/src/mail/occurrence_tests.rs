@@ -1,7 +1,7 @@
 //! Messages about one occurrence, as programs write them.
 
 use super::*;
-use crate::mail::calendar::{Method, calendar};
+use crate::mail::calendar::{Meeting, Method, calendar};
 use crate::mail::people::People;
 use crate::model::Property;
 use crate::samples;
@@ -57,7 +57,8 @@ const CLASSES: [&str; 4] = [
 
 fn event(message: &Message) -> Option<String> {
     let method = Method::of(message).expect("a meeting");
-    calendar(message, method, &People::of_message(message), Some("x"), None)
+    let people = People::of_message(message);
+    calendar(Meeting { message, method, people: &people, subject: Some("x"), description: None }, 1 << 20)
 }
 
 #[test]

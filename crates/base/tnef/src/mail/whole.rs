@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use posthaste_mime_summary::InBounds;
 
 use super::body::{Bodies, TextBudget};
-use super::calendar::{self, Method};
+use super::calendar::{Meeting, Method, calendar};
 use super::card;
 use super::entity::Entity;
 use super::header;
@@ -14,8 +14,9 @@ use super::headers::{header_of_embedded, subject};
 use super::item::{CodePages, Disposition, ID_MAX, Inner, Item, extension_of};
 use super::people::People;
 use crate::error::Damage;
-use crate::model::Message;
+use crate::model::{Attachment, Content, Message, Value, find};
 use crate::rtf::Picture;
+use crate::tags::property;
 
 /// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
@@ -44,7 +45,11 @@ impl<'m> Whole<'m> {
             if is_shown { shown.push(entity) } else { attachments.push(entity.attached()) }
         }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
+        let method = Method::of(message);
         for (place, attachment) in message.attachments.iter().enumerate() {
+            if method.is_some() && is_changed_occurrence(attachment) {
+                continue;
+            }
             let Some(item) = Item::of(attachment, code_pages) else { continue };
             match &item.inner {
                 Inner::Message(inner) => attachments.push(embedded(&item, inner, budget)?),
@@ -59,8 +64,12 @@ impl<'m> Whole<'m> {
         }
         let class = message.class();
         let subject = subject(message);
-        let meeting = Method::of(message).and_then(|method| {
-            let text = calendar::calendar(message, method, people, subject.as_deref(), text.as_deref())?;
+        let meeting = method.and_then(|method| {
+            let (subject, description) = (subject.as_deref(), text.as_deref());
+            let room = (budget.left() / 2).min(CHANGED_MAX);
+            let text = calendar(Meeting { message, method, people, subject, description }, room)?;
+            // It has as much of the budget as there is.
+            let _ = budget.take(text.len().min(budget.left()));
             let media = format!("text/calendar; method={}", method.name());
             Some(Entity::Text { media, fields: vec![], text })
         });
@@ -119,6 +128,22 @@ impl<'m> Whole<'m> {
 fn text_entity<'m>(media: &str, text: String) -> Entity<'m> {
     Entity::Text { media: media.to_owned(), fields: vec![], text }
 }
+
+/// Whether it is a changed occurrence of a series: MS-OXOCAL §2.2.10.1. The calendar has it.
+fn is_changed_occurrence(attachment: &Attachment) -> bool {
+    const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
+    match find(&attachment.properties, property::ATTACH_DATA) {
+        Some(Value::Object(object)) => match &object.content {
+            Content::Message(inner) => inner.class().eq_ignore_ascii_case(CLASS),
+            Content::Bytes(_) => false,
+        },
+        _ => false,
+    }
+}
+
+/// Bytes that the events of changed occurrences take at most. A meeting with a hundred attendees has
+/// 12 KiB in each of them.
+const CHANGED_MAX: usize = 1 << 20;
 
 /// A picture of RTF, as a part that HTML shows.
 fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
