@@ -69,10 +69,12 @@ pub mod property {
     pub const CREATION_TIME: u16 = 0x3007;
     pub const LAST_MODIFICATION_TIME: u16 = 0x3008;
     pub const ATTACH_DATA: u16 = 0x3701;
+    pub const ATTACH_EXTENSION: u16 = 0x3703;
     pub const ATTACH_FILENAME: u16 = 0x3704;
     pub const ATTACH_METHOD: u16 = 0x3705;
     pub const ATTACH_LONG_FILENAME: u16 = 0x3707;
     pub const ATTACH_PATHNAME: u16 = 0x3708;
+    pub const ATTACH_TRANSPORT_NAME: u16 = 0x370C;
     pub const ATTACH_LONG_PATHNAME: u16 = 0x370D;
     pub const ATTACH_MIME_TAG: u16 = 0x370E;
     pub const ATTACH_CONTENT_ID: u16 = 0x3712;
