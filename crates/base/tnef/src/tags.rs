@@ -43,6 +43,7 @@ pub mod property {
     pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
     pub const START_DATE: u16 = 0x0060;
     pub const END_DATE: u16 = 0x0061;
+    pub const RESPONSE_REQUESTED: u16 = 0x0063;
     pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
     pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
@@ -117,6 +118,8 @@ const fn standard(first: u32) -> Guid {
 pub const IID_MESSAGE: Guid = standard(0x0002_0307);
 /// The interface of an OLE storage inside an object property: IID_IStorage.
 pub const IID_STORAGE: Guid = standard(0x0000_000B);
+/// PS_PUBLIC_STRINGS.
+pub const SET_PUBLIC_STRINGS: Guid = standard(0x0002_0329);
 /// PSETID_Appointment.
 pub const SET_APPOINTMENT: Guid = standard(0x0006_2002);
 /// PSETID_Address.

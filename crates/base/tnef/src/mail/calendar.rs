@@ -40,24 +40,22 @@ impl Method {
         }
     }
 
-    /// By the class of a message: MS-OXCICAL §2.1.3.1.1.1.
+    /// By the class of a message: MS-OXCICAL §2.1.3.1.1.1. A program may add a name of its own.
     fn of_class(class: &str) -> Option<Self> {
-        const PREFIX: &str = "IPM.Schedule.Meeting.";
-        if class.eq_ignore_ascii_case("IPM.Appointment") {
-            return Some(Method::Publish);
-        }
-        let (begin, rest) = class.split_at_checked(PREFIX.len())?;
-        if !begin.eq_ignore_ascii_case(PREFIX) {
-            return None;
-        }
-        Some(match rest.to_ascii_lowercase().as_str() {
-            "request" => Method::Request,
-            "canceled" => Method::Cancel,
-            "resp.pos" => Method::Reply("ACCEPTED"),
-            "resp.neg" => Method::Reply("DECLINED"),
-            "resp.tent" => Method::Reply("TENTATIVE"),
-            _ => return None,
-        })
+        const CLASSES: [(&str, Method); 6] = [
+            ("ipm.appointment", Method::Publish),
+            ("ipm.schedule.meeting.request", Method::Request),
+            ("ipm.schedule.meeting.canceled", Method::Cancel),
+            ("ipm.schedule.meeting.resp.pos", Method::Reply("ACCEPTED")),
+            ("ipm.schedule.meeting.resp.neg", Method::Reply("DECLINED")),
+            ("ipm.schedule.meeting.resp.tent", Method::Reply("TENTATIVE")),
+        ];
+        let lower = class.to_ascii_lowercase();
+        let is = |name: &str| {
+            let more = lower.strip_prefix(name);
+            more.is_some_and(|more| more.is_empty() || more.starts_with('.'))
+        };
+        CLASSES.into_iter().find(|(name, _)| is(name)).map(|(_, method)| method)
     }
 
     pub fn name(self) -> &'static str {
@@ -211,12 +209,13 @@ fn changed_events(
 }
 
 fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Event<'_>) {
-    let Meeting { message, method, people, .. } = meeting;
+    let Meeting { message, method, .. } = meeting;
     out.line("BEGIN:VEVENT");
     head.iter().chain(&event.times).for_each(|line| out.line(line));
     out.text("SUMMARY", event.subject);
     out.text("LOCATION", event.place);
     out.text("DESCRIPTION", event.description);
+    categories(out, message);
     let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
     out.line(&format!("SEQUENCE:{}", sequence.max(0)));
     match method {
@@ -226,7 +225,7 @@ fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Eve
     }
     out.line(if event.is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
     class_and_priority(out, message);
-    participants(out, method, people);
+    participants(out, meeting);
     alarm(out, message, method);
     out.line("END:VEVENT");
 }
@@ -292,6 +291,15 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     hex(&id)
 }
 
+/// RFC 5545 §3.8.1.2.
+fn categories(out: &mut Lines, message: &Message) {
+    let keywords = message.keywords();
+    if !keywords.is_empty() {
+        let keywords: Vec<_> = keywords.iter().map(|keyword| escape(keyword.trim())).collect();
+        out.line(&format!("CATEGORIES:{}", keywords.join(",")));
+    }
+}
+
 fn class_and_priority(out: &mut Lines, message: &Message) {
     let number = |id| message.property(id).and_then(Value::number);
     // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
@@ -310,7 +318,8 @@ fn class_and_priority(out: &mut Lines, message: &Message) {
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
 /// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
 /// attendees.
-fn participants(out: &mut Lines, method: Method, people: &People) {
+fn participants(out: &mut Lines, meeting: Meeting<'_>) {
+    let Meeting { message, method, people, .. } = meeting;
     if let Method::Reply(participation) | Method::Counter(participation) = method {
         let organizer =
             people.recipients.iter().find(|(role, _)| *role == Role::To).map(|(_, person)| person);
@@ -322,20 +331,30 @@ fn participants(out: &mut Lines, method: Method, people: &People) {
     if method == Method::Publish {
         return;
     }
+    // PidTagResponseRequested: MS-OXCICAL §2.1.3.1.1.20.2. An organizer asks, if nothing is said.
+    let wants_answer = message.property(property::RESPONSE_REQUESTED).and_then(Value::number) != Some(0);
+    let asks = match (method, wants_answer) {
+        (Method::Request, true) => ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE",
+        (Method::Request, false) => ";PARTSTAT=NEEDS-ACTION",
+        _ => "",
+    };
     for (role, person) in &people.recipients {
         let role = match role {
             Role::To => ";ROLE=REQ-PARTICIPANT",
             Role::Cc => ";ROLE=OPT-PARTICIPANT",
             Role::Bcc => ";CUTYPE=RESOURCE;ROLE=NON-PARTICIPANT",
         };
-        let asks = if method == Method::Request { ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE" } else { "" };
         out.person("ATTENDEE", &format!("{role}{asks}"), Some(person));
     }
 }
 
 fn alarm(out: &mut Lines, message: &Message, method: Method) {
+    /// MS-OXORMDR §2.2.1.3: this number says the usual time of the reader, which is 15 minutes in the
+    /// programs that write it.
+    const USUAL: i64 = 0x5AE9_80E1;
     let number = |name| message.named(name).and_then(Value::number);
-    let minutes = number(named::REMINDER_DELTA).filter(|minutes| (0..=40_320).contains(minutes));
+    let minutes = number(named::REMINDER_DELTA).map(|minutes| if minutes == USUAL { 15 } else { minutes });
+    let minutes = minutes.filter(|minutes| (0..=40_320).contains(minutes));
     if let (Method::Request, Some(1), Some(minutes)) = (method, number(named::REMINDER_SET), minutes) {
         out.line("BEGIN:VALARM");
         out.line("ACTION:DISPLAY");

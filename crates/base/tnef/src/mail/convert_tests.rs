@@ -343,34 +343,8 @@ fn answers_cancellations_and_days() {
     assert!(!days.contains("ATTENDEE"));
 }
 
-/// RFC 5546 §2.1.5: DTSTAMP says which copy of an attendee's answer is newer, and the organizer's
-/// change does not.
-#[test]
-fn an_answer_has_the_stamp_of_its_attendee() {
-    let changed = |name, hours: u64| Property::named(name, Value::Time(samples::TIME + hours * samples::HOUR));
-    let owner = || changed(named::OWNER_CRITICAL_CHANGE, 24);
-    let attendee = || changed(named::ATTENDEE_CRITICAL_CHANGE, 48);
-    let stamp = |class: &str, properties: Vec<Property>| {
-        let mut meeting = samples::meeting(class);
-        meeting.properties.extend(properties);
-        let calendar = calendar(&converted(&samples::mail(&meeting)));
-        let line = calendar.lines().find_map(|line| line.strip_prefix("DTSTAMP:")).expect("a stamp");
-        line.to_owned()
-    };
-    let counter = || {
-        let start = changed(named::PROPOSED_START_WHOLE, 1);
-        vec![Property::named(named::COUNTER_PROPOSAL, Value::Bool(true)), start, owner(), attendee()]
-    };
-    for (class, properties, expected) in [
-        ("IPM.Schedule.Meeting.Request", vec![attendee(), owner()], "20231115T221320Z"),
-        ("IPM.Schedule.Meeting.Canceled", vec![attendee(), owner()], "20231115T221320Z"),
-        ("IPM.Schedule.Meeting.Resp.Pos", vec![owner(), attendee()], "20231116T221320Z"),
-        ("IPM.Schedule.Meeting.Resp.Neg", vec![owner()], "20231114T221320Z"),
-        ("IPM.Schedule.Meeting.Resp.Tent", counter(), "20231116T221320Z"),
-    ] {
-        assert_eq!(stamp(class, properties), expected, "{class}");
-    }
-}
+#[path = "meeting_tests.rs"]
+mod meeting;
 
 #[test]
 fn an_id_from_another_calendar_stays() {
