@@ -11,6 +11,7 @@ use super::dates;
 use super::people::{People, Person, Role};
 use super::occurrence::Scope;
 use super::recurrence::{Changed, Recurrence};
+use super::zone::Zone;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
@@ -233,7 +234,7 @@ fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Eve
 fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) -> Vec<String> {
     let is_whole_days = dates::has_whole_days(message);
     let print = |name: &str, at: OffsetDateTime| match is_whole_days {
-        true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
+        true => format!("{name};VALUE=DATE:{}", dates::day(Zone::day(message, at))),
         false => format!("{name}:{}", dates::in_calendar(at)),
     };
     // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.

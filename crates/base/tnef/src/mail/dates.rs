@@ -66,8 +66,7 @@ pub(super) fn has_whole_days(message: &Message) -> bool {
     message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1)
 }
 
-/// The midnight nearest to a time: the day of an event that lasts whole days. It begins at midnight
-/// of its own time zone, and zones are at most half a day from UTC, most of them.
+/// The midnight nearest to a time.
 pub(super) fn nearest_day(at: OffsetDateTime) -> OffsetDateTime {
     at.checked_add(Duration::hours(12)).unwrap_or(at).replace_time(Time::MIDNIGHT)
 }

@@ -89,3 +89,38 @@ fn categories_are_categories() {
     let none = keywords(Value::Many(Type::String, vec![]));
     assert!(lines(REQUEST, none, "CATEGORIES").is_empty());
 }
+
+/// A day begins at midnight of the organizer's zone, which may be over half a day from UTC.
+#[test]
+fn whole_days_are_those_of_the_zone() {
+    let zone = |bias: i32| {
+        let mut bytes: Vec<u8> = [bias, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+        bytes.extend([0; 36]);
+        Property::named(named::TIME_ZONE_STRUCT, Value::Binary(bytes))
+    };
+    // The same as a definition: a name, and one rule.
+    let definition = |bias: i32| {
+        let mut bytes: Vec<u8> =
+            [0x0102_u16, 6, 2, 0, 1, 0x0102, 0x3E, 2, 2000].iter().flat_map(|n| n.to_le_bytes()).collect();
+        bytes.extend([0; 14]);
+        bytes.extend([bias, 0, 0].iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend([0; 32]);
+        Property::named(named::TIME_ZONE_DEFINITION_START, Value::Binary(bytes))
+    };
+    // Midnight at the beginning of 2023-11-15, in each zone.
+    let midnight = samples::TIME + 6_400 * 10_000_000;
+    for hours in [-14_i64, -13, -1, 0, 5, 12] {
+        let bias = (hours * 60) as i32;
+        let at = midnight.checked_add_signed(hours * samples::HOUR as i64).expect("a time");
+        for zone in [zone(bias), definition(bias)] {
+            let properties = vec![
+                zone,
+                Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true)),
+                Property::named(named::APPOINTMENT_START_WHOLE, Value::Time(at)),
+                Property::named(named::APPOINTMENT_END_WHOLE, Value::Time(at + 24 * samples::HOUR)),
+            ];
+            let days = ["DTSTART;VALUE=DATE:20231115", "DTEND;VALUE=DATE:20231116"];
+            assert_eq!(lines(REQUEST, properties.clone(), "DT")[1..], days, "{hours}: {properties:?}");
+        }
+    }
+}

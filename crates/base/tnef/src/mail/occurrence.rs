@@ -31,7 +31,7 @@ impl Scope {
         let replaced = message.named(named::EXCEPTION_REPLACE_TIME).and_then(dates::of_value);
         // RFC 5545 §3.8.4.4: it has the type of the DTSTART of its series.
         let line = if dates::has_whole_days(message) {
-            let day = || replaced.map(|at| dates::nearest_day(at).date());
+            let day = || replaced.map(|at| Zone::day(message, at).date());
             let at = PrimitiveDateTime::new(date.or_else(day)?, Time::MIDNIGHT).assume_utc();
             format!("RECURRENCE-ID;VALUE=DATE:{}", dates::day(at))
         } else {

@@ -2,6 +2,7 @@
 
 use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
+use super::dates;
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::reader::Reader;
@@ -66,6 +67,13 @@ impl Zone {
             .and_then(|bytes| Self::read(bytes).ok())
             .or_else(|| definition(named::TIME_ZONE_DEFINITION_RECUR))
             .or_else(|| definition(named::TIME_ZONE_DEFINITION_START))
+    }
+
+    /// The day of a meeting that lasts whole days. It begins at midnight of its own zone. Without
+    /// one, the nearest midnight in UTC is right for most zones.
+    pub fn day(message: &Message, at: OffsetDateTime) -> OffsetDateTime {
+        let local = Self::of(message, at.year()).and_then(|zone| zone.local(at));
+        dates::nearest_day(local.unwrap_or(at))
     }
 
     /// PidLidTimeZoneStruct: MS-OXOCAL §2.2.1.39.
