@@ -36,11 +36,13 @@ pub mod property {
     #![allow(missing_docs)]
     pub const IMPORTANCE: u16 = 0x0017;
     pub const MESSAGE_CLASS: u16 = 0x001A;
+    pub const READ_RECEIPT_REQUESTED: u16 = 0x0029;
     pub const SENSITIVITY: u16 = 0x0036;
     pub const SUBJECT: u16 = 0x0037;
     pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
     pub const SENT_REPRESENTING_ENTRY_ID: u16 = 0x0041;
     pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
+    pub const REPLY_RECIPIENT_ENTRIES: u16 = 0x004F;
     pub const START_DATE: u16 = 0x0060;
     pub const END_DATE: u16 = 0x0061;
     pub const RESPONSE_REQUESTED: u16 = 0x0063;

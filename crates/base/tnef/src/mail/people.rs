@@ -187,14 +187,42 @@ const UTF_16: u32 = 1200;
 /// clients have attFrom. Of these, one who has an address counts, since a name alone cannot be
 /// answered.
 fn sender(message: &Message) -> Option<Person> {
-    let person = |fields: &Fields| fields.person(&message.properties, message.text_code_page(), Untyped::Unknown);
+    let represented =
+        SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown);
     let old = || of_attribute(find_attribute(&message.attributes, attribute::FROM)?, message.code_page);
-    let mut all = [person(&SENT_REPRESENTING), person(&SENDER), old()].into_iter().flatten();
+    let mut all = [represented, agent(message), old()].into_iter().flatten();
     let first = all.next()?;
     if first.address.is_some() {
         return Some(first);
     }
     all.find(|person| person.address.is_some()).or(Some(first))
+}
+
+/// Who sent a message, on behalf of another person or not: PidTagSenderName and its like.
+pub(super) fn agent(message: &Message) -> Option<Person> {
+    SENDER.person(&message.properties, message.text_code_page(), Untyped::Unknown)
+}
+
+/// Those to whom answers go: PidTagReplyRecipientEntries, a list of entries (MS-OXCDATA §2.3.3).
+/// Entries of an address book have no address that means something elsewhere.
+pub(super) fn reply_recipients(message: &Message) -> Vec<Person> {
+    const WHAT: &str = "a list of entries";
+    const COUNT_MAX: usize = 100;
+    let bytes = message.property(property::REPLY_RECIPIENT_ENTRIES).and_then(Value::bytes).unwrap_or_default();
+    let mut reader = Reader::new(bytes);
+    let count = reader.len(WHAT).unwrap_or_default().min(COUNT_MAX);
+    // The length of all of them.
+    let _ = reader.u32(WHAT);
+    let code_page = message.text_code_page();
+    let entries = (0..count).map_while(|_| {
+        let len = reader.len(WHAT).ok()?;
+        let entry = reader.take(len, WHAT).ok()?;
+        reader.skip_padding(len);
+        Some(entry)
+    });
+    let people = entries.filter_map(|entry| OneOff::read(entry, code_page));
+    let people = people.filter_map(|one| Person::new(one.name, one.address));
+    people.filter(|person| person.address.is_some()).collect()
 }
 
 /// attFrom: MS-OXTNEF §2.1.3.3.8. Four numbers of 16 bits (a mark, the length of all, of the name
