@@ -110,6 +110,13 @@ pub fn meeting(class: &str) -> Message {
     meeting
 }
 
+/// The text of a message in RTF, with [`IMAGE`] in it.
+pub fn picture_in_rtf() -> Property {
+    let digits: String = IMAGE.iter().map(|byte| format!("{byte:02x}")).collect();
+    let rtf = format!("{{\\rtf1\\ansi One {{\\pict\\pngblip\\picwgoal1500 {digits}}} picture}}");
+    Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(rtf.as_bytes())))
+}
+
 /// An answer that proposes another time: a day later.
 pub fn counter_proposal() -> Message {
     const DAY: u64 = 24 * HOUR;
@@ -183,6 +190,18 @@ pub fn changed_series() -> Message {
         &numbers(&[0, 0]),
     ];
     series_with(&[FIRST + 2 * DAY], &[FIRST + 3 * DAY], &details.concat())
+}
+
+/// The same, with so many meetings that are moved, each by an hour.
+pub fn often_changed_series(count: u16) -> Message {
+    let days: Vec<u32> = (0..u32::from(count)).map(|day| FIRST + day * DAY).collect();
+    let mut details = count.to_le_bytes().to_vec();
+    for day in &days {
+        let begin = day + 9 * 60;
+        details.extend([begin + 60, begin + 150, begin].iter().flat_map(|n| n.to_le_bytes()));
+        details.extend([0; 2]);
+    }
+    series_with(&days, &days, &details)
 }
 
 /// The series with days that are deleted or changed, days that have a changed meeting, and details

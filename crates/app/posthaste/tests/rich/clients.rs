@@ -122,10 +122,10 @@ print("read")
     }
 }
 
-/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting. Then
-/// of an answer, a counter-proposal, the cancellation of one occurrence, whole days, and a series
-/// with a changed occurrence. The arguments are a port, a user, a password, and the calendar that
-/// `ytnef` makes of the foreign meeting.
+/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting.
+/// Then of an answer, a counter-proposal, the cancellation of one occurrence, whole days, and a
+/// series with a changed occurrence. The arguments are a port, a user, a password, and the
+/// calendar that `ytnef` makes of the foreign meeting.
 const CALENDARS_AND_CARDS: &str = r#"
 import datetime, email, email.policy, icalendar, imaplib, sys, vobject
 client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))

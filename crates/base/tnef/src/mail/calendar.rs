@@ -8,8 +8,8 @@ use posthaste_mime_summary::InBounds;
 use time::OffsetDateTime;
 
 use super::dates;
-use super::people::{People, Person, Role};
 use super::occurrence::Scope;
+use super::people::{People, Person, Role};
 use super::recurrence::{Changed, Recurrence};
 use super::zone::Zone;
 use crate::model::{Message, Value, find_attribute};
@@ -109,9 +109,9 @@ struct Event<'e> {
     is_free: bool,
 }
 
-/// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also if
-/// it is one occurrence of a series and does not say which one. The events of changed occurrences
-/// take at most `room` bytes. Those that have no room keep the usual time.
+/// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also
+/// if it is one occurrence of a series and does not say which one. The events of changed
+/// occurrences take at most `room` bytes. Those that have no room keep the usual time.
 pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
     let Meeting { message, method, .. } = meeting;
     let (start, end) = start_and_end(message)?;
@@ -178,8 +178,8 @@ fn start_and_end(message: &Message) -> Option<(OffsetDateTime, Option<OffsetDate
 /// PidLidBusyStatus: the time is free.
 const FREE: i64 = 0;
 
-/// The events of a series' changed occurrences, and how many these are. The cancellation of a series
-/// and an answer are about all of it.
+/// The events of a series' changed occurrences, and how many these are. The cancellation of a
+/// series and an answer are about all of it.
 fn changed_events(
     meeting: Meeting<'_>,
     head: &[String],
@@ -242,8 +242,8 @@ fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime
     std::iter::once(print("DTSTART", start)).chain(end).collect()
 }
 
-/// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an answer
-/// are its attendee's: RFC 5546 §2.1.5.
+/// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an
+/// answer are its attendee's: RFC 5546 §2.1.5.
 fn stamp(message: &Message, method: Method) -> Option<OffsetDateTime> {
     let sent = || message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value);
     let sent_of_old = || dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?);
@@ -350,8 +350,8 @@ fn participants(out: &mut Lines, meeting: Meeting<'_>) {
 }
 
 fn alarm(out: &mut Lines, message: &Message, method: Method) {
-    /// MS-OXORMDR §2.2.1.3: this number says the usual time of the reader, which is 15 minutes in the
-    /// programs that write it.
+    /// MS-OXORMDR §2.2.1.3: this number says the usual time of the reader, which is 15 minutes in
+    /// the programs that write it.
     const USUAL: i64 = 0x5AE9_80E1;
     let number = |name| message.named(name).and_then(Value::number);
     let minutes = number(named::REMINDER_DELTA).map(|minutes| if minutes == USUAL { 15 } else { minutes });

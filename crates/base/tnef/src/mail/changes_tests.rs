@@ -12,8 +12,8 @@ const FIRST: u32 = 222_406_560;
 const DAY: u32 = 1440;
 const NINE: u32 = 9 * 60;
 
-/// An exception: its flags, and what follows these. Both are the same in `ExtendedException`, except
-/// that texts are in UTF-16 there.
+/// An exception: its flags, and what follows these. Both are the same in `ExtendedException`,
+/// except that texts are in UTF-16 there.
 struct Exception {
     days: [u32; 2],
     flags: u16,

@@ -80,8 +80,8 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
 }
 
 /// [`convert`], with a list: `left` gets the damage of each part that is not changed while others
-/// are converted. It also gets why a message inside a part stays an attachment, and how many pictures
-/// are not shown.
+/// are converted. It also gets why a message inside a part stays an attachment, and how many
+/// pictures are not shown.
 pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);

@@ -123,9 +123,9 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
     fields
 }
 
-/// Fields that an embedded message gets from its properties, and a delivered one does not. Checks of
-/// the sender look at Sender. A blind copy came without its Bcc. The header that was delivered says
-/// who wants a receipt.
+/// Fields that an embedded message gets from its properties, and a delivered one does not. Checks
+/// of the sender look at Sender. A blind copy came without its Bcc. The header that was delivered
+/// says who wants a receipt.
 fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     let has_author = people.from.as_ref().is_some_and(|from| from.address.is_some());

@@ -73,9 +73,12 @@ impl<'m> Item<'m> {
             _ if is_lost => "application/octet-stream".to_owned(),
             (true, _) => "application/ms-tnef".to_owned(),
             (_, Some(media)) => media,
-            (_, None) => media_of_name(name.as_ref().or(extension.as_ref()).map_or("", String::as_str)).to_owned(),
+            (_, None) => {
+                media_of_name(name.as_ref().or(extension.as_ref()).map_or("", String::as_str)).to_owned()
+            }
         };
-        let charset = text(property::TEXT_ATTACHMENT_CHARSET).filter(|name| is_charset(name.trim().as_bytes()));
+        let charset =
+            text(property::TEXT_ATTACHMENT_CHARSET).filter(|name| is_charset(name.trim().as_bytes()));
         let charset = charset.filter(|_| media.starts_with("text/"));
         let charset = charset.map(|name| header::parameter("charset", name.trim())).unwrap_or_default();
         let fields = date_parameters(attachment);
@@ -163,7 +166,8 @@ fn name_of(attachment: &Attachment, code_pages: CodePages, extension: Option<&st
 fn extension_named(text: &str) -> Option<String> {
     const LEN_MAX: usize = 16;
     let word = text.trim().trim_start_matches('.');
-    let is_word = !word.is_empty() && word.len() <= LEN_MAX && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_word =
+        !word.is_empty() && word.len() <= LEN_MAX && word.bytes().all(|b| b.is_ascii_alphanumeric());
     is_word.then(|| format!(".{word}"))
 }
 
@@ -320,8 +324,7 @@ mod tests {
         assert_eq!(named(vec![], vec![transport]), Some(("old.doc".to_owned(), lost.to_owned())));
         // The type of a file with bytes is that of its extension, also without a name.
         let bytes = Property::new(property::ATTACH_DATA, Value::Binary(b"x".to_vec()));
-        let attachment =
-            Attachment { properties: vec![bytes, extension(".PDF")], ..Attachment::default() };
+        let attachment = Attachment { properties: vec![bytes, extension(".PDF")], ..Attachment::default() };
         let item = Item::of(&attachment, code_pages).expect("a file");
         assert_eq!((item.media.as_str(), item.extension.as_deref()), ("application/pdf", Some(".PDF")));
     }

@@ -8,7 +8,8 @@ use crate::{Kind as Type, Name, NameKey};
 /// change does not.
 #[test]
 fn an_answer_has_the_stamp_of_its_attendee() {
-    let changed = |name, hours: u64| Property::named(name, Value::Time(samples::TIME + hours * samples::HOUR));
+    let changed =
+        |name, hours: u64| Property::named(name, Value::Time(samples::TIME + hours * samples::HOUR));
     let owner = || changed(named::OWNER_CRITICAL_CHANGE, 24);
     let attendee = || changed(named::ATTENDEE_CRITICAL_CHANGE, 48);
     let stamp = |class: &str, properties: Vec<Property>| {

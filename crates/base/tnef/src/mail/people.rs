@@ -150,9 +150,8 @@ struct OneOff {
 }
 
 impl OneOff {
-    const PROVIDER: Guid = [
-        0x81, 0x2B, 0x1F, 0xA4, 0xBE, 0xA3, 0x10, 0x19, 0x9D, 0x6E, 0x00, 0xDD, 0x01, 0x0F, 0x54, 0x02,
-    ];
+    const PROVIDER: Guid =
+        [0x81, 0x2B, 0x1F, 0xA4, 0xBE, 0xA3, 0x10, 0x19, 0x9D, 0x6E, 0x00, 0xDD, 0x01, 0x0F, 0x54, 0x02];
 
     fn read(entry: &[u8], code_page: u32) -> Option<Self> {
         const WHAT: &str = "a one-off entry";
@@ -208,7 +207,8 @@ pub(super) fn agent(message: &Message) -> Option<Person> {
 pub(super) fn reply_recipients(message: &Message) -> Vec<Person> {
     const WHAT: &str = "a list of entries";
     const COUNT_MAX: usize = 100;
-    let bytes = message.property(property::REPLY_RECIPIENT_ENTRIES).and_then(Value::bytes).unwrap_or_default();
+    let bytes =
+        message.property(property::REPLY_RECIPIENT_ENTRIES).and_then(Value::bytes).unwrap_or_default();
     let mut reader = Reader::new(bytes);
     let count = reader.len(WHAT).unwrap_or_default().min(COUNT_MAX);
     // The length of all of them.
@@ -301,9 +301,8 @@ mod tests {
     #[test]
     fn a_sender_who_has_an_address_counts() {
         let name = || text(property::SENT_REPRESENTING_NAME, "Ana");
-        let sender = || {
-            vec![text(property::SENDER_NAME, "Ana"), text(property::SENDER_SMTP_ADDRESS, "ana@x.example")]
-        };
+        let sender =
+            || vec![text(property::SENDER_NAME, "Ana"), text(property::SENDER_SMTP_ADDRESS, "ana@x.example")];
         let old = [&[4, 0, 0, 0, 4, 0, 19, 0][..], b"Ana\0SMTP:ana@x.example\0"].concat();
         let old = || vec![Attribute { id: attribute::FROM, data: old.clone() }];
         let expected = Some("\"Ana\" <ana@x.example>".to_owned());
@@ -319,10 +318,7 @@ mod tests {
         assert_eq!(from([exchange, sender()].concat(), vec![]), expected);
         // On behalf of another person.
         let both = vec![name(), text(property::SENT_REPRESENTING_SMTP_ADDRESS, "boss@x.example")];
-        assert_eq!(
-            from([both, sender()].concat(), vec![]).as_deref(),
-            Some("\"Ana\" <boss@x.example>")
-        );
+        assert_eq!(from([both, sender()].concat(), vec![]).as_deref(), Some("\"Ana\" <boss@x.example>"));
     }
 
     /// MS-OXCDATA §2.2.5.1.

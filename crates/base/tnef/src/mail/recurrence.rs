@@ -82,7 +82,9 @@ impl Recurrence {
 enum Form {
     Days,
     /// With the zone, whose offset from UTC in winter this is.
-    Times { standard: i64 },
+    Times {
+        standard: i64,
+    },
 }
 
 impl Form {

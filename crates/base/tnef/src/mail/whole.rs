@@ -141,8 +141,8 @@ fn is_changed_occurrence(attachment: &Attachment) -> bool {
     }
 }
 
-/// Bytes that the events of changed occurrences take at most. A meeting with a hundred attendees has
-/// 12 KiB in each of them.
+/// Bytes that the events of changed occurrences take at most. A meeting with a hundred attendees
+/// has 12 KiB in each of them.
 const CHANGED_MAX: usize = 1 << 20;
 
 /// A picture of RTF, as a part that HTML shows.

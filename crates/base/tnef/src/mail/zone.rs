@@ -127,9 +127,8 @@ impl Zone {
 
     /// Minutes ahead of UTC at a time.
     fn offset(&self, at: OffsetDateTime) -> i64 {
-        let instant = |change: Change, offset: i64| {
-            change.in_year(at.year())?.checked_sub(Duration::minutes(offset))
-        };
+        let instant =
+            |change: Change, offset: i64| change.in_year(at.year())?.checked_sub(Duration::minutes(offset));
         let begin = instant(self.to_daylight, self.standard);
         let end = instant(self.to_standard, self.daylight);
         let (Some(begin), Some(end)) = (begin, end) else { return self.standard };

@@ -22,7 +22,7 @@ pub(crate) use lzfu::crc;
 pub use lzfu::{compress, decompress, decompress_to_read, store};
 pub(crate) use pictures::PICTURES_MAX;
 pub use pictures::Picture;
-pub use read::{Document, GROUPS_MAX, Origin, origin, read};
 pub(crate) use read::read_within;
+pub use read::{Document, GROUPS_MAX, Origin, origin, read};
 pub use slim::{Limits, Slim};
 pub use wrap::{wrap_html, wrap_text};

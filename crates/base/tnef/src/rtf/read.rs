@@ -292,8 +292,7 @@ impl Machine {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        let unread =
-            [Destination::Nowhere, Destination::FontTable, Destination::Shape, Destination::Picture];
+        let unread = [Destination::Nowhere, Destination::FontTable, Destination::Shape, Destination::Picture];
         if !unread.contains(&self.group.destination) {
             self.pending.extend_from_slice(bytes);
         }
@@ -409,9 +408,11 @@ impl Machine {
             b"shp" | b"shpgrp" => self.group.shape = Some((simple.len_of_text(), self.pictures.shown)),
             b"shpinst" | b"do" if is_shown => self.group.destination = Destination::Shape,
             b"shpinst" | b"do" => self.group.destination = Destination::Nowhere,
-            b"shprslt" if self.group.shape.is_some_and(|(at, shown)| {
-                simple.has_words_from(at) || self.pictures.shown > shown
-            }) =>
+            b"shprslt"
+                if self
+                    .group
+                    .shape
+                    .is_some_and(|(at, shown)| simple.has_words_from(at) || self.pictures.shown > shown) =>
             {
                 self.group.destination = Destination::Nowhere;
             }

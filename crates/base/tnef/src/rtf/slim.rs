@@ -70,7 +70,10 @@ enum State {
     Word,
     Number,
     /// So many bytes of `\bin` are to come. It began at this byte of the RTF.
-    Binary { left: usize, at: usize },
+    Binary {
+        left: usize,
+        at: usize,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]

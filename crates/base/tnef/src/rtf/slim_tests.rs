@@ -34,7 +34,10 @@ fn body(document: &Document) -> &str {
 }
 
 fn png(more: &str) -> String {
-    format!(r"{{\pict{{\*\picprop{{\sp{{\sn a}}{{\sv 1}}}}}}\pngblip\picwgoal1500{more} {}{{\*\blipuid 0f}}}}", hex(PNG))
+    format!(
+        r"{{\pict{{\*\picprop{{\sp{{\sn a}}{{\sv 1}}}}}}\pngblip\picwgoal1500{more} {}{{\*\blipuid 0f}}}}",
+        hex(PNG)
+    )
 }
 
 #[test]
