@@ -10,6 +10,7 @@ use crate::cgroup::Group;
 use crate::perf::Counters;
 use crate::process::{Pss, Tree, io_of, pss_of};
 use crate::sample::{Sample, WatchTarget};
+use crate::waits::{WaitSources, waits};
 
 /// PSS is read once in this many samples: the kernel walks all page tables of the process for it.
 const PSS_EVERY: u32 = 5;
@@ -22,7 +23,13 @@ pub struct Monitor {
 }
 
 enum Kind {
-    Local { tree: Option<Tree>, group: Option<Group>, counters: Result<Counters, String>, source: String },
+    Local {
+        tree: Option<Tree>,
+        group: Option<Group>,
+        counters: Result<Counters, String>,
+        waits: WaitSources,
+        source: String,
+    },
     Remote(Box<Remote>),
     Parts(Vec<(String, Monitor)>),
 }
@@ -39,7 +46,7 @@ impl Monitor {
                 none if none.is_empty() => return Ok(None),
                 all => Kind::Parts(all),
             },
-            WatchTarget::Local { pid, cgroup } => {
+            WatchTarget::Local { pid, cgroup, data } => {
                 let mut tree = pid.map(Tree::new);
                 let group = cgroup.as_deref().map(Group::open).transpose()?;
                 let pids = match (&mut tree, &group) {
@@ -58,7 +65,8 @@ impl Monitor {
                     (None, Some(group)) => format!("control group {}", group.path().display()),
                     (None, None) => String::new(),
                 };
-                Kind::Local { tree, group, counters: Counters::start(&pids), source }
+                let waits = WaitSources::of(data.as_deref(), group.as_ref());
+                Kind::Local { tree, group, counters: Counters::start(&pids), waits, source }
             }
         };
         Ok(Some(Self { kind, looks: 0, samples: Vec::new() }))
@@ -74,7 +82,7 @@ impl Monitor {
                 let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.look()?)));
                 samples.collect::<io::Result<_>>().map(Sample::sum)
             }
-            Kind::Local { tree, group, counters, source } => {
+            Kind::Local { tree, group, counters, waits, source } => {
                 let usage = tree.as_mut().map(Tree::look).transpose();
                 // The tree may have ended while its group still has its usage.
                 let usage =
@@ -84,6 +92,7 @@ impl Monitor {
                     cpu_user_s: usage.user_s,
                     cpu_system_s: usage.system_s,
                     io: usage.io,
+                    waits: waits.look(),
                     context_switches: usage.switches,
                     roles: usage.roles,
                     ..Sample::default()
@@ -175,10 +184,12 @@ impl Monitor {
             disk_read_operations: disk.read_operations,
             disk_read_bytes: disk.read_bytes,
             disk_write_bytes: disk.write_bytes,
+            waits: waits(&before.waits, &after.waits, seconds),
             context_switches: difference(|s| s.context_switches, "needs the process tree"),
             counters: counters(before, after),
             roles: roles(before, after),
             hottest: None,
+            sampled: Vec::new(),
         })
     }
 }
@@ -317,7 +328,7 @@ mod tests {
 
     #[test]
     fn each_part_of_a_cluster_has_its_cost() {
-        let me = || WatchTarget::Local { pid: Some(std::process::id()), cgroup: None };
+        let me = || WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
         let parts = [("access 1", me()), ("store 1", me()), ("store 2", WatchTarget::Nothing)];
         let parts = parts.map(|(name, target)| (name.to_owned(), target)).to_vec();
         let mut monitor = Monitor::start(&WatchTarget::Parts(parts)).unwrap().unwrap();
@@ -337,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_busy_process_costs_what_it_uses() {
-        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None };
+        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
         let mut monitor = Monitor::start(&target).unwrap().unwrap();
         monitor.sample(0.0).unwrap();
         let before = crate::own::now();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::process::Pss;
+use crate::waits::WaitTotals;
 
 /// The part of the server to watch.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub enum WatchTarget {
         pid: Option<u32>,
         /// The server's control group's directory.
         cgroup: Option<PathBuf>,
+        /// The folder of the server's mail, for the time that its disk was busy.
+        data: Option<PathBuf>,
     },
     /// On another machine, where `posthaste-load agent` runs.
     Agent {
@@ -53,6 +56,9 @@ pub struct Sample {
     pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.
     pub io: Option<[u64; 2]>,
+    /// What it waits for.
+    #[serde(default)]
+    pub waits: WaitTotals,
     /// Context switches of living processes, summed up between samples.
     pub context_switches: Option<u64>,
     /// Cycles, instructions, cache misses.

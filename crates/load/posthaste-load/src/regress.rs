@@ -47,6 +47,9 @@ pub struct RegressArgs {
     /// Keep both builds' data here instead of in a temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Keep both builds to this many processors, and the instrument to the others.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    server_cpus: Option<u32>,
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -81,7 +84,7 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
         folder,
         keep: args.work.is_some(),
         posthaste: None,
-        server_cpus: None,
+        server_cpus: args.server_cpus,
         agent_token: None,
         cassandra: Cassandra::default(),
         command: command_line(),

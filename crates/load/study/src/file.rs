@@ -103,6 +103,15 @@ pub struct Simulate {
     pub transactions_each: u32,
 }
 
+/// Folders with so many messages that a disk may not have space for them in their usual sizes.
+#[derive(Clone, Debug)]
+pub struct LargeFolders {
+    /// Folders with more messages than this.
+    pub over: u32,
+    /// The sizes of their messages.
+    pub sizes: Sizes,
+}
+
 /// How long the parts of a point take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -135,6 +144,8 @@ pub struct Study {
     pub think: Option<Duration>,
     /// Sizes of messages filled in instead of the workloads'.
     pub sizes: Option<Sizes>,
+    /// Other sizes for the largest folders.
+    pub large_folders: Option<LargeFolders>,
     /// Products of values: each map is one, all its combinations are points.
     pub sweeps: Sweeps,
     /// Raise load instead of sweeping clients.
@@ -150,6 +161,8 @@ pub struct Study {
     pub rounds: u32,
     /// Each transaction of the workloads is a point of its own, and runs alone.
     pub each_transaction: bool,
+    /// How many transactions a point measures of those that are measured alone.
+    pub transactions_alone: u32,
     /// The filled store is put back before each point.
     pub put_back: bool,
     /// The users, by what they do; otherwise `clients` are swept or raised.
@@ -177,6 +190,7 @@ struct Raw {
     workloads: Spanned<Vec<String>>,
     think: Option<Spanned<String>>,
     sizes: Option<Spanned<String>>,
+    large_folders: Option<RawLargeFolders>,
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
@@ -184,6 +198,7 @@ struct Raw {
     rounds: Option<Spanned<u32>>,
     #[serde(default)]
     each_transaction: bool,
+    transactions_alone: Option<Spanned<u32>>,
     #[serde(default)]
     put_back: bool,
     pools: Option<RawPools>,
@@ -207,6 +222,7 @@ struct RawQuick {
     profile: Option<RawProfile>,
     simulate: Option<RawSimulate>,
     rounds: Option<Spanned<u32>>,
+    transactions_alone: Option<Spanned<u32>>,
     pools: Option<RawPools>,
     time: Option<RawTime>,
 }
@@ -217,6 +233,13 @@ struct RawLoad {
     until_cpu_percent: f64,
     clients_max: u32,
     accounts: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLargeFolders {
+    over: u32,
+    sizes: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -290,7 +313,8 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         analysis: source.word(&raw.analysis, ANALYSES)?,
         workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
-        sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
+        sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
+        large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
         sweeps: sweeps(source, &sweep, load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
@@ -298,6 +322,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
+        transactions_alone: alone(source, short.transactions_alone.or(raw.transactions_alone).as_ref())?,
         put_back: raw.put_back,
         users,
         arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
@@ -387,12 +412,30 @@ fn rounds(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> 
     }
 }
 
+/// Most transactions of a point that are measured alone. Each may take seconds.
+const ALONE_MAX: u32 = 999;
+
+fn alone(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> {
+    match given {
+        None => Ok(1),
+        Some(n) if (1..=ALONE_MAX).contains(n.get_ref()) => Ok(*n.get_ref()),
+        Some(n) => {
+            let what = format!("`transactions_alone` is a number from 1 to {ALONE_MAX}");
+            Err(source.at(n.span(), &what))
+        }
+    }
+}
+
 fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {
     quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
-fn sizes(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Sizes>, Mistake> {
-    text.map(|t| t.get_ref().parse().map_err(|what: String| source.at(t.span(), &what))).transpose()
+fn sizes(source: Source, text: &Spanned<String>) -> Result<Sizes, Mistake> {
+    text.get_ref().parse().map_err(|what: String| source.at(text.span(), &what))
+}
+
+fn large_folders(source: Source, raw: &RawLargeFolders) -> Result<LargeFolders, Mistake> {
+    Ok(LargeFolders { over: raw.over, sizes: sizes(source, &raw.sizes)? })
 }
 
 fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Sweeps, Mistake> {
@@ -437,7 +480,7 @@ mod tests {
             assert!(quick.times.measure < long.times.measure, "{name}");
         }
         let items = load("item-count", Length::Full).unwrap();
-        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5]);
+        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5, 1e6]);
     }
 
     #[test]
@@ -454,6 +497,7 @@ mod tests {
         );
         assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
         assert!(said("rounds = 3", "rounds = 0").contains("from 1 to 99"));
+        assert!(said("rounds = 3", "transactions_alone = 0").contains("from 1 to 999"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
         let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");

@@ -293,19 +293,6 @@ pub struct QueueItems {
     pub all: bool,
 }
 
-impl std::fmt::Display for QueueItems {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.domain {
-            Some(domain) => write!(f, "--domain {domain}"),
-            None if self.all => write!(f, "--all"),
-            None => {
-                let numbers: Vec<String> = self.items.iter().map(u32::to_string).collect();
-                write!(f, "{}", numbers.join(" "))
-            }
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Engine {
     /// Create the keyspace and tables that --engine names, if they are missing.

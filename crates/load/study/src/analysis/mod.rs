@@ -17,8 +17,10 @@ mod regress;
 #[cfg(test)]
 pub(crate) mod sample;
 mod scale_out;
+mod shares;
 mod spread;
 mod versions;
+mod work_kind;
 
 use posthaste_load_results::{Analysis, ServerFacts, StudyPoint, StudyResult};
 

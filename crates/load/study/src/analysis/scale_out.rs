@@ -11,8 +11,7 @@ use posthaste_load_results::{
     Analysis, Bar, BarChart, BarRow, Curve, Headline, Plot, RunResult, StudyPoint, Table,
 };
 
-use super::koka::short;
-use super::points::{Points, figure, plot, whole};
+use super::points::{Points, figure, mix, plot, whole};
 use super::spread::{Spread, shown, spread};
 use crate::settings::{ACCESS, STORE};
 
@@ -35,12 +34,12 @@ impl Line<'_> {
     }
 
     fn name(&self) -> String {
-        format!("{}, {}, {} users", self.server, short(self.workload), whole(self.clients))
+        format!("{}, {}, {} users", self.server, mix(self.workload), whole(self.clients))
     }
 
     /// The first cells of a row.
     fn cells(&self, nodes: f64) -> Vec<String> {
-        vec![format!("{}, {}", self.server, short(self.workload)), whole(self.clients), whole(nodes)]
+        vec![format!("{}, {}", self.server, mix(self.workload)), whole(self.clients), whole(nodes)]
     }
 
     fn curve(&self, points: Points, of: impl Fn(&RunResult) -> Option<f64>) -> Curve {
@@ -126,7 +125,7 @@ fn plots(points: Points, lines: &[Line], busiest: &[Line]) -> Vec<Plot> {
         let by_nodes = |of: fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
             mine.iter().map(|line| line.curve(points, of)).collect()
         };
-        let mix = short(workload);
+        let mix = mix(workload);
         let rate = |run: &RunResult| Some(run.total.rate_per_s);
         plots.push(plot(
             &format!("Throughput by nodes, {mix}"),

@@ -30,9 +30,9 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<(), String> {
         for stage in &plan.stages {
             let of = |number| Round { stage, number, accounts: &accounts };
             let begun = players.iter_mut().map(|player| begin(work, player, of(rounds.start), &rounds));
-            let instances: Vec<Option<Instance>> = begun.collect();
+            let mut instances: Vec<Option<Instance>> = begun.collect();
             for round in rounds.clone() {
-                take_turns(work, &players, &instances, of(round));
+                take_turns(work, &players, &mut instances, of(round));
             }
             if work.is_over() {
                 break 'all;
@@ -94,14 +94,14 @@ struct Round<'a> {
     accounts: &'a [Accounts],
 }
 
-fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>], round: Round) {
+fn take_turns(work: &mut Work, players: &[Player], instances: &mut [Option<Instance>], round: Round) {
     let first = round.number as usize;
     for number in 0..round.stage.points.len() {
         let place = StudyPosition { stage: round.stage, number, round: round.number };
         let takes_part = |work: &Work, player: &Player, instance: &Option<Instance>| {
             instance.is_some() && work.wants(player.which, place)
         };
-        let all = players.iter().zip(instances);
+        let all = players.iter().zip(instances.iter());
         let count = all.filter(|(player, instance)| takes_part(work, player, instance)).count();
         if count == 0 {
             continue;
@@ -111,13 +111,16 @@ fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>
         }
         for turn in 0..players.len() {
             let at = (first + turn) % players.len();
-            let (Some(player), Some(Some(instance))) = (players.get(at), instances.get(at)) else { continue };
+            let (Some(player), Some(running)) = (players.get(at), instances.get_mut(at)) else { continue };
             if work.is_over() {
                 return;
             }
-            if work.wants(player.which, place) {
+            if running.is_some() && work.wants(player.which, place) {
                 let begun = Instant::now();
-                work.point(player.which, place, instance, round.accounts);
+                work.make_cold(player.which, &player.folder, running, (place, round.accounts));
+                if let Some(instance) = running {
+                    work.point(player.which, place, instance, round.accounts);
+                }
                 work.budget.note(begun.elapsed());
             }
         }

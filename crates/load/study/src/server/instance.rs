@@ -81,13 +81,14 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// What a run watches. Agents want their token.
-    pub fn watch(&self, token: Option<&str>) -> WatchTarget {
+    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server on
+    /// this machine.
+    pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         if self.parts.is_empty() {
             let (agent, cgroup) = (self.agent.clone(), self.cgroup.clone());
-            return Watched { pid: self.pid, agent, cgroup }.target(token);
+            return Watched { pid: self.pid, agent, cgroup }.target(token, data);
         }
-        let part = |part: &Part| (part.name.clone(), part.watched.target(token));
+        let part = |part: &Part| (part.name.clone(), part.watched.target(token, None));
         WatchTarget::Parts(self.parts.iter().map(part).collect())
     }
 }

@@ -193,6 +193,11 @@ impl FromStr for Which {
 }
 
 impl Which {
+    /// Whether a study starts and stops it.
+    pub fn is_started_here(&self) -> bool {
+        !matches!(self, Self::Running(_))
+    }
+
     /// The server's name in plots.
     pub fn name(&self) -> &str {
         match self {

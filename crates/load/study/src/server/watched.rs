@@ -1,6 +1,6 @@
 //! The processes whose cost is measured: of a server, or of one part of a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use posthaste_load_measure::WatchTarget;
 
@@ -31,13 +31,16 @@ impl Watched {
         self.pid.is_some() || self.agent.is_some()
     }
 
-    /// What a run watches. An agent wants its token.
-    pub fn target(&self, token: Option<&str>) -> WatchTarget {
+    /// What a run watches. An agent wants its token; `data` is the folder of the mail on this machine.
+    pub fn target(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         match (&self.agent, token, self.pid) {
             (Some(address), Some(token), pid) => {
                 WatchTarget::Agent { address: address.clone(), token: token.to_owned(), pid }
             }
-            (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: self.cgroup.clone() },
+            (_, _, Some(pid)) => {
+                let data = data.map(Path::to_path_buf);
+                WatchTarget::Local { pid: Some(pid), cgroup: self.cgroup.clone(), data }
+            }
             (_, _, None) => WatchTarget::Nothing,
         }
     }
