@@ -97,6 +97,8 @@ impl Sample {
             disk: each(self.disk, other.disk),
             disk_read_operations: both(self.disk_read_operations, other.disk_read_operations),
             io: each(self.io, other.io),
+            // Parts wait for different disks and limits: their sum is of none.
+            waits: WaitTotals::default(),
             context_switches: both(self.context_switches, other.context_switches),
             counters: each(self.counters, other.counters),
             counters_missing: match self.counters_missing.is_empty() {

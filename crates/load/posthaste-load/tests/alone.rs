@@ -64,7 +64,7 @@ fn options(at: Addresses, workload: Workload, transactions: u32) -> RunOptions {
         seed: 1,
         audit: false,
         dialer: dialer(),
-        watch: WatchTarget::Local { pid: Some(std::process::id()), cgroup: None },
+        watch: WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None },
         pools: Pools::default(),
         figures: None,
         mhz: None,
@@ -148,6 +148,9 @@ fn a_session_of_each_transaction_connects_and_leaves() {
     let at = start(Faults::default()).unwrap();
     fill(at, 1);
     let result = clean(options(at, load("session").unwrap(), 3));
-    assert_eq!((result.total.count, result.transactions[0].name.as_str()), (3, "connect, LOGIN, SELECT, LOGOUT"));
+    assert_eq!(
+        (result.total.count, result.transactions[0].name.as_str()),
+        (3, "connect, LOGIN, SELECT, LOGOUT")
+    );
     assert_eq!(result.server.unwrap().sessions, 3);
 }

@@ -56,8 +56,17 @@ const ANALYSES: &[(&str, Analysis)] = &[
 ];
 
 /// The values that can be swept.
-pub const SWEPT: &[&str] =
-    &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb", "nodes"];
+pub const SWEPT: &[&str] = &[
+    "items",
+    "mailbox_mb",
+    "clients",
+    "think_s",
+    "speed",
+    "arrivals_per_hour",
+    "cpus",
+    "memory_mb",
+    "nodes",
+];
 /// Most nodes of a cluster. They all run on one machine, unless they run already.
 const NODES_MAX: f64 = 64.0;
 
@@ -348,7 +357,10 @@ fn refused_together(study: &Study) -> Option<&'static str> {
         (!each("nodes"), "`nodes` are in each sweep, or in none: a cluster and one server have other stores"),
         (any("memory_mb"), "`memory_mb` is not swept together with `nodes`: it limits one server"),
         (any("cpus"), "`cpus` are not swept together with `nodes`: they do not hold for Cassandra"),
-        (study.put_back, "`put_back` is not offered with `nodes`: the mail is in the cluster, and in no folder"),
+        (
+            study.put_back,
+            "`put_back` is not offered with `nodes`: the mail is in the cluster, and in no folder",
+        ),
         (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
         (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
     ]

@@ -136,7 +136,9 @@ impl Ending<'_> {
             rss_max_bytes: after.rss_max_bytes,
             late_p99_ms: (lateness.count() > 0).then(|| lateness.percentile_ms(99.0)),
             // Steps that are not measured are nobody's work here.
-            other_cpus: here.filter(|_| self.shared.meter.is_none()).and_then(|server_s| self.watched.others(self.window(), server_s)),
+            other_cpus: here
+                .filter(|_| self.shared.meter.is_none())
+                .and_then(|server_s| self.watched.others(self.window(), server_s)),
         }
     }
 }

@@ -127,7 +127,12 @@ fn plots(points: Points, lines: &[Line], busiest: &[Line]) -> Vec<Plot> {
         };
         let mix = mix(workload);
         let rate = |run: &RunResult| Some(run.total.rate_per_s);
-        plots.push(plot(&format!("Throughput by nodes, {mix}"), "nodes", "transactions per second", by_nodes(rate)));
+        plots.push(plot(
+            &format!("Throughput by nodes, {mix}"),
+            "nodes",
+            "transactions per second",
+            by_nodes(rate),
+        ));
         plots.push(plot(
             &format!("Throughput by users, {mix}"),
             "virtual users",
@@ -231,11 +236,20 @@ fn counted(nodes: f64) -> String {
 }
 
 fn speed_table(points: Points, lines: &[Line]) -> Table {
-    let head =
-        ["Server, mix", "users", "nodes", "transactions per s", "speed-up", "efficiency", "median (ms)", "99 % (ms)"];
+    let head = [
+        "Server, mix",
+        "users",
+        "nodes",
+        "transactions per s",
+        "speed-up",
+        "efficiency",
+        "median (ms)",
+        "99 % (ms)",
+    ];
     let row = |line: &Line, fewest: f64, nodes: f64| {
         let gain = line.speed_up(points, nodes);
-        let percent = gain.map_or("–".into(), |gain| format!("{} %", figure(gain.median * fewest / nodes * 100.0)));
+        let percent =
+            gain.map_or("–".into(), |gain| format!("{} %", figure(gain.median * fewest / nodes * 100.0)));
         let mut row = line.cells(nodes);
         row.extend([
             line.cell(points, nodes, |run| Some(run.total.rate_per_s)),
@@ -255,7 +269,8 @@ fn speed_table(points: Points, lines: &[Line]) -> Table {
 }
 
 fn cost_table(points: Points, lines: &[Line]) -> Table {
-    let head = ["Server, mix", "users", "nodes", "access (µs)", "store (µs)", "store ÷ access", "generator (µs)"];
+    let head =
+        ["Server, mix", "users", "nodes", "access (µs)", "store (µs)", "store ÷ access", "generator (µs)"];
     let row = |line: &Line, nodes: f64| {
         let mut row = line.cells(nodes);
         row.extend([
@@ -266,9 +281,9 @@ fn cost_table(points: Points, lines: &[Line]) -> Table {
         ]);
         row
     };
-    let rows = lines.iter().flat_map(|line| {
-        line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>()
-    });
+    let rows = lines
+        .iter()
+        .flat_map(|line| line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>());
     table("CPU of a transaction: access and store", &head, rows.collect())
 }
 
@@ -295,9 +310,9 @@ fn processors_table(points: Points, lines: &[Line]) -> Table {
         ]);
         row
     };
-    let rows = lines.iter().flat_map(|line| {
-        line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>()
-    });
+    let rows = lines
+        .iter()
+        .flat_map(|line| line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>());
     let rows = if parts.is_empty() { Vec::new() } else { rows.collect() };
     table("CPU of each node, in percent of one processor", &head, rows)
 }
@@ -327,7 +342,8 @@ fn gain(points: Points, line: &Line) -> Option<String> {
 fn cost(points: Points, line: &Line) -> Option<String> {
     let nodes = line.nodes(points);
     let (few, many) = (*nodes.first()?, *nodes.last()?);
-    let of = |nodes: f64, what: &str| line.at(points, nodes, |run| part_us(run, what)).map(|cost| cost.median);
+    let of =
+        |nodes: f64, what: &str| line.at(points, nodes, |run| part_us(run, what)).map(|cost| cost.median);
     let said = |what: &str| {
         let (first, last) = (of(few, what)?, of(many, what)?);
         let more = match many > few && first > 0.0 {
@@ -372,7 +388,8 @@ fn headline(points: Points, lines: &[Line]) -> Option<Headline> {
         };
         all.into_iter().filter_map(|nodes| mean(nodes as f64)).collect()
     };
-    let servers: Vec<(&str, Vec<(f64, f64)>)> = points.servers().map(|name| (name, of_server(name))).collect();
+    let servers: Vec<(&str, Vec<(f64, f64)>)> =
+        points.servers().map(|name| (name, of_server(name))).collect();
     let (first, gains) = servers.iter().find(|(_, gains)| gains.len() > 1)?;
     let ((few, _), (many, most)) = (gains.first()?, gains.last()?);
     let row = |name: &str, (nodes, times): &(f64, f64)| BarRow {
@@ -434,7 +451,10 @@ mod tests {
         let analysis = analysed(&points);
         let [speed, cost, processors] = &analysis.tables[..] else { panic!("{:?}", analysis.tables) };
         // 150 ÷ 100 and 320 ÷ 200: of the rounds, and not of the medians.
-        assert_eq!(speed.rows[1][..6], ["Posthaste, w", "6", "2", "235 (150–320)", "1.55 (1.50–1.60)", "77.5 %"]);
+        assert_eq!(
+            speed.rows[1][..6],
+            ["Posthaste, w", "6", "2", "235 (150–320)", "1.55 (1.50–1.60)", "77.5 %"]
+        );
         assert_eq!(speed.rows[0][4..6], ["1.00", "100 %"]);
         assert_eq!(cost.rows[1][3..6], ["250", "900", "3.60"]);
         assert_eq!(
@@ -471,14 +491,21 @@ mod tests {
         let full = said(1.3);
         assert!(full.contains("share the 2 processors of one machine, and used 95.0 %"), "{full}");
         assert!(full.contains("so they limited it"), "{full}");
-        assert!(said(0.4).contains("used 50.0 % of them with 2 nodes: so waiting limited it"), "{}", said(0.4));
+        assert!(
+            said(0.4).contains("used 50.0 % of them with 2 nodes: so waiting limited it"),
+            "{}",
+            said(0.4)
+        );
     }
 
     #[test]
     fn what_was_not_measured_is_not_said() {
         // No store was watched, and one number of nodes has no speed-up.
         let analysis = analysed(&[point((2.0, 6.0, 0), 110.0, &[0.2, 0.2], None)]);
-        assert_eq!(analysis.findings, ["Posthaste, w, 6 users: with 2 nodes a transaction costs access 400 µs"]);
+        assert_eq!(
+            analysis.findings,
+            ["Posthaste, w, 6 users: with 2 nodes a transaction costs access 400 µs"]
+        );
         assert_eq!(analysis.tables[1].rows[0][3..6], ["400", "–", "–"]);
         assert!(analysis.headline.is_none());
         // Nothing was watched.

@@ -86,7 +86,10 @@ mod tests {
         let place = Some("127.0.0.1:19042".parse().unwrap());
         let here = Cassandra { place, watched: vec![Watched::process(7)] };
         let local = said("scale-out", "posthaste", here);
-        assert!(local.contains("its 2 processors, and so does Cassandra") && !local.contains("not measured"), "{local}");
+        assert!(
+            local.contains("its 2 processors, and so does Cassandra") && !local.contains("not measured"),
+            "{local}"
+        );
         let away = said("scale-out", "x=imap://a,imap://b", Cassandra::default());
         assert!(!away.contains("processors") && away.contains("--cassandra-agent"), "{away}");
         assert_eq!(said("koka", "posthaste", Cassandra::default()), "");

@@ -45,11 +45,9 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<(), String> {
 
 /// The rounds for which servers are started once. All of them, if stages differ by what each server
 /// has to itself. Numbers of nodes are compared with each other, so each round has all of them.
-fn starts(study: &Study) -> Vec<Range<u32>> {
-    match study.nodes_max() {
-        Some(_) => (0..study.rounds).map(|round| round..round + 1).collect(),
-        None => vec![0..study.rounds],
-    }
+fn starts(study: &Study) -> impl Iterator<Item = Range<u32>> {
+    let together = study.nodes_max().map_or(study.rounds, |_| 1);
+    (0..study.rounds).step_by(together.max(1) as usize).map(move |first| first..first + together)
 }
 
 /// Starts a server for rounds of a stage, and fills it the first time. `None` if it cannot take

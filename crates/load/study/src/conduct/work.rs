@@ -80,7 +80,8 @@ impl Work<'_> {
 
     /// The same in some of the rounds.
     pub(super) fn wants_in(&self, rounds: &Range<u32>, which: &Which, stage: &Stage) -> bool {
-        let places = rounds.clone().flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
+        let places =
+            rounds.clone().flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
         places.into_iter().any(|(number, round)| self.wants(which, StudyPosition { stage, number, round }))
     }
 

@@ -65,7 +65,9 @@ impl FromStr for CassandraPlace {
         if let Some((login, _)) = hosts.rsplit_once('@')
             && login.contains(':')
         {
-            return wrong("the command is part of the report, so it has no password: add ?password-file=FILE");
+            return wrong(
+                "the command is part of the report, so it has no password: add ?password-file=FILE",
+            );
         }
         if hosts.contains('/') {
             return wrong("a keyspace is not named: the study makes one of its own");
@@ -96,7 +98,9 @@ impl CassandraPlace {
 
     /// Whether all its hosts are this machine.
     pub fn is_here(&self) -> bool {
-        self.hosts().all(|host| host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]"))
+        self.hosts().all(|host| {
+            host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]")
+        })
     }
 
     /// Connects to one of the hosts.
@@ -174,7 +178,10 @@ mod tests {
         }
         // What CQL and the engine accept.
         let name = new_keyspace();
-        assert!(name.len() <= 48 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
+        assert!(
+            name.len() <= 48
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        );
     }
 
     #[test]

@@ -154,8 +154,16 @@ impl FromStr for Which {
             return Err(wrong());
         }
         let name = name.to_owned();
-        let mut running =
-            Running { name, imap, nodes: Vec::new(), pop3: None, send: None, pid: None, agent: None, more: Vec::new() };
+        let mut running = Running {
+            name,
+            imap,
+            nodes: Vec::new(),
+            pop3: None,
+            send: None,
+            pid: None,
+            agent: None,
+            more: Vec::new(),
+        };
         for part in parts {
             match part.split_once('=') {
                 Some(("pid", pid)) => running.add(Watched::process(pid.parse().map_err(|_| wrong())?)),
@@ -366,9 +374,8 @@ mod tests {
         assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.agent.as_deref()), ("b", Some("a:9200")));
         assert_eq!(nodes.targets().count(), 2);
         assert!(nodes.more.is_empty());
-        let Which::Running(nodes) = "mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9"
-            .parse()
-            .unwrap()
+        let Which::Running(nodes) =
+            "mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9".parse().unwrap()
         else {
             panic!()
         };

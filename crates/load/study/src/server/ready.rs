@@ -106,7 +106,10 @@ mod tests {
     fn a_program_without_the_engine_is_refused_with_the_remedy() {
         // A program that has a version, and no engine.
         let said = refused("new=/bin/true", &Cassandra::default());
-        assert!(said.starts_with("/bin/true was built without") && said.contains("--features cluster"), "{said}");
+        assert!(
+            said.starts_with("/bin/true was built without") && said.contains("--features cluster"),
+            "{said}"
+        );
         let said = |version: &str| names_the_engine("posthaste", version);
         assert!(said("posthaste 0.1.0 (engines: embedded)").unwrap_err().contains("(engines: embedded)"));
         assert_eq!(said("posthaste 0.1.0 (engines: embedded, cassandra)"), Ok(()));
