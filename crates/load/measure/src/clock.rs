@@ -120,7 +120,11 @@ mod tests {
         let clock = Reference::read(
             || {
                 ahead += 1.0;
-                Ok(ClockFacts { unix_s: 1000.0 + ahead, machine: "m".into(), utc_bound_s: Offered::Value(0.5) })
+                Ok(ClockFacts {
+                    unix_s: 1000.0 + ahead,
+                    machine: "m".into(),
+                    utc_bound_s: Offered::Value(0.5),
+                })
             },
             "x".into(),
         );

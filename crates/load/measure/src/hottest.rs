@@ -106,7 +106,8 @@ fn printed(command: &mut Command) -> Result<String, String> {
 /// What perf complains of. A kernel that does not let this user sample is named with the remedy.
 fn refused(said: &str) -> String {
     if said.contains("perf_event_paranoid") {
-        return "perf: the kernel lets only root sample; as root: sysctl kernel.perf_event_paranoid=1".to_owned();
+        return "perf: the kernel lets only root sample; as root: sysctl kernel.perf_event_paranoid=1"
+            .to_owned();
     }
     let line = said.lines().map(str::trim).find(|l| !l.is_empty() && *l != "Error:").unwrap_or("it failed");
     format!("perf: {line}")

@@ -99,14 +99,18 @@ mod tests {
 
     #[test]
     fn routes_of_ipv6_are_read() {
-        let rest = "00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 1 0 00000001";
+        let rest =
+            "00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 1 0 00000001";
         let table = format!(
             "20010db8000000000000000000000000 20 {rest}     eth1\n\
              00000000000000000000000000000000 00 {rest}     eth0\n\
              00000000000000000000000000000001 80 {rest}       lo\n"
         );
         let of = |address: &str| of_route6(&table, address.parse().unwrap());
-        assert_eq!((of("2001:db8::7").as_deref(), of("2001:db9::7").as_deref()), (Some("eth1"), Some("eth0")));
+        assert_eq!(
+            (of("2001:db8::7").as_deref(), of("2001:db9::7").as_deref()),
+            (Some("eth1"), Some("eth0"))
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ enum Kind {
         tree: Option<Tree>,
         group: Option<Group>,
         counters: Result<Counters, String>,
-        waits: WaitSources,
+        waits: Box<WaitSources>,
         source: String,
     },
     Remote(Box<Remote>),
@@ -65,7 +65,7 @@ impl Monitor {
                     (None, Some(group)) => format!("control group {}", group.path().display()),
                     (None, None) => String::new(),
                 };
-                let waits = WaitSources::of(data.as_deref(), group.as_ref());
+                let waits = Box::new(WaitSources::of(data.as_deref(), group.as_ref()));
                 Kind::Local { tree, group, counters: Counters::start(&pids), waits, source }
             }
         };

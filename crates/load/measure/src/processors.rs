@@ -107,7 +107,10 @@ mod tests {
 
     #[test]
     fn a_server_on_other_processors_is_refused_with_a_remedy() {
-        assert_eq!((last_of("0-3,8"), last_of("2"), last_of("0-1"), last_of("")), (Some(8), Some(2), Some(1), None));
+        assert_eq!(
+            (last_of("0-3,8"), last_of("2"), last_of("0-1"), last_of("")),
+            (Some(8), Some(2), Some(1), None)
+        );
         let mut server = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let own = server.id();
         let (all, refused) = (keeps_to_the_first(own, 4096), keeps_to_the_first(own, 0));

@@ -180,7 +180,8 @@ impl Disk {
         match self {
             Self::Memory => Ok(0),
             Self::Device(major, minor) => {
-                let text = fs::read_to_string("/proc/diskstats").map_err(|e| format!("/proc/diskstats: {e}"))?;
+                let text =
+                    fs::read_to_string("/proc/diskstats").map_err(|e| format!("/proc/diskstats: {e}"))?;
                 let none = || format!("/proc/diskstats has no device {major}:{minor}");
                 io_ticks(&text, (*major, *minor)).ok_or_else(none)
             }
@@ -254,11 +255,7 @@ mod tests {
     fn the_window_is_what_lies_between() {
         let totals = |busy_ms: u64, some_us: u64, reached: u64| WaitTotals {
             disk_busy_ms: Offered::Value(busy_ms),
-            disk: Offered::Value(PressureTotals {
-                some_us,
-                full_us: some_us / 2,
-                of: PressureOf::Server,
-            }),
+            disk: Offered::Value(PressureTotals { some_us, full_us: some_us / 2, of: PressureOf::Server }),
             memory: Offered::NotOffered("no psi".into()),
             memory_limit: Offered::Value([64_000_000, reached]),
             network: Offered::Value(Network::Loopback),

@@ -143,7 +143,9 @@ fn shared_accounts(named: &[(String, RunResult)]) -> Result<Option<String>, Stri
         let accounts = Accounts::parse(pattern).map_err(|what| format!("{name}: {what}"))?;
         for account in (0..run.clients.min(accounts.count())).map(|n| accounts.name(n)) {
             if let Some(other) = owners.get(&account) {
-                return Ok(Some(format!("{other} and {name} drove the same accounts, for instance {account}")));
+                return Ok(Some(format!(
+                    "{other} and {name} drove the same accounts, for instance {account}"
+                )));
             }
             owners.insert(account, name);
         }

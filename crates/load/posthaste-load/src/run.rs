@@ -272,12 +272,7 @@ fn run_audited(
 const NO_USERS: &str = "the mix has no kind of users: add one to its file";
 
 /// All workloads at once, each with accounts of its own.
-fn run_several(
-    args: &RunArgs,
-    mix: &Mix,
-    first: RunOptions,
-    begin: &Begin,
-) -> Result<RunResult, Trouble> {
+fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> Result<RunResult, Trouble> {
     if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
         return Err(Trouble::usage("a mix of users has no --audit, --arrivals and --day"));
     }

@@ -12,7 +12,12 @@ use serde_json::Value;
 
 fn program(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste-load"));
-    command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -50,7 +55,8 @@ fn both(at: Addresses, folder: &Path) {
             return;
         }
         for output in &ended {
-            let late = said(output).contains("name a later one") || said(output).contains("choose a later one");
+            let late =
+                said(output).contains("name a later one") || said(output).contains("choose a later one");
             assert!(output.status.success() || late, "{}", said(output));
         }
     }

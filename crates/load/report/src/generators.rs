@@ -52,9 +52,8 @@ fn work(generators: &[GeneratorResult]) -> Table {
             figure(cost.cpu_user_s + cost.cpu_system_s).into(),
             maybe(cost.cpu_us_per_transaction),
             bytes(cost.rss_max_bytes).into(),
-            cost.other_cpus.map_or("–".into(), |cpus| {
-                percent(cpus / f64::from(one.machine.cpus.max(1))).into()
-            }),
+            cost.other_cpus
+                .map_or("–".into(), |cpus| percent(cpus / f64::from(one.machine.cpus.max(1))).into()),
             maybe(one.server_cpus),
         ]);
     }

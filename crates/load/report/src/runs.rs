@@ -1,8 +1,8 @@
 //! The part of a report that is about runs: one with everything, or several laid over each other.
 
 use posthaste_load_results::{
-    Counters, MemoryLimit, NamedSummary, Network, Offered, Pressure, PressureOf, RunResult, ServerCost, Summary,
-    UserKindResult, Waits,
+    Counters, MemoryLimit, NamedSummary, Network, Offered, Pressure, PressureOf, RunResult, ServerCost,
+    Summary, UserKindResult, Waits,
 };
 use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
@@ -265,9 +265,8 @@ fn waits(waits: &Waits) -> Vec<(String, String)> {
         let (some, full) = (figure(pressure.some_percent), figure(pressure.full_percent));
         format!("some of {whose} {some} %, all of them {full} % of the time")
     };
-    let limit = |limit: &MemoryLimit| {
-        format!("{}, reached {} times", bytes(limit.bytes), whole(limit.reached))
-    };
+    let limit =
+        |limit: &MemoryLimit| format!("{}, reached {} times", bytes(limit.bytes), whole(limit.reached));
     let network = |network: &Network| match network {
         Network::Loopback => "loopback".to_owned(),
         Network::Link(speed) => format!("{} a second", bytes(*speed)),

@@ -10,8 +10,8 @@ use crate::builtin::{is_mix, text_of};
 use crate::corpus::{Shares, Sizes};
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
-    Between, Choice, Costing, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind, Step,
-    Think, Track, Transaction, Workload,
+    Between, Choice, Costing, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
+    Step, Think, Track, Transaction, Workload,
 };
 
 #[derive(Deserialize)]

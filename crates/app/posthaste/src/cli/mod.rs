@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-pub use account::{Account, AccountFormat, FolderLimit, Format, Quota, Settings};
+pub use account::{Account, AccountFormat, Format, Settings};
 pub use acl::Acl;
 pub use credentials::{AppPasswords, Certificates, Scope};
 use report::RETENTION_EXAMPLES;

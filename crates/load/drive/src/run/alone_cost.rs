@@ -3,7 +3,8 @@
 use posthaste_load_results::{Machine, Offered, ServerCost};
 
 /// Why figures of the whole window are not those of the transactions.
-pub const MEASURED_ALONE: &str = "each transaction was measured alone, and this is known of the whole window only";
+pub const MEASURED_ALONE: &str =
+    "each transaction was measured alone, and this is known of the whole window only";
 
 /// The costs of transactions that were measured alone.
 #[derive(Clone, Debug, Default, PartialEq)]

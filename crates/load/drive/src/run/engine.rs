@@ -63,7 +63,9 @@ pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> i
     let meter = if options.workload.is_measured_alone() { Meter::open(&options.watch)? } else { None };
     let now = Instant::now();
     if begin.at.is_some_and(|at| at < now) {
-        return Err(io::Error::other("the time to begin passed while the run was prepared: choose a later one"));
+        return Err(io::Error::other(
+            "the time to begin passed while the run was prepared: choose a later one",
+        ));
     }
     let start = begin.at.unwrap_or(now);
     let mut shared = Shared::new(options, ledger, started.as_micros() as u32, start);

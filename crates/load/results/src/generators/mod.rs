@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sums::{commands, errors, merged, outages, slowest};
 use crate::{
-    AuditResult, GeneratorResult, Offered, Outcome, RunResult, Series, Summary, Transaction,
-    UserKindResult, Window,
+    AuditResult, GeneratorResult, Offered, Outcome, RunResult, Series, Summary, Transaction, UserKindResult,
+    Window,
 };
 use overlap::Axis;
 use server::Taken;
@@ -195,9 +195,8 @@ fn series(parts: &[Part], axis: &Axis, taken: &Taken) -> Series {
     let done = sum(|s| &s.done);
     let mean_ms = (0..length)
         .map(|s| {
-            let times = parts.iter().filter_map(|p| {
-                Some((at(p, |s| &s.done, s)? as f64, at(p, |s| &s.mean_ms, s)?))
-            });
+            let times =
+                parts.iter().filter_map(|p| Some((at(p, |s| &s.done, s)? as f64, at(p, |s| &s.mean_ms, s)?)));
             let (count, ms) = times.fold((0.0, 0.0), |(n, ms), (count, mean)| (n + count, ms + mean * count));
             if count > 0.0 { ms / count } else { 0.0 }
         })

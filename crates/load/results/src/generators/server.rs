@@ -29,7 +29,8 @@ pub fn take<'a>(parts: &'a [Part], axis: &Axis) -> Taken<'a> {
         return Taken { part: None, caveats: Vec::new() };
     };
     let own = cpus(cost);
-    let apart = |(_, other): (&Part, &ServerCost)| if own > 0.0 { (cpus(other) / own - 1.0).abs() } else { 0.0 };
+    let apart =
+        |(_, other): (&Part, &ServerCost)| if own > 0.0 { (cpus(other) / own - 1.0).abs() } else { 0.0 };
     let spread = watched().map(apart).fold(0.0, f64::max);
     let mut caveats = vec![format!(
         "the server's cost is what {} measured; {} of {} generators watched the server, and differ from it by {:.1} % at \
@@ -47,8 +48,7 @@ pub fn take<'a>(parts: &'a [Part], axis: &Axis) -> Taken<'a> {
             each.join(", ")
         ));
     }
-    let blind: Vec<&str> =
-        parts.iter().filter(|p| p.run.server.is_none()).map(|p| p.name.as_str()).collect();
+    let blind: Vec<&str> = parts.iter().filter(|p| p.run.server.is_none()).map(|p| p.name.as_str()).collect();
     if !blind.is_empty() {
         caveats.push(format!(
             "{} did not watch the server, and did not count its sessions and messages: there is no cost of a session and of \
@@ -66,9 +66,8 @@ pub fn enter(all: &mut RunResult, parts: &[Part], taken: &Taken) {
     let rate = |of: fn(&ServerCost) -> u64| {
         parts.iter().filter_map(|p| Some(of(p.run.server.as_ref()?) as f64 / p.seconds())).sum::<f64>()
     };
-    let sum = |of: fn(&ServerCost) -> u64| {
-        parts.iter().filter_map(|p| p.run.server.as_ref()).map(of).sum::<u64>()
-    };
+    let sum =
+        |of: fn(&ServerCost) -> u64| parts.iter().filter_map(|p| p.run.server.as_ref()).map(of).sum::<u64>();
     let (sessions, messages) = (rate(|s| s.sessions), rate(|s| s.messages));
     if let Some(server) = &mut all.server {
         server.sessions = sum(|s| s.sessions);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow};
+use crate::{
+    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow,
+};
 
 fn summary(times_ms: &[u64], seconds: f64) -> Summary {
     let mut latency = Latency::default();
@@ -43,7 +45,8 @@ fn cost(cpu_s: f64, seconds: f64) -> ServerCost {
 fn run(begun: f64, times_ms: &[u64]) -> RunResult {
     let total = summary(times_ms, 10.0);
     let count = times_ms.len() as u64;
-    let mut run = RunResult { clients: 3, schema: crate::SCHEMA, total: total.clone(), ..RunResult::default() };
+    let mut run =
+        RunResult { clients: 3, schema: crate::SCHEMA, total: total.clone(), ..RunResult::default() };
     run.tool = "posthaste-load 1".into();
     run.workload.name = "browse".into();
     run.workload.toml = "name = 'browse'".into();
@@ -110,7 +113,10 @@ fn the_generators_cost_is_added_and_the_servers_is_used_once() {
     let mut two = run(0.0, &[10, 10]);
     two.generator.late_p99_ms = Some(3.0);
     let all = both(run(0.0, &[10, 10]), two).unwrap();
-    assert_eq!((all.generator.cpu_user_s, all.generator.cpu_system_s, all.generator.rss_max_bytes), (2.0, 2.0, 10));
+    assert_eq!(
+        (all.generator.cpu_user_s, all.generator.cpu_system_s, all.generator.rss_max_bytes),
+        (2.0, 2.0, 10)
+    );
     assert_eq!((all.generator.cpu_us_per_transaction, all.generator.late_p99_ms), (Some(1e6), Some(3.0)));
     // Both used 0.2 processors, the server 0.5.
     assert!((all.generator.share_of_server.unwrap() - 0.8).abs() < 1e-9);
@@ -122,7 +128,11 @@ fn the_generators_cost_is_added_and_the_servers_is_used_once() {
     assert_eq!((all.series.done[3], all.series.generator_cpus[3], all.series.server_cpus[3]), (4, 0.5, 0.5));
     let names: Vec<&str> = all.generators.iter().map(|g| g.name.as_str()).collect();
     assert_eq!((names, all.generators[1].total.count), (vec!["one", "two"], 2));
-    assert!(all.caveats.iter().any(|c| c.contains("2 of 2 generators watched the server")), "{:?}", all.caveats);
+    assert!(
+        all.caveats.iter().any(|c| c.contains("2 of 2 generators watched the server")),
+        "{:?}",
+        all.caveats
+    );
 }
 
 #[test]
@@ -176,7 +186,10 @@ fn results_of_different_versions_workloads_and_servers_are_refused() {
     assert!(refused(|r| r.workload.name = "sync".into()).contains("different workloads (browse, sync)"));
     assert!(refused(|r| r.workload.toml.push('#')).contains("two versions of the workload browse"));
     let said = refused(|r| r.server_says = Offered::Value("Posthaste 2".into()));
-    assert!(said.contains("one and two are results of different servers (Posthaste 1, Posthaste 2)"), "{said}");
+    assert!(
+        said.contains("one and two are results of different servers (Posthaste 1, Posthaste 2)"),
+        "{said}"
+    );
     let merged = both(run(0.0, &[10]), run(0.0, &[10])).unwrap();
     let said = both(merged, run(0.0, &[10])).unwrap_err();
     assert!(said.contains("one is a merged result") && said.contains("its 2 generators"), "{said}");

@@ -237,7 +237,8 @@ mod tests {
         }
         let said = sentence(&run).unwrap();
         assert!(said.starts_with("CPU (30.0 %), network"), "{said}");
-        let disk = "disk (busy time not offered, waiting tasks not offered, operations not offered): not known";
+        let disk =
+            "disk (busy time not offered, waiting tasks not offered, operations not offered): not known";
         assert!(said.ends_with(disk), "{said}");
         run.server = None;
         assert_eq!(sentence(&run), None);
@@ -316,15 +317,16 @@ mod tests {
         };
         let (limit, said) = with(1_234, pressure(20.0, PressureOf::Server));
         assert_eq!(limit, Limit::Was);
-        assert!(said.contains("its limit of 64.0 MB reached 1,234 times, its tasks waited: some 20.0 %"), "{said}");
+        assert!(
+            said.contains("its limit of 64.0 MB reached 1,234 times, its tasks waited: some 20.0 %"),
+            "{said}"
+        );
         assert_eq!(with(1_234, Offered::default()).0, Limit::Was);
         assert_eq!(with(1_234, pressure(0.1, PressureOf::Server)).0, Limit::WasNot);
         assert_eq!(with(0, pressure(0.1, PressureOf::Server)).0, Limit::WasNot);
         assert_eq!(with(0, pressure(50.0, PressureOf::Machine)).0, Limit::Unknown);
         // Without a limit the machine's memory counts.
-        let without = |used: u64| {
-            verdict(memory, |server| server.pss_max_bytes = Offered::Value(used)).0
-        };
+        let without = |used: u64| verdict(memory, |server| server.pss_max_bytes = Offered::Value(used)).0;
         assert_eq!((without(200_000_000), without(7_000_000_000)), (Limit::WasNot, Limit::Unknown));
     }
 }

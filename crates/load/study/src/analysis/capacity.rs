@@ -278,6 +278,8 @@ mod tests {
             assert_eq!(row[7..], ["350", "62,949"], "{row:?}");
         }
         assert_eq!(table.rows.len(), 2);
-        assert!(analysis.findings[0].ends_with("with 350 fetches a second it serves 62,949 users a day there"));
+        assert!(
+            analysis.findings[0].ends_with("with 350 fetches a second it serves 62,949 users a day there")
+        );
     }
 }

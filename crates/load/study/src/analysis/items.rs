@@ -211,7 +211,10 @@ mod tests {
         let table = columns(Points { servers: &servers, points: &points });
         let cell = |head: &str| table.rows[0][table.head.iter().position(|h| h == head).unwrap()].as_str();
         assert_eq!((cell("written (MB/s)"), cell("disk busy (% of the time)")), ("2.50", "12.5"));
-        assert_eq!((cell("read (MB/s)"), cell("disk operations per s")), ("not offered here", "not offered here"));
+        assert_eq!(
+            (cell("read (MB/s)"), cell("disk operations per s")),
+            ("not offered here", "not offered here")
+        );
     }
 
     #[test]

@@ -218,9 +218,7 @@ fn times(points: Points) -> Vec<Table> {
                 });
                 let articles =
                     |place: &PointRuns| wanted == Part::Times && place.clients() == ARTICLE_CLIENTS;
-                mine.max_by(|a, b| {
-                    articles(a).cmp(&articles(b)).then(a.clients().total_cmp(&b.clients()))
-                })
+                mine.max_by(|a, b| articles(a).cmp(&articles(b)).then(a.clients().total_cmp(&b.clients())))
             };
             let places: Vec<PointRuns> = points.servers().filter_map(of_server).collect();
             let Some(first) = places.first() else { continue };
@@ -470,10 +468,7 @@ mod tests {
         let curves = |at: usize| -> Vec<(&str, &[(f64, f64)])> {
             plots[at].curves.iter().map(|c| (c.name.as_str(), &c.points[..])).collect()
         };
-        assert_eq!(
-            plots[0].title,
-            "Response time of each transaction, browse mix, A, without think time"
-        );
+        assert_eq!(plots[0].title, "Response time of each transaction, browse mix, A, without think time");
         assert_eq!(curves(0), [("SELT", &[(10.0, 2.0), (30.0, 6.0)][..])]);
         assert_eq!(plots[1].title, "Response time of each transaction, browse mix, A, with think time");
         let slower = [(50.0, 1.0), (200.0, 1.5), (400.0, 9.0)];

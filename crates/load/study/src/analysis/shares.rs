@@ -149,7 +149,10 @@ mod tests {
         let sum: f64 = table.rows[..9].iter().map(|row| row[1].parse::<f64>().unwrap()).sum();
         assert!((sum - 100.0).abs() < 0.1, "{sum}");
         let said = findings(points);
-        assert!(said.len() == 1 && said[0].starts_with("A, browse: of the CPU 10.0 % is parsing"), "{said:?}");
+        assert!(
+            said.len() == 1 && said[0].starts_with("A, browse: of the CPU 10.0 % is parsing"),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl WorkKind {
             known.map(|(_, kind)| *kind)
         });
         let by_rule = || {
-            let fits = |rule: &&Rule| begins(&sampled.object, rule.objects) && begins(function, rule.functions);
+            let fits =
+                |rule: &&Rule| begins(&sampled.object, rule.objects) && begins(function, rule.functions);
             RULES.iter().find(fits).map_or(Self::Unknown, |rule| rule.kind)
         };
         of_crate.unwrap_or_else(by_rule)
@@ -173,11 +174,7 @@ struct Rule {
     kind: WorkKind,
 }
 
-const fn rule(
-    objects: &'static str,
-    functions: &'static str,
-    kind: WorkKind,
-) -> Rule {
+const fn rule(objects: &'static str, functions: &'static str, kind: WorkKind) -> Rule {
     Rule { objects, functions, kind }
 }
 
@@ -212,11 +209,7 @@ const RULES: &[Rule] = &[
     ),
     rule("libdovecot-storage libdovecot-fts", ANY, WorkKind::Storage),
     rule("libdovecot.so", "mail_ mbox_ dict_ fs_ file_lock file_dotlock nfs_", WorkKind::Storage),
-    rule(
-        "libdovecot.so",
-        "ssl_ dcrypt_ sha1 sha256 sha384 sha512 sha3 md4 md5 hmac",
-        WorkKind::Tls,
-    ),
+    rule("libdovecot.so", "ssl_ dcrypt_ sha1 sha256 sha384 sha512 sha3 md4 md5 hmac", WorkKind::Tls),
     rule("libdovecot.so", "auth_ dsasl_ anvil_ stats_ event_ smtp_", WorkKind::Other),
     rule(
         "libdovecot.so",
@@ -300,7 +293,10 @@ mod tests {
             ),
             ("_ZN34_$LT$$RF$posthaste_store..Rows$GT$3lenE", WorkKind::Storage),
             ("_RNvMNtCs4fqI2P2rA04_20posthaste_imap_codec5parse6Parser4atom", WorkKind::Parsing),
-            ("_RNvXs_NtCs1234_15posthaste_storeNtB4_4RowsNtNtCs5678_4core4iter8Iterator4next", WorkKind::Storage),
+            (
+                "_RNvXs_NtCs1234_15posthaste_storeNtB4_4RowsNtNtCs5678_4core4iter8Iterator4next",
+                WorkKind::Storage,
+            ),
         ] {
             assert_eq!(kind("posthaste", function), expected, "{function}");
         }

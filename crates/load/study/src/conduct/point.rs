@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
+use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_measure::hottest::Profile;
 use posthaste_load_measure::processors::of_its_own;
 use posthaste_load_measure::{self as measure, WatchTarget};
