@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{
-    Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols, run, run_from,
+    Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols, run,
+    run_from,
 };
 use posthaste_load_drive::{Accounts, Target, observed};
 use posthaste_load_measure::agent::{AgentOptions, serve};

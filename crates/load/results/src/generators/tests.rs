@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow,
-    Waits,
+    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow, Waits,
 };
 
 fn summary(times_ms: &[u64], seconds: f64) -> Summary {
