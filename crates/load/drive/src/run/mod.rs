@@ -2,7 +2,8 @@
 //!
 //! - [`engine`]: threads, phases. [`result`], [`doubts`]: the result of a run.
 //! - [`user`]: a virtual user. [`life`], [`steps`]: what it does. [`times`]: what is noted of it.
-//! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
+//! - [`session`], [`read`], [`change`], [`by_append`]: IMAP steps.
+//! - [`pop3`], [`pop3_user`]: POP3. - [`mailer`]: mail that is sent.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
 //!   answer. [`rehearsal`]: reading alone, to count its cost.
@@ -12,6 +13,7 @@
 
 mod answering;
 mod arrivals;
+mod by_append;
 mod change;
 mod doubts;
 mod engine;
@@ -46,4 +48,5 @@ pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;
 pub(crate) use model::folder_name;
 pub use options::{Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy};
+pub(crate) use pop3::Pop3;
 pub use rehearsal::Rehearsal;

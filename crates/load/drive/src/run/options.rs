@@ -10,14 +10,23 @@ use posthaste_load_workload::{Think, Workload};
 use crate::accounts::Accounts;
 use crate::target::Target;
 
-/// How SEND steps send.
-#[derive(Clone, Debug)]
+/// A way of mail to its recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendBy {
     /// SMTP, LMTP or submission.
     Mail(Target),
-    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in
-    /// for mail.
-    Append,
+    /// APPEND to the recipient's INBOX at this server of IMAP, by a session of the recipient: for
+    /// servers without a way in for mail.
+    Append(Target),
+}
+
+impl SendBy {
+    /// The server that gets the mail.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Mail(target) | Self::Append(target) => target,
+        }
+    }
 }
 
 /// Open loop: when tasks are due.
@@ -80,8 +89,10 @@ pub struct RunOptions {
     pub server: Target,
     /// Other servers of the same accounts.
     pub cluster: ClusterOptions,
-    /// The way in which mail is sent, if users send any.
+    /// The way in which users send mail, if they send any.
     pub send: Option<SendBy>,
+    /// The way in which mail from outside arrives. Without one it comes as users send it.
+    pub deliver: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
     /// The recipients of mail.

@@ -60,7 +60,7 @@ impl User {
     async fn pop3_step(&mut self, pop3: &mut Pop3, drop: &mut Maildrop, step: &Step) -> Result<(), Failure> {
         match step {
             Step::Stat => {
-                drop.stat = Some(stat(pop3).await?);
+                drop.stat = Some(pop3.stat().await?);
                 Ok(())
             }
             Step::Uidl => {
@@ -111,7 +111,7 @@ impl User {
     ) -> Result<(), Failure> {
         let count = match drop.stat {
             Some((count, _)) => count,
-            None => stat(pop3).await?.0,
+            None => pop3.stat().await?.0,
         };
         if count == 0 {
             return Ok(());
@@ -143,14 +143,5 @@ impl User {
             }
         }
         Ok(())
-    }
-}
-
-async fn stat(pop3: &mut Pop3) -> Result<(u32, u64), Failure> {
-    let text = pop3.command("STAT").await?;
-    let mut numbers = text.split(' ').map(str::parse::<u64>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(count)), Some(Ok(bytes))) => Ok((u32::try_from(count).unwrap_or(u32::MAX), bytes)),
-        _ => Err(Failure::Wrong(format!("STAT answers `{text}`"))),
     }
 }

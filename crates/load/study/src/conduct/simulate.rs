@@ -72,6 +72,7 @@ impl Work<'_> {
             posthaste: self.options.posthaste.clone(),
             counts: Some(counts.clone()),
             sink: None,
+            submits: !self.study.submission.is_empty(),
         };
         let instance = server::start(which, &setting)?;
         let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;

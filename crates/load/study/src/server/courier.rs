@@ -10,7 +10,7 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
-use super::instance::{Instance, Setting, loopback, pinned};
+use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages;
 use super::process::{Child, free_port, output};
 
@@ -42,13 +42,13 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     child.wait_for(imap).map_err(why)?;
     child.wait_for(imaps).map_err(why)?;
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: None,
-        send: None,
-        routes: None,
+        at: Addresses {
+            imap: Some(loopback("imap", imap)?),
+            imaps: Some(loopback("imaps", imaps)?),
+            ..Addresses::default()
+        },
         import: None,
-        nodes: Vec::new(),
+        relay: None,
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

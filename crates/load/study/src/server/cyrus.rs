@@ -9,7 +9,7 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
-use super::instance::{Instance, Setting, loopback, pinned};
+use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages::{self, Wanted};
 use super::process::{Child, free_port, output};
 
@@ -69,13 +69,14 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let why = |e: String| format!("cyrus: {e}; see {} (its other messages are in syslog)", log.display());
     child.wait_for(imap).map_err(why)?;
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: None,
-        send: Some(loopback("lmtp", lmtp)?),
-        routes: None,
+        at: Addresses {
+            imap: Some(loopback("imap", imap)?),
+            imaps: Some(loopback("imaps", imaps)?),
+            deliver: Some(loopback("lmtp", lmtp)?),
+            ..Addresses::default()
+        },
         import: None,
-        nodes: Vec::new(),
+        relay: None,
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

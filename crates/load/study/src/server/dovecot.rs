@@ -8,7 +8,7 @@ use posthaste_load_results::ServerFacts;
 
 use super::flavour::Flavour;
 use super::folder::open_to_all;
-use super::instance::{Instance, PASSWORD, Setting, loopback, pinned};
+use super::instance::{Addresses, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
 
 /// Starts it.
@@ -28,8 +28,8 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;
     let (imap, imaps, lmtp) = (free_port()?, free_port()?, free_port()?);
-    let has_lmtp = helper("lmtp");
-    let pop3 = match helper("pop3") {
+    let has_lmtp = has("lmtp");
+    let pop3 = match has("pop3") {
         true => Some(free_port()?),
         false => None,
     };
@@ -52,13 +52,15 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         .wait_for(imap)
         .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
-        send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
-        routes: None,
+        at: Addresses {
+            imap: Some(loopback("imap", imap)?),
+            imaps: Some(loopback("imaps", imaps)?),
+            pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
+            deliver: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
+            ..Addresses::default()
+        },
         import: None,
-        nodes: Vec::new(),
+        relay: None,
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),
@@ -118,7 +120,7 @@ service anvil {{
 }
 
 /// Whether Debian's package of a protocol is installed.
-fn helper(name: &str) -> bool {
+pub(super) fn has(name: &str) -> bool {
     ["/usr/lib/dovecot", "/usr/libexec/dovecot"].iter().any(|dir| Path::new(dir).join(name).exists())
 }
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use posthaste_load_drive::{Accounts, Target};
 use posthaste_load_measure::Figures;
+use posthaste_load_null_server::Relay;
 use posthaste_load_results::ServerFacts;
+use posthaste_load_workload::{Protocol, Workload};
 
 use super::process::{Child, output};
 
@@ -29,27 +31,64 @@ pub struct Setting<'a> {
     pub counts: Option<PathBuf>,
     /// The other server, to which mail for [`ELSEWHERE`] is sent on.
     pub sink: Option<SocketAddr>,
+    /// Users send by submission, where the server offers it.
+    pub submits: bool,
 }
 
 /// The domain of the other server.
 pub const ELSEWHERE: &str = "elsewhere.example";
 
-/// A server that accepts connections.
-pub struct Instance {
+/// The addresses of a server, as far as it offers the protocols.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
     /// IMAP without TLS.
-    pub imap: Target,
+    pub imap: Option<Target>,
     /// IMAP with TLS.
-    pub imaps: Target,
-    /// POP3 without TLS, if it is offered.
+    pub imaps: Option<Target>,
+    /// POP3 without TLS.
     pub pop3: Option<Target>,
-    /// LMTP.
-    pub send: Option<Target>,
+    /// POP3 with TLS.
+    pub pop3s: Option<Target>,
+    /// Where mail from outside arrives: LMTP or SMTP.
+    pub deliver: Option<Target>,
+    /// Where users send mail, without TLS.
+    pub submission: Option<Target>,
+    /// Where users send mail, with TLS.
+    pub submissions: Option<Target>,
     /// SMTP, for mail that it sends on to [`ELSEWHERE`].
     pub routes: Option<Target>,
+    /// Whether it sends on what users submit for [`ELSEWHERE`].
+    pub sends_on: bool,
+    /// Other nodes that serve the same accounts by IMAP.
+    pub nodes: Vec<Target>,
+}
+
+impl Addresses {
+    /// Where users of a workload read mail.
+    pub fn reading(&self, workload: &Workload) -> Option<&Target> {
+        let at = match (workload.protocol, workload.tls) {
+            (Protocol::Imap, true) => &self.imaps,
+            (Protocol::Imap, false) => &self.imap,
+            (Protocol::Pop3, true) => &self.pop3s,
+            (Protocol::Pop3, false) => &self.pop3,
+        };
+        at.as_ref()
+    }
+
+    /// Where they send mail by submission.
+    pub fn submitting(&self, workload: &Workload) -> Option<&Target> {
+        if workload.tls { self.submissions.as_ref() } else { self.submission.as_ref() }
+    }
+}
+
+/// A server that accepts connections.
+pub struct Instance {
+    /// Its addresses.
+    pub at: Addresses,
     /// The server's own import, with which it is filled.
     pub import: Option<Import>,
-    /// Other nodes that serve the same accounts.
-    pub nodes: Vec<Target>,
+    /// The next host of a server that only passes on what users submit.
+    pub relay: Option<Relay>,
     /// The root of its process tree.
     pub pid: Option<u32>,
     /// The agent on its machine.
