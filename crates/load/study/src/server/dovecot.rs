@@ -27,19 +27,14 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;
-    let (imap, imaps, lmtp) = (free_port()?, free_port()?, free_port()?);
-    let has_lmtp = has("lmtp");
-    let pop3 = match has("pop3") {
-        true => Some(free_port()?),
-        false => None,
+    let (imap, imaps) = (free_port()?, free_port()?);
+    let mut at = Addresses {
+        imap: Some(loopback("imap", imap)?),
+        imaps: Some(loopback("imaps", imaps)?),
+        ..Addresses::default()
     };
     let mut text = settings(folder, (uid, gid), (imap, imaps), flavour);
-    if let Some(port) = pop3 {
-        text.push_str(&pop3_settings(port));
-    }
-    if has_lmtp {
-        text.push_str(&lmtp_settings(lmtp));
-    }
+    further_protocols(flavour, &mut at, &mut text)?;
     text.push_str(&flavour.settings(folder));
     let config = folder.join("dovecot.conf");
     std::fs::write(&config, &text).map_err(fail)?;
@@ -52,13 +47,7 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         .wait_for(imap)
         .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;
     Ok(Instance {
-        at: Addresses {
-            imap: Some(loopback("imap", imap)?),
-            imaps: Some(loopback("imaps", imaps)?),
-            pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
-            deliver: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
-            ..Addresses::default()
-        },
+        at,
         import: None,
         relay: None,
         pid: Some(child.pid()),
@@ -73,6 +62,27 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         },
         _child: Some(child),
     })
+}
+
+/// Protocols besides IMAP, as far as they are installed: their addresses and settings.
+fn further_protocols(
+    flavour: Flavour,
+    at: &mut Addresses,
+    text: &mut String,
+) -> Result<(), String> {
+    if has("pop3") {
+        let ports = (free_port()?, free_port()?);
+        (at.pop3, at.pop3s) = (Some(loopback("pop3", ports.0)?), Some(loopback("pop3s", ports.1)?));
+        text.push_str(&pop3_settings(ports));
+        text.push_str(flavour.pop3_settings());
+    }
+    if !has("lmtp") {
+        return Ok(());
+    }
+    let lmtp = free_port()?;
+    at.deliver = Some(loopback("lmtp", lmtp)?);
+    text.push_str(&lmtp_settings(lmtp));
+    Ok(())
 }
 
 fn settings(folder: &Path, (uid, gid): (u32, u32), (imap, imaps): (u16, u16), flavour: Flavour) -> String {
@@ -124,13 +134,18 @@ pub(super) fn has(name: &str) -> bool {
     ["/usr/lib/dovecot", "/usr/libexec/dovecot"].iter().any(|dir| Path::new(dir).join(name).exists())
 }
 
-fn pop3_settings(port: u16) -> String {
+fn pop3_settings((pop3, pop3s): (u16, u16)) -> String {
     format!(
         "protocols = $protocols pop3
 service pop3-login {{
   inet_listener pop3 {{
     address = 127.0.0.1
-    port = {port}
+    port = {pop3}
+  }}
+  inet_listener pop3s {{
+    address = 127.0.0.1
+    port = {pop3s}
+    ssl = yes
   }}
 }}
 "

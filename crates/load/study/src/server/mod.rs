@@ -219,9 +219,10 @@ impl Which {
     pub(crate) fn without_pop3(&self) -> Option<String> {
         let lacks = match self {
             Self::Dovecot(_) => !dovecot::has("pop3"),
-            Self::Cyrus | Self::Courier => true,
+            Self::Cyrus => cyrus::lacks_pop3(),
             Self::Running(running) => running.pop3.is_none(),
-            Self::Posthaste | Self::Build(_) | Self::Arm(_) => false,
+            // Courier's packages are unpacked with the one of POP3.
+            Self::Courier | Self::Posthaste | Self::Build(_) | Self::Arm(_) => false,
         };
         let name = self.name();
         let why = match self.pop3_package() {
