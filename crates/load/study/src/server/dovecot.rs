@@ -2,13 +2,15 @@
 //! process per session as its default is. Settings that differ from the defaults are those printed
 //! here.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
+use posthaste_load_null_server::Relay;
 use posthaste_load_results::ServerFacts;
 
 use super::flavour::Flavour;
 use super::folder::open_to_all;
-use super::instance::{Addresses, Instance, PASSWORD, Setting, loopback, pinned};
+use super::instance::{Addresses, ELSEWHERE, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
 
 /// Starts it.
@@ -34,7 +36,7 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         ..Addresses::default()
     };
     let mut text = settings(folder, (uid, gid), (imap, imaps), flavour);
-    further_protocols(flavour, &mut at, &mut text)?;
+    let relay = further_protocols(setting, flavour, &mut at, &mut text)?;
     text.push_str(&flavour.settings(folder));
     let config = folder.join("dovecot.conf");
     std::fs::write(&config, &text).map_err(fail)?;
@@ -49,7 +51,7 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     Ok(Instance {
         at,
         import: None,
-        relay: None,
+        relay,
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),
@@ -66,10 +68,11 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
 
 /// Protocols besides IMAP, as far as they are installed: their addresses and settings.
 fn further_protocols(
+    setting: &Setting,
     flavour: Flavour,
     at: &mut Addresses,
     text: &mut String,
-) -> Result<(), String> {
+) -> Result<Option<Relay>, String> {
     if has("pop3") {
         let ports = (free_port()?, free_port()?);
         (at.pop3, at.pop3s) = (Some(loopback("pop3", ports.0)?), Some(loopback("pop3s", ports.1)?));
@@ -77,12 +80,22 @@ fn further_protocols(
         text.push_str(flavour.pop3_settings());
     }
     if !has("lmtp") {
-        return Ok(());
+        return Ok(None);
     }
     let lmtp = free_port()?;
     at.deliver = Some(loopback("lmtp", lmtp)?);
     text.push_str(&lmtp_settings(lmtp));
-    Ok(())
+    if !setting.submits || !has("submission") {
+        return Ok(None);
+    }
+    let relay = Relay::start((Ipv4Addr::LOCALHOST, lmtp).into(), ELSEWHERE);
+    let relay = relay.map_err(|e| format!("the next host of its submission: {e}"))?;
+    let ports = (free_port()?, free_port()?);
+    at.submission = Some(loopback("submission+plain", ports.0)?);
+    at.submissions = Some(loopback("submissions", ports.1)?);
+    at.sends_on = true;
+    text.push_str(&submission_settings(ports, relay.address.port()));
+    Ok(Some(relay))
 }
 
 fn settings(folder: &Path, (uid, gid): (u32, u32), (imap, imaps): (u16, u16), flavour: Flavour) -> String {
@@ -159,6 +172,27 @@ service lmtp {{
   inet_listener lmtp {{
     address = 127.0.0.1
     port = {port}
+  }}
+}}
+"
+    )
+}
+
+/// Its submission service passes mail on to another SMTP server, which is the instrument's here.
+fn submission_settings((plain, tls): (u16, u16), relay: u16) -> String {
+    format!(
+        "protocols = $protocols submission
+submission_relay_host = 127.0.0.1
+submission_relay_port = {relay}
+service submission-login {{
+  inet_listener submission {{
+    address = 127.0.0.1
+    port = {plain}
+  }}
+  inet_listener submissions {{
+    address = 127.0.0.1
+    port = {tls}
+    ssl = yes
   }}
 }}
 "
