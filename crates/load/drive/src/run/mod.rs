@@ -3,7 +3,7 @@
 //! - [`engine`]: threads, phases. [`result`], [`doubts`]: the result of a run.
 //! - [`user`]: a virtual user. [`life`], [`steps`]: what it does. [`times`]: what is noted of it.
 //! - [`session`], [`read`], [`change`], [`by_append`]: IMAP steps.
-//! - [`pop3`], [`pop3_user`]: POP3. - [`mailer`]: mail that is sent.
+//! - [`pop3`], [`pop3_user`], [`maildrop`]: POP3. - [`mailer`]: mail that is sent.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
 //!   answer. [`rehearsal`]: reading alone, to count its cost.
@@ -22,6 +22,7 @@ mod follow;
 mod ledger;
 mod life;
 mod live;
+mod maildrop;
 mod mailer;
 mod model;
 mod open_loop;
