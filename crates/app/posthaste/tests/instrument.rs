@@ -5,17 +5,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{
-    ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
+    Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols, run, run_from,
 };
 use posthaste_load_drive::{Accounts, Target, observed};
-use posthaste_load_measure::{Figures, WatchTarget};
+use posthaste_load_measure::agent::{AgentOptions, serve};
+use posthaste_load_measure::{Figures, Reference, WatchTarget};
 use posthaste_load_null_server::sink;
-use posthaste_load_results::{Counted, RunResult};
+use posthaste_load_results::{Counted, OVERLAP_MIN, RunResult, Summary, merge};
 use posthaste_load_study::{
     Build, Course, Length, Options, Versions, Which, conduct, conduct_on, judge, load, may_resume,
 };
@@ -93,7 +94,7 @@ fn options(server: &Server, workload: &Workload, protocol: &str, seconds: u64) -
         seed: 1,
         audit: false,
         dialer: dialer(),
-        watch: WatchTarget::Local { pid: Some(server.pid()), cgroup: None },
+        watch: WatchTarget::Local { pid: Some(server.pid()), cgroup: None, data: None },
         figures: Some(figures(server)),
         mhz: None,
         label: "Posthaste".into(),
@@ -310,12 +311,89 @@ fn what_users_send_to_another_server_arrives_there_unaltered() {
     let sent = result.total.count;
     assert_eq!(sent, 3 * u64::from(USERS));
     // The queue sends when it can. The deadline is for a server that never does.
-    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while taken.messages() < sent {
-        assert!(std::time::Instant::now() < deadline, "{taken:?} of {sent}");
+        assert!(Instant::now() < deadline, "{taken:?} of {sent}");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!((taken.messages(), taken.altered(), taken.foreign()), (sent, 0, 0));
+}
+
+/// An agent beside the server.
+fn agent(server: &Server) -> WatchTarget {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, token) = (listener.local_addr().unwrap().to_string(), "open sesame".to_owned());
+    let options = AgentOptions { token: token.clone(), pid: Some(server.pid()), cgroup: None };
+    std::thread::spawn(move || serve(&listener, &options, |_| ()));
+    WatchTarget::Agent { address, token, pid: None }
+}
+
+/// Runs of two generators at once, each with an account of its own, by the clock of the agent.
+fn two_generators(server: &Server, workload: &Workload) -> [RunResult; 2] {
+    let agent = agent(server);
+    // On a busy machine a generator may be ready too late, or nothing ends in the window.
+    for (lead_s, seconds) in [(2, 1), (10, 5), (60, 20)] {
+        let clock = Reference::of(&agent).unwrap();
+        let begin = Begin { at: Some(Instant::now() + Duration::from_secs(lead_s)), clock };
+        let one = |n: u32| {
+            let settings = [("users", format!("user{n}@example.org")), ("seed", n.to_string())];
+            let options = RunOptions {
+                accounts: accounts().part(n, 1),
+                clients: 1,
+                seed: u64::from(n),
+                watch: agent.clone(),
+                settings: settings.map(|(key, value)| (key.to_owned(), value)).into(),
+                ..options(server, workload, "imap", seconds)
+            };
+            run_from(options, None, &begin).ok().map(|ended| ended.result)
+        };
+        let [first, second] = std::thread::scope(|scope| {
+            [0, 1].map(|n| scope.spawn(move || one(n))).map(|generator| generator.join().unwrap())
+        });
+        if let (Some(first), Some(second)) = (first, second)
+            && first.total.count > 0
+            && second.total.count > 0
+        {
+            return [first, second];
+        }
+    }
+    panic!("two generators do not get ready, or nothing ends in 20 s");
+}
+
+#[test]
+fn results_of_two_generators_are_merged_and_their_counts_are_the_sums() {
+    let server = server();
+    let koka = posthaste_load_workload::load("koka-browse-frequencies").unwrap();
+    fill(&server, &koka);
+    let mut runs = two_generators(&server, &koka);
+    for run in &mut runs {
+        assert!(run.outcome.clean, "{:?}", run.errors);
+        run.server_says = identify(&dialer(), &target(&server, "imap"));
+    }
+    let [one, two] = runs;
+    assert!(one.server_says.value().is_some_and(|said| said.contains("Posthaste")), "{:?}", one.server_says);
+    let both = vec![("one".to_owned(), one.clone()), ("two".to_owned(), two.clone())];
+    let all = merge(both, OVERLAP_MIN).unwrap_or_else(|why| panic!("{why}"));
+    let sum = |of: &dyn Fn(&RunResult) -> u64| assert_eq!(of(&all), of(&one) + of(&two));
+    sum(&|run| run.total.count);
+    sum(&|run| run.total.errors);
+    sum(&|run| run.total.bytes_in);
+    sum(&|run| u64::from(run.clients));
+    let in_buckets = |summary: &Summary| summary.histogram_us.iter().map(|bucket| bucket.1).sum::<u64>();
+    sum(&|run| in_buckets(&run.total));
+    for row in &all.transactions {
+        sum(&|run| run.transactions.iter().filter(|t| t.name == row.name).map(|t| t.summary.count).sum());
+    }
+    for row in &all.commands {
+        sum(&|run| run.commands.iter().filter(|c| c.name == row.name).map(|c| in_buckets(&c.summary)).sum());
+    }
+    let cpu = |run: &RunResult| run.generator.cpu_user_s + run.generator.cpu_system_s;
+    assert!((cpu(&all) - cpu(&one) - cpu(&two)).abs() < 1e-9);
+    // The server's cost is one of both readings, and the agent's clock is that of both.
+    let costs = [&one, &two].map(|run| run.server.as_ref().unwrap().cpu_user_s);
+    assert!(costs.contains(&all.server.as_ref().unwrap().cpu_user_s), "{costs:?}");
+    let clock = all.clock.unwrap();
+    assert!(clock.reference.contains("agent") && !clock.machine.is_empty(), "{clock:?}");
 }
 
 /// Two rounds of two builds that are one: measured in turns, and judged one way or another.
@@ -343,6 +421,41 @@ fn two_builds_take_turns_and_are_judged() {
     if result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.total.count > 0)) {
         assert!(judge(&result).is_some(), "{:?}", result.analysis.findings);
         assert_eq!(result.analysis.tables[0].rows.len(), 1);
+    }
+}
+
+/// Every row of `operations`, those that are measured alone and those after a new start included.
+#[test]
+fn every_operation_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = load("operations", Length::Shortest).unwrap_or_else(|e| panic!("{e}"));
+    let server = Build { name: "A".into(), program: env!("CARGO_BIN_EXE_posthaste").into() };
+    let options = Options::new(vec![Which::Build(server)], folder.path().join("work"));
+    let result = conduct(&study, &options).unwrap();
+    assert_eq!((result.points.len(), result.unmeasured), (result.planned, 0));
+    let mut alone = Vec::new();
+    for point in &result.points {
+        let run = point.run.as_ref().unwrap_or_else(|why| panic!("{}: {why}", point.workload));
+        assert!(run.outcome.clean, "{}: {:?}", point.workload, run.errors);
+        if run.settings.contains_key("transactions") {
+            alone.push(point.workload.as_str());
+            assert_eq!(run.total.count, u64::from(study.transactions_alone), "{}", point.workload);
+            assert!(run.server.is_some(), "{}: {:?}", point.workload, run.caveats);
+        }
+    }
+    assert_eq!(
+        alone,
+        [
+            "SELECT, cold",
+            "STORE +FLAGS.SILENT of 1,000",
+            "STORE -FLAGS.SILENT of 1,000",
+            "COPY of 1,000",
+            "EXPUNGE of 1,000"
+        ]
+    );
+    let rows: Vec<&str> = result.analysis.tables[0].rows.iter().map(|row| row[0].as_str()).collect();
+    for row in ["LMTP delivery", "APPEND", "SELECT, warm", "connect, LOGIN, SELECT, LOGOUT"] {
+        assert!(rows.contains(&row), "{rows:?}");
     }
 }
 

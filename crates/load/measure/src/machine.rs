@@ -4,8 +4,26 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use posthaste_load_results::Machine;
+use posthaste_load_results::{Machine, Offered};
+use serde::{Deserialize, Serialize};
+
+/// What a machine says of its clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClockFacts {
+    /// Seconds since 1970.
+    pub unix_s: f64,
+    /// The machine's boot id.
+    pub machine: String,
+    /// How far it is from UTC at most.
+    pub utc_bound_s: Offered<f64>,
+}
+
+/// Processors of the machine, counted once: those that this process may use become fewer when it
+/// leaves some to the server.
+static CPUS: OnceLock<u32> = OnceLock::new();
 
 /// This machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {
@@ -29,13 +47,38 @@ pub fn facts(mhz: Option<f64>) -> Machine {
     let kib: u64 = memory.and_then(|l| l.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0);
     Machine {
         cpu_model: values("model name").into_iter().next().unwrap_or_else(|| "unknown".into()),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
         mhz,
         mhz_source,
         memory_bytes: kib * 1024,
         kernel,
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
     }
+}
+
+/// This machine's clock now.
+pub fn clock() -> ClockFacts {
+    let machine = read("/proc/sys/kernel/random/boot_id");
+    let utc_bound_s = utc_bound_s();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ClockFacts { unix_s: now.as_secs_f64(), machine, utc_bound_s }
+}
+
+/// How far this machine's clock is from UTC at most, by its kernel.
+fn utc_bound_s() -> Offered<f64> {
+    // SAFETY: timex is plain numbers, for which all zeroes is a value. With `modes` zero the call
+    // changes nothing; it fills the structure and keeps no pointer.
+    let (state, found) = unsafe {
+        let mut found: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&raw mut found), found)
+    };
+    if state < 0 {
+        return Offered::NotOffered("the kernel does not say how far its clock is from UTC".into());
+    }
+    if state == libc::TIME_ERROR || found.status & libc::STA_UNSYNC != 0 {
+        return Offered::NotOffered("its clock is not synchronised (adjtimex: STA_UNSYNC)".into());
+    }
+    Offered::Value(found.maxerror as f64 / 1e6)
 }
 
 /// Bytes that may still be written below a folder; `None` if nobody says.

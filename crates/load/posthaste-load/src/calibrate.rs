@@ -122,7 +122,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             seed: 1,
             audit: false,
             dialer,
-            watch: WatchTarget::Local { pid: Some(server.0.id()), cgroup: None },
+            watch: WatchTarget::Local { pid: Some(server.0.id()), cgroup: None, data: None },
             pools: Pools::default(),
             transactions_each: None,
             figures: None,

@@ -1,8 +1,8 @@
 //! `posthaste-load`: a load generator and measuring instrument for IMAP, POP3, SMTP and LMTP
 //! servers.
 //!
-//! This is its command line: `run | study | regress | populate | learn | plan | report | agent |
-//! sink | calibrate | workload`, a file each. The work is done by the crates below.
+//! This is its command line: `run | merge | study | regress | populate | learn | plan | report |
+//! agent | sink | calibrate | workload`, a file each. The work is done by the crates below.
 //! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`.
 //! `posthaste-load-measure` measures the server's cost from outside. `posthaste-load-report` writes
 //! the report.
@@ -17,6 +17,7 @@ mod agent;
 mod calibrate;
 mod command_line;
 mod learn;
+mod merge;
 mod plan;
 mod populate;
 mod regress;
@@ -52,6 +53,16 @@ enum Command {
     /// Exit code 0: every answer was right. A run with errors reports them in its first line and
     /// exits with 1.
     Run(Box<run::RunArgs>),
+    /// Merge results of generators that drove one server at the same time into one result.
+    ///
+    /// One machine may be too slow to load a server. Then several run posthaste-load against it at
+    /// once, each with accounts of its own. Their results are merged into one, which `report` and
+    /// `plan` take as any other.
+    ///
+    /// Exit code 0: merged, and every answer was right. 1: merged, and there were errors. 2: the
+    /// results do not belong together.
+    #[command(after_long_help = merge::DETAILS)]
+    Merge(merge::MergeArgs),
     /// Run a whole study, from populating to the report; or a part of it, and continue later.
     ///
     /// A study of hours can be measured in pieces. `study koka --out koka --resume --max-time 1h`
@@ -63,6 +74,10 @@ enum Command {
     /// continues.
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
+    ///
+    /// Before each measurement the filled store is put back and the build is started. So all
+    /// measurements begin with the same mail. In a study of your own, `put_back` says whether they
+    /// do.
     ///
     /// Exit code 0: no. 1: yes. 3: the rounds do not decide it.
     Regress(regress::RegressArgs),
@@ -91,6 +106,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run::main(*args),
+        Command::Merge(args) => merge::main(&args),
         Command::Study(args) => study::main(&args),
         Command::Populate(args) => populate::main(args),
         Command::Learn(args) => learn::main(&args),
@@ -140,10 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn a_merge_needs_two_results_and_a_place() {
+        let parse = |line: &str| Cli::try_parse_from(line.split_ascii_whitespace()).is_ok();
+        assert!(parse("posthaste-load merge one two three --out all --overlap 0.5"));
+        assert!(!parse("posthaste-load merge one --out all") && !parse("posthaste-load merge one two"));
+        assert!(!parse("posthaste-load merge one two --out all --overlap 90"));
+    }
+
+    #[test]
     fn a_run_with_most_of_its_flags_is_understood() {
         let line = "posthaste-load run --workload koka-browse --imap imaps://localhost:1993 --send lmtp://localhost:1024 \
                     --users user{0..1199}@example.org --password-file pw --clients 200 --think 4s --ramp 30s \
-                    --warmup 1m --measure 5m --out results --audit --arrivals 50/s --server-pid 42";
+                    --warmup 1m --measure 5m --out results --audit --arrivals 50/s --server-pid 42 \
+                    --start-at 2026-11-27T22:40:00Z";
         assert!(Cli::try_parse_from(line.split_ascii_whitespace()).is_ok());
     }
 }

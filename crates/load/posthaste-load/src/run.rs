@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
 use posthaste_load_drive::run::{
-    Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
+    Arrivals, Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols,
+    run_from,
 };
 use posthaste_load_drive::{Scheme, Target};
+use posthaste_load_measure::processors::{keep_to_the_last, keeps_to_the_first, of_its_own};
+use posthaste_load_measure::{Reference, machine};
 use posthaste_load_report::files;
 use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
@@ -83,6 +86,11 @@ pub struct RunArgs {
     /// Length of the measured window, after the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
+    /// Begin the ramp at this time, so that generators on several machines measure the same window:
+    /// 2026-11-27T22:40:00Z, or seconds since 1970. With --agent it is the time of the agent's
+    /// clock. Otherwise it is that of this machine's clock, which must be synchronised. See `merge`.
+    #[arg(long, value_name = "TIME", value_parser = quantity::moment)]
+    pub start_at: Option<f64>,
     /// Account for every message at the end: acknowledged ones exist exactly once, expunged ones
     /// do not exist.
     #[arg(long)]
@@ -97,6 +105,10 @@ pub struct RunArgs {
     pub audit_bodies: bool,
     #[command(flatten)]
     watch: WatchArgs,
+    /// The server keeps to this many processors, the first ones: keep the instrument to the others.
+    /// CPU in percent is then of the server's own. Start the server by `taskset -c 0-(N-1)`.
+    #[arg(long, value_name = "N", requires = "server_pid", conflicts_with = "agent", value_parser = clap::value_parser!(u32).range(1..))]
+    server_cpus: Option<u32>,
     #[command(flatten)]
     connection: ConnectionArgs,
     /// The server's name in the report [default: its address].
@@ -168,11 +180,16 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     }
     let mix = workload::load_mix(&args.workload).map_err(Trouble::usage)?;
     let (options, audit_options) = options(&args, &mix)?;
+    share_processors(&args)?;
     let quiet = args.quiet;
-    let result = match args.beside.is_empty() && mix.kinds.len() == 1 {
-        true => run_audited(options, audit_options.filter(|_| args.audit))?,
-        false => run_several(&args, &mix, options)?,
+    let server_says = identify(&options.dialer, &options.server);
+    let begin = begin(&args, &options)?;
+    let mut result = match args.beside.is_empty() && mix.kinds.len() == 1 {
+        true => run_audited(options, audit_options.filter(|_| args.audit), &begin)?,
+        false => run_several(&args, &mix, options, &begin)?,
     };
+    of_its_own(&mut result, args.server_cpus);
+    result.server_says = server_says;
     if !quiet {
         print!("{}", files::summary(&result));
     }
@@ -184,15 +201,58 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     if clean { Ok(()) } else { Err(Trouble::Said) }
 }
 
+/// Keeps this process to the processors that the server does not use.
+fn share_processors(args: &RunArgs) -> Result<(), Trouble> {
+    let (Some(cpus), Some(pid)) = (args.server_cpus, args.watch.server_pid) else { return Ok(()) };
+    keeps_to_the_first(pid, cpus).map_err(Trouble::usage)?;
+    keep_to_the_last(cpus, machine::facts(None).cpus).map_err(Trouble::usage)
+}
+
+/// The longest wait for --start-at. A longer one is a mistake in the date.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// When the run begins, and by whose clock.
+fn begin(args: &RunArgs, options: &RunOptions) -> Result<Begin, Trouble> {
+    let clock = Reference::of(&options.watch);
+    let Some(at) = args.start_at else {
+        // An agent of an earlier version has no clock. Only merging needs it.
+        return Ok(Begin { at: None, clock: clock.unwrap_or_else(|_| Reference::own()) });
+    };
+    let clock = clock.map_err(|e| Trouble::failed(format!("--start-at: {e}")))?;
+    let now = clock.unix_s(Instant::now());
+    let by = clock.words();
+    let Some(moment) = clock.moment(at).filter(|_| at > now) else {
+        return Err(Trouble::usage(format!(
+            "--start-at: this time was {:.1} s ago by {by}: name a later one",
+            now - at
+        )));
+    };
+    let wait = moment.saturating_duration_since(Instant::now());
+    if wait > WAIT_MAX {
+        return Err(Trouble::usage(format!(
+            "--start-at: this time is {} ahead by {by}; at most a day is waited for",
+            quantity::show_duration(wait)
+        )));
+    }
+    if !args.quiet {
+        eprintln!("the ramp begins in {} by {by}", quantity::show_duration(wait));
+    }
+    Ok(Begin { at: Some(moment), clock })
+}
+
 /// A run between a look at all mailboxes before it and an audit after it, if requested.
-pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> Result<RunResult, Trouble> {
+fn run_audited(
+    options: RunOptions,
+    audit_options: Option<AuditOptions>,
+    begin: &Begin,
+) -> Result<RunResult, Trouble> {
     let ledger = match &audit_options {
         Some(options) => {
             Some(baseline(options).map_err(|f| Trouble::failed(format!("before the run: {f}")))?)
         }
         None => None,
     };
-    let ended = run(options, ledger).map_err(Trouble::failed)?;
+    let ended = run_from(options, ledger, begin).map_err(Trouble::failed)?;
     let mut result = ended.result;
     if let (Some(options), Some(ledger)) = (&audit_options, &ended.ledger) {
         let found = audit(options, ledger).map_err(|f| Trouble::failed(format!("audit: {f}")))?;
@@ -217,7 +277,7 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
 const NO_USERS: &str = "the mix has no kind of users: add one to its file";
 
 /// All workloads at once, each with accounts of its own.
-fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult, Trouble> {
+fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> Result<RunResult, Trouble> {
     if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
         return Err(Trouble::usage("a mix of users has no --audit, --arrivals and --day"));
     }
@@ -258,7 +318,7 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult
     }
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> =
-            all.into_iter().map(|options| scope.spawn(move || run(options, None))).collect();
+            all.into_iter().map(|options| scope.spawn(move || run_from(options, None, begin))).collect();
         running.into_iter().map(|thread| thread.join()).collect()
     });
     let mut runs = Vec::new();
@@ -316,6 +376,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
         cluster: ClusterOptions {
             others: if workload.protocol == Protocol::Imap { others } else { Vec::new() },
             tolerate_outages: args.tolerate_outages,
+            ..ClusterOptions::default()
         },
         send,
         deliver,
@@ -440,6 +501,7 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
     add("deliver", args.deliver.clone());
     add("think", args.think.map(|t| format!("{t:?} s")));
     add("arrivals", arrivals.map(|a| format!("{:.3}/s", a.rate())));
+    add("server's processors", args.server_cpus.map(|n| n.to_string()));
     add("threads", Some(args.threads.unwrap_or_else(default_threads).to_string()));
     settings
 }

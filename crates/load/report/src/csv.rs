@@ -110,6 +110,9 @@ fn transactions(run: &RunResult) -> String {
         let shares = [t.share_asked.map_or(String::new(), |s| s.to_string()), t.share_realised.to_string()];
         line("transaction", &t.name, shares, &t.summary, t.redrawn.to_string());
     }
+    for g in &run.generators {
+        line("generator", &g.name, none(), &g.total, String::new());
+    }
     for c in &run.commands {
         line("command", &c.name, none(), &c.summary, String::new());
     }

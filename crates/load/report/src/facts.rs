@@ -1,7 +1,7 @@
 //! The facts on which a figure depends: the command, the settings, the machine, the workload's
 //! file.
 
-use posthaste_load_results::{Machine, RunResult};
+use posthaste_load_results::{Machine, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, date, figure};
 
 use crate::markup::Markup;
@@ -33,6 +33,9 @@ pub fn machine(machine: &Machine) -> Vec<(String, String)> {
 /// Command, settings, machine and workload of a run.
 pub fn of_run(run: &RunResult, out: &mut Markup) {
     out.element("h3", &[], "Command").element("pre", &[], &command(&run.command));
+    for one in &run.generators {
+        out.element("p", &[("class", &"quiet")], &one.name).element("pre", &[], &command(&one.command));
+    }
     if !run.settings.is_empty() {
         out.element("h3", &[], "Settings");
         Table::words(run.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).draw(out);
@@ -41,6 +44,9 @@ pub fn of_run(run: &RunResult, out: &mut Markup) {
     let mut rows = machine(&run.machine);
     rows.insert(0, ("Started".into(), date(run.started_unix)));
     rows.push(("Tool".into(), run.tool.clone()));
+    if let Offered::Value(said) = &run.server_says {
+        rows.push(("The server says".into(), said.clone()));
+    }
     Table::words(rows).draw(out);
     if !run.workload.toml.is_empty() {
         let summary = format!("Workload {}: the file, whole", run.workload.name);

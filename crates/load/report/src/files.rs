@@ -6,7 +6,7 @@ use std::path::Path;
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
 
-use crate::{csv, html};
+use crate::{csv, generators, html};
 
 /// Makes the directory; one that holds results is left alone unless `force`.
 pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
@@ -88,6 +88,7 @@ pub fn summary(run: &RunResult) -> String {
     row("total", None, None, &run.total);
     text.push('\n');
     text.push_str(&cost(run));
+    text.push_str(&generators::lines(run));
     for error in &run.errors {
         text.push_str(&format!("\n{} × {}\n", error.count, error.kind));
         if let Some(sample) = error.samples.first() {

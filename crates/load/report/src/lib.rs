@@ -20,6 +20,7 @@ mod csv;
 mod facts;
 mod faults;
 pub mod files;
+mod generators;
 mod headline;
 mod legend;
 mod lettering;

@@ -108,6 +108,10 @@ fn subtitle(runs: &[&RunResult], studies: &[&StudyResult]) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let [run] = runs {
         parts.push(format!("{} virtual users", whole(u64::from(run.clients))));
+        if !run.generators.is_empty() {
+            let names: Vec<&str> = run.generators.iter().map(|g| g.name.as_str()).collect();
+            parts.push(format!("{} generators: {}", names.len(), listed(&names)));
+        }
         if !run.workload.description.is_empty() {
             parts.push(run.workload.description.clone());
         }

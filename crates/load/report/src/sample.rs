@@ -7,7 +7,7 @@ use posthaste_load_results::Latency;
 use posthaste_load_results::{
     Analysis, Bar, BarChart, BarRow, Counters, Curve, ErrorCount, ErrorSample, GeneratorCost, Machine,
     NamedSummary, Offered, Outcome, Plot, Role, RunResult, SCHEMA, Series, ServerCost, ServerFacts, Slow,
-    StudyPoint, StudyResult, Summary, Transaction, Window, WorkloadFacts,
+    StudyPoint, StudyResult, Summary, Transaction, Waits, Window, WorkloadFacts,
 };
 use posthaste_load_workload::Random;
 
@@ -57,7 +57,9 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
         .map(String::from)
         .to_vec(),
         started_unix: 1_795_298_944,
+        clock: None,
         label: label.into(),
+        server_says: Offered::default(),
         workload: WorkloadFacts {
             name: "koka-browse".into(),
             description: "Interactive users who mostly read.".into(),
@@ -89,6 +91,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
             .to_vec(),
         transactions,
         kinds: Vec::new(),
+        generators: Vec::new(),
         errors: Vec::new(),
         slowest: vec![Slow {
             ms: 140.2 * slow,
@@ -199,6 +202,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
         disk_read_operations: Offered::default(),
         disk_read_bytes: Offered::Value(0),
         disk_write_bytes: Offered::Value(220_000_000),
+        waits: Waits::default(),
         context_switches: Offered::Value(1_234_567),
         counters: if slow > 1.0 {
             Offered::NotOffered("the kernel refuses perf_event_open here".into())
@@ -216,6 +220,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
             Role { name: "lmtp".into(), cpu_s: system * 0.4, processes: 1 },
         ],
         hottest: None,
+        sampled: Vec::new(),
     }
 }
 

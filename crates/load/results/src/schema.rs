@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, StudyResult};
+use crate::{Counted, StudyResult, Waits};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -61,8 +61,15 @@ pub struct RunResult {
     pub command: Vec<String>,
     /// Start, seconds since 1970.
     pub started_unix: u64,
+    /// The start by a clock that several generators can compare.
+    #[serde(default)]
+    pub clock: Option<Clock>,
     /// The name of the server in plots.
     pub label: String,
+    /// The server's own name and version: its answer to ID (RFC 2971), or IMPLEMENTATION of CAPA
+    /// (RFC 2449 §6.9).
+    #[serde(default)]
+    pub server_says: Offered<String>,
     /// The workload.
     pub workload: WorkloadFacts,
     /// Every setting, as text, by the name of its flag.
@@ -84,6 +91,9 @@ pub struct RunResult {
     /// Each kind of users, if there were several.
     #[serde(default)]
     pub kinds: Vec<UserKindResult>,
+    /// The generators whose results were merged into this one; empty for a single one.
+    #[serde(default)]
+    pub generators: Vec<GeneratorResult>,
     /// Each protocol command.
     pub commands: Vec<NamedSummary>,
     /// Per second, from the start of the ramp.
@@ -114,6 +124,48 @@ pub struct UserKindResult {
     pub total: Summary,
     /// Each of their commands.
     pub commands: Vec<NamedSummary>,
+}
+
+/// The start of a run, by a clock that several generators can compare.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// The start of the ramp, seconds since 1970 by that clock.
+    pub start_unix_s: f64,
+    /// Whose clock it is, in words.
+    pub reference: String,
+    /// The machine of that clock: its boot id. Clocks of one machine are one clock.
+    pub machine: String,
+    /// How far the clock was misread at most: for an agent, half of the shortest round trip.
+    pub reading_bound_s: f64,
+    /// How far the clock is from UTC at most, as its kernel says (adjtimex(2), `maxerror`).
+    pub utc_bound_s: Offered<f64>,
+}
+
+/// One of several generators whose results were merged.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GeneratorResult {
+    /// The name of its result.
+    pub name: String,
+    /// The exact command.
+    pub command: Vec<String>,
+    /// The generator's machine.
+    pub machine: Machine,
+    /// Its accounts, as a pattern.
+    pub users: String,
+    /// Its virtual users.
+    pub clients: u32,
+    /// The start of its window, in seconds of the merged result.
+    pub start_s: f64,
+    /// The end of its window.
+    pub end_s: f64,
+    /// The clock by which they are known.
+    pub clock: Clock,
+    /// All its transactions together.
+    pub total: Summary,
+    /// Its own cost.
+    pub cost: GeneratorCost,
+    /// Processors of the server in its window, if it watched the server.
+    pub server_cpus: Option<f64>,
 }
 
 /// The workload as it was run.
@@ -351,16 +403,23 @@ pub struct ServerCost {
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
+    /// What it may have waited for.
+    #[serde(default)]
+    pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
     pub context_switches: Offered<u64>,
     /// Processor counters.
     pub counters: Offered<Counters>,
-    /// CPU by program name.
+    /// CPU by program name, or by part of a cluster.
     pub roles: Vec<Role>,
     /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
     /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
+    /// All samples of that run by function, most first; none if it has no profile, and in a result
+    /// of an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<SampledFunction>,
 }
 
 /// A function and its share of the server's CPU.
@@ -378,6 +437,21 @@ pub struct HotFunction {
     pub kernel: bool,
 }
 
+/// The samples of a server's CPU in one function, of all its programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledFunction {
+    /// Program or library it is in.
+    pub object: String,
+    /// The function's name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
+    /// How many.
+    pub samples: u64,
+    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
+    pub weight: u64,
+}
+
 /// Processor counters of the server in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
@@ -391,10 +465,10 @@ pub struct Counters {
     pub cpi: f64,
 }
 
-/// CPU and memory by program name (`imap`, `imap-login`, …).
+/// CPU by program name (`imap`, `imap-login`, …), or by part of a cluster (`access 1`, `store 1`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Role {
-    /// The program.
+    /// The program or the part.
     pub name: String,
     /// CPU seconds of live processes in the window; short-lived children count with their parent.
     pub cpu_s: f64,

@@ -4,6 +4,7 @@
 //! mean. What is left counts as steady if a straight line through it changes by less than a tenth
 //! of the mean.
 
+use crate::Window;
 use crate::fit::Polynomial;
 
 /// Most that throughput may drift across the window: 10 % of its mean.
@@ -35,6 +36,25 @@ pub fn find(samples: &[f64]) -> Steady {
         end: samples.len(),
         drift,
         is_steady: kept.len() >= 5 && mean > 0.0 && drift.abs() < DRIFT_MAX,
+    }
+}
+
+impl Window {
+    /// From one second of a run to another, with the steady part of it. `done`: transactions of
+    /// each second of the run.
+    pub fn of(done: &[u64], start_s: f64, end_s: f64) -> Self {
+        let from = start_s.ceil() as usize;
+        let samples: Vec<f64> = done.iter().skip(from).map(|n| *n as f64).collect();
+        let found = find(&samples);
+        Self {
+            start_s,
+            // Ctrl-C before it began leaves an empty window.
+            end_s: end_s.max(start_s),
+            steady_start_s: (from + found.start) as f64,
+            steady_end_s: (from + found.end) as f64,
+            steady: found.is_steady,
+            drift: found.drift,
+        }
     }
 }
 

@@ -3,28 +3,23 @@
 //! Counts and times of the workloads are put together. Each run measured the cost of the server and
 //! the generator for all workloads, so that cost is used only once.
 
-use std::collections::BTreeMap;
-
-use crate::{ErrorCount, Latency, NamedSummary, Offered, RunResult, Summary, UserKindResult};
-
-/// Slowest transactions kept.
-const SLOWEST_MAX: usize = 20;
+use crate::sums::{commands, errors, joined, merged, outages, slowest};
+use crate::{Offered, RunResult, UserKindResult};
 
 /// One result of several; `None` of none.
 pub fn together(runs: Vec<RunResult>) -> Option<RunResult> {
     if runs.len() < 2 {
         return runs.into_iter().next();
     }
-    let seconds = runs.iter().map(|r| r.window.end_s - r.window.start_s).fold(0.0, f64::max);
     let mut all = runs.first()?.clone();
     all.workload.name = joined(&runs, " and ", |r| r.workload.name.clone());
     all.workload.description = joined(&runs, "; ", |r| r.workload.description.clone());
     all.workload.toml =
         joined(&runs, "\n", |r| format!("# workload {}\n{}", r.workload.name, r.workload.toml));
     all.clients = runs.iter().map(|r| r.clients).sum();
-    all.total = merged(&runs.iter().map(|r| &r.total).collect::<Vec<_>>(), seconds);
+    all.total = merged(runs.iter().map(|r| &r.total));
     all.transactions = transactions(&runs);
-    all.commands = commands(&runs, seconds);
+    all.commands = commands(runs.iter().flat_map(|r| &r.commands));
     all.kinds = runs
         .iter()
         .map(|run| UserKindResult {
@@ -34,31 +29,13 @@ pub fn together(runs: Vec<RunResult>) -> Option<RunResult> {
             commands: run.commands.clone(),
         })
         .collect();
-    all.errors = errors(&runs);
-    all.slowest = runs.iter().flat_map(|r| r.slowest.iter().cloned()).collect();
-    all.slowest.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-    all.slowest.truncate(SLOWEST_MAX);
+    all.errors = errors(runs.iter().flat_map(|r| &r.errors));
+    all.slowest = slowest(runs.iter().flat_map(|r| r.slowest.iter().cloned()));
     all.caveats = caveats(&runs);
     outcome(&mut all, &runs);
     series(&mut all, &runs);
     costs(&mut all, &runs);
     Some(all)
-}
-
-fn joined(runs: &[RunResult], between: &str, of: impl Fn(&RunResult) -> String) -> String {
-    runs.iter().map(of).collect::<Vec<_>>().join(between)
-}
-
-/// Counts and times of several summaries. Their histograms are added, so that percentiles are of
-/// all.
-fn merged(parts: &[&Summary], seconds: f64) -> Summary {
-    let buckets: Vec<(u64, u64)> = parts.iter().flat_map(|s| s.histogram_us.iter().copied()).collect();
-    let sum = |of: fn(&Summary) -> u64| parts.iter().map(|s| of(s)).sum::<u64>();
-    Latency::from_buckets(&buckets).summary(
-        seconds,
-        sum(|s| s.errors),
-        (sum(|s| s.bytes_in), sum(|s| s.bytes_out)),
-    )
 }
 
 /// Transactions of all workloads, each under its workload's name; shares are of all transactions.
@@ -75,28 +52,6 @@ fn transactions(runs: &[RunResult]) -> Vec<crate::Transaction> {
         }));
     }
     rows
-}
-
-fn commands(runs: &[RunResult], seconds: f64) -> Vec<NamedSummary> {
-    let mut by_name = BTreeMap::<&str, Vec<&Summary>>::new();
-    for command in runs.iter().flat_map(|r| &r.commands) {
-        by_name.entry(&command.name).or_default().push(&command.summary);
-    }
-    by_name
-        .into_iter()
-        .map(|(name, parts)| NamedSummary { name: name.to_owned(), summary: merged(&parts, seconds) })
-        .collect()
-}
-
-fn errors(runs: &[RunResult]) -> Vec<ErrorCount> {
-    let mut by_kind = BTreeMap::<&str, ErrorCount>::new();
-    for error in runs.iter().flat_map(|r| &r.errors) {
-        let known = by_kind.entry(&error.kind).or_default();
-        known.kind.clone_from(&error.kind);
-        known.count += error.count;
-        known.samples.extend(error.samples.iter().cloned());
-    }
-    by_kind.into_values().collect()
 }
 
 fn caveats(runs: &[RunResult]) -> Vec<String> {
@@ -116,10 +71,7 @@ fn outcome(all: &mut RunResult, runs: &[RunResult]) {
     outcome.interrupted = runs.iter().any(|r| r.outcome.interrupted);
     outcome.saturated = runs.iter().any(|r| r.outcome.saturated);
     outcome.unfinished_max = runs.iter().map(|r| r.outcome.unfinished_max).sum();
-    outcome.outages = BTreeMap::new();
-    for (kind, count) in runs.iter().flat_map(|r| &r.outcome.outages) {
-        *outcome.outages.entry(kind.clone()).or_default() += count;
-    }
+    outcome.outages = outages(runs.iter().map(|r| &r.outcome));
     outcome.headline = joined(runs, "; ", |r| format!("{}: {}", r.workload.name, r.outcome.headline));
 }
 
@@ -174,7 +126,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Transaction, Window};
+    use crate::{Latency, NamedSummary, Transaction, Window};
 
     fn run(name: &str, times_ms: &[u64]) -> RunResult {
         let mut latency = Latency::default();

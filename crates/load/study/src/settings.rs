@@ -8,3 +8,8 @@ pub(crate) const SENT_BY: &str = "users send by";
 pub(crate) const ARRIVES_BY: &str = "mail arrives by";
 /// Messages that the other server took during the run.
 pub(crate) const TAKEN_BY_OTHER: &str = "messages taken by the other server";
+
+/// What the parts of a cluster are called, before their number: the nodes that clients reach.
+pub const ACCESS: &str = "access";
+/// The nodes of the database.
+pub const STORE: &str = "store";

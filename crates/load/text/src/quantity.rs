@@ -88,6 +88,52 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// A moment as seconds since 1970: `2026-11-27T22:40:00Z` (RFC 3339 §5.6, with Z or an offset), or
+/// that number itself, as `date +%s` prints it.
+pub fn moment(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(f64::from(seconds));
+    }
+    rfc3339(text).ok_or_else(|| {
+        format!(
+            "`{text}` is not a time; write for instance 2026-11-27T22:40:00Z, as `date -u +%FT%TZ` prints it, or seconds \
+             since 1970"
+        )
+    })
+}
+
+fn rfc3339(text: &str) -> Option<f64> {
+    let (date, rest) = text.split_once(['T', 't', ' '])?;
+    let at = rest.find(['Z', 'z', '+', '-'])?;
+    let (time, zone) = rest.split_at(at);
+    let offset_s = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+            let seconds = i64::from(two_digits(hours)?) * 3600 + i64::from(two_digits(minutes)?) * 60;
+            if zone.starts_with('-') { -seconds } else { seconds }
+        }
+    };
+    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let fraction: f64 =
+        fraction.bytes().all(|b| b.is_ascii_digit()).then(|| format!("0.{fraction}"))?.parse().ok()?;
+    let mut numbers = date.splitn(3, '-');
+    let year: i32 = numbers.next().filter(|year| year.len() == 4)?.parse().ok()?;
+    let month = time::Month::try_from(two_digits(numbers.next()?)?).ok()?;
+    let day = time::Date::from_calendar_date(year, month, two_digits(numbers.next()?)?).ok()?;
+    let mut numbers = whole.splitn(3, ':').map(two_digits);
+    let (hour, minute, second) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let clock = time::Time::from_hms(hour, minute, second).ok()?;
+    let local = time::PrimitiveDateTime::new(day, clock).assume_utc().unix_timestamp();
+    Some((local - offset_s) as f64 + fraction)
+}
+
+fn two_digits(text: &str) -> Option<u8> {
+    let digits = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
 /// Seconds since 1970 as a time in UTC; beyond what a calendar holds, its beginning.
 pub fn utc(unix: u64) -> time::OffsetDateTime {
     let at = i64::try_from(unix).ok().and_then(|unix| time::OffsetDateTime::from_unix_timestamp(unix).ok());
@@ -107,6 +153,21 @@ mod tests {
         for wrong in ["", "s", "4 parsecs", "-1s", "1s2", "inf"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn moments() {
+        assert_eq!(moment("1795820400"), Ok(1_795_820_400.0));
+        assert_eq!(moment("1970-01-02T00:00:01.5Z"), Ok(86_401.5));
+        assert_eq!(moment("2026-11-27T23:00:00Z"), Ok(1_795_820_400.0));
+        assert_eq!(moment("2026-11-28T01:00:00+02:00"), moment("2026-11-27 23:00:00z"));
+        assert_eq!(moment("2026-11-27T15:30:00-07:30"), moment("2026-11-27T23:00:00Z"));
+        for wrong in
+            ["", "soon", "22:40", "2026-11-27T22:40:00", "2026-13-01T00:00:00Z", "2026-11-27T2:40:00Z"]
+        {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+        assert!(moment("2026-11-27T25:00:00Z").is_err() && moment("-5").is_err());
     }
 
     #[test]

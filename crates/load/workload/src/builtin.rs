@@ -21,6 +21,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("idle-many", include_str!("../workloads/idle-many.toml")),
     ("platform", include_str!("../workloads/platform.toml")),
     ("operations", include_str!("../workloads/operations.toml")),
+    ("select-cold", include_str!("../workloads/select-cold.toml")),
+    ("session", include_str!("../workloads/session.toml")),
     ("imaptest", include_str!("../workloads/imaptest.toml")),
 ];
 

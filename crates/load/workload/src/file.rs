@@ -10,8 +10,8 @@ use crate::builtin::{is_mix, text_of};
 use crate::corpus::{Shares, Sizes};
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
-    Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind, Step,
-    Think, Track, Transaction, Workload,
+    Between, Choice, Costing, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
+    Step, Think, Track, Transaction, Workload,
 };
 
 #[derive(Deserialize)]
@@ -104,7 +104,13 @@ struct RawTransaction {
     name: Spanned<String>,
     #[serde(default)]
     description: String,
+    cost: Option<Spanned<String>>,
+    needs: Option<Spanned<String>>,
+    #[serde(default)]
+    before: Vec<Spanned<RawStep>>,
     steps: Vec<Spanned<RawStep>>,
+    #[serde(default)]
+    after: Vec<Spanned<RawStep>>,
 }
 
 #[derive(Deserialize)]
@@ -153,14 +159,8 @@ impl Reader<'_> {
             None => Protocol::Imap,
             Some(word) => self.source.word(&word, &[("imap", Protocol::Imap), ("pop3", Protocol::Pop3)])?,
         };
-        let transactions = raw
-            .transaction
-            .iter()
-            .map(|t| {
-                let steps = t.steps.iter().map(|s| self.step(s, protocol)).collect::<Result<_, _>>()?;
-                Ok(Transaction { name: t.name.get_ref().clone(), description: t.description.clone(), steps })
-            })
-            .collect::<Result<Vec<_>, Mistake>>()?;
+        let transactions =
+            raw.transaction.iter().map(|t| self.one(t, protocol)).collect::<Result<Vec<_>, Mistake>>()?;
         if transactions.is_empty() {
             return Err(self.source.at(raw.name.span(), "a workload needs at least one [[transaction]]"));
         }
@@ -198,6 +198,31 @@ impl Reader<'_> {
             },
             source: self.source.text.to_owned(),
         })
+    }
+
+    fn one(&self, raw: &RawTransaction, protocol: Protocol) -> Result<Transaction, Mistake> {
+        let steps = |steps: &[Spanned<RawStep>]| {
+            steps.iter().map(|step| self.step(step, protocol)).collect::<Result<Vec<_>, Mistake>>()
+        };
+        let costs = [("window", Costing::Window), ("alone", Costing::Alone)];
+        let transaction = Transaction {
+            name: raw.name.get_ref().clone(),
+            description: raw.description.clone(),
+            steps: steps(&raw.steps)?,
+            cost: raw.cost.as_ref().map_or(Ok(Costing::Window), |word| self.source.word(word, &costs))?,
+            before: steps(&raw.before)?,
+            after: steps(&raw.after)?,
+            needs_lmtp: match &raw.needs {
+                Some(word) => self.source.word(word, &[("lmtp", true)])?,
+                None => false,
+            },
+        };
+        let aside = !transaction.before.is_empty() || !transaction.after.is_empty();
+        if aside && transaction.cost == Costing::Window {
+            let what = "steps `before` and `after` a transaction need `cost = \"alone\"`: a window has their cost, too";
+            return Err(self.source.at(raw.name.span(), what));
+        }
+        Ok(transaction)
     }
 
     fn modem(&self, raw: &Spanned<RawModem>) -> Result<Modem, Mistake> {
@@ -508,6 +533,20 @@ mod tests {
         assert_eq!(workload.modem, Some(Modem { bytes_per_s: 7000, share: 0.9 }));
         assert!(mistake(&with("{ bits_per_s = 56000, share = 90 }")).contains("from 0 to 1"));
         assert_eq!(parse(GOOD, "f").unwrap().modem, None);
+    }
+
+    #[test]
+    fn a_transaction_may_be_measured_alone_between_steps_that_are_not() {
+        let with = |more: &str| GOOD.replace("steps = [", &format!("{more}\nsteps = ["));
+        let alone = with("cost = 'alone'\nbefore = [{ do = 'check' }]\nafter = [{ do = 'unselect' }]");
+        let workload = parse(&alone, "f").unwrap_or_else(|e| panic!("{e}"));
+        let only = &workload.transactions[0];
+        assert_eq!((&only.before[..], &only.after[..]), (&[Step::Check][..], &[Step::Unselect][..]));
+        assert!(workload.is_measured_alone() && !parse(GOOD, "f").unwrap().is_measured_alone());
+        let error = mistake(&with("before = [{ do = 'check' }]"));
+        assert!(error.starts_with("mine.toml:6:") && error.contains("`cost = \"alone\"`"), "{error}");
+        assert!(mistake(&with("cost = 'alnoe'")).contains("`alone`"));
+        assert!(parse(&with("needs = 'lmtp'"), "f").unwrap().transactions[0].needs_lmtp);
     }
 
     #[test]

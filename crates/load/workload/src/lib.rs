@@ -73,6 +73,23 @@ pub struct Transaction {
     pub description: String,
     /// The transaction's steps.
     pub steps: Vec<Step>,
+    /// How its cost is measured.
+    pub cost: Costing,
+    /// Steps before it that are not measured.
+    pub before: Vec<Step>,
+    /// Steps after it that are not measured.
+    pub after: Vec<Step>,
+    /// It is of mail that comes by LMTP, and by nothing else.
+    pub needs_lmtp: bool,
+}
+
+/// How the server's cost of a transaction is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Costing {
+    /// By the whole window, in which users do nothing else.
+    Window,
+    /// From a server at rest, over each transaction, until the server is at rest again.
+    Alone,
 }
 
 /// Numbers between which a mailbox, or an account's mailboxes, may vary.
@@ -147,6 +164,30 @@ impl Workload {
         self.think = self.think.faster(speed);
         self.arrivals_per_user_per_s *= speed;
         self
+    }
+
+    /// The transactions that users may draw.
+    pub fn chosen(&self) -> impl Iterator<Item = &Transaction> {
+        let shares = self.choice.shares(self.transactions.len());
+        self.transactions.iter().zip(shares).filter(|(_, share)| *share > 0.0).map(|(drawn, _)| drawn)
+    }
+
+    /// Whether each transaction is measured alone. A run of several users, or of other transactions
+    /// too, cannot know whose work it sees.
+    pub fn is_measured_alone(&self) -> bool {
+        self.chosen().all(|t| t.cost == Costing::Alone)
+    }
+
+    /// Whether users select mailboxes that were not selected before.
+    pub fn selects_fresh(&self) -> bool {
+        let fresh = |step: &Step| matches!(step, Step::Select { mailbox: Mailbox::Fresh, .. });
+        self.chosen().any(|t| t.steps.iter().any(fresh))
+    }
+
+    /// Whether users send to accounts other than their own, so that there must be one.
+    pub fn sends_to_others(&self) -> bool {
+        let other = |step: &Step| matches!(step, Step::Send { to: Recipient::Other });
+        self.chosen().any(|t| t.steps.iter().any(other))
     }
 
     /// Whether any mail is sent: by users, or from outside.

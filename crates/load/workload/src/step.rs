@@ -84,6 +84,8 @@ pub enum Mailbox {
     Random,
     /// Any but the selected one.
     Other,
+    /// One that the instrument made, and that this user has not selected yet in this run.
+    Fresh,
     /// By name.
     Named(String),
 }
@@ -101,6 +103,8 @@ pub enum Messages {
     Last,
     /// The last n.
     LastN(u32),
+    /// As many of the last ones as the last step that chose has chosen: the copies of these.
+    LastSame,
     /// n in a row, at random.
     Range(u32),
     /// Messages that came since the mailbox was last listed.
@@ -129,15 +133,17 @@ pub enum Recipient {
     Random,
     /// The virtual user's own account.
     Own,
+    /// A random account of the run, but not the virtual user's own.
+    Other,
 }
 
 /// Words for `mailbox`.
-pub(super) const MAILBOX_WORDS: &[&str] = &["current", "inbox", "random", "other"];
+pub(super) const MAILBOX_WORDS: &[&str] = &["current", "inbox", "random", "other", "fresh"];
 /// Words for `messages`.
 pub(super) const MESSAGES_WORDS: &[&str] =
-    &["all", "one", "same", "last", "last:N", "range:N", "new", "unseen"];
+    &["all", "one", "same", "last", "last:N", "last:same", "range:N", "new", "unseen"];
 /// Words for `to` of `send`.
-pub(super) const RECIPIENT_WORDS: &[&str] = &["random", "self"];
+pub(super) const RECIPIENT_WORDS: &[&str] = &["random", "self", "other"];
 
 impl Mailbox {
     /// From its word; a name is written `=Name`.
@@ -147,6 +153,7 @@ impl Mailbox {
             "inbox" => Self::Inbox,
             "random" => Self::Random,
             "other" => Self::Other,
+            "fresh" => Self::Fresh,
             name => Self::Named(name.strip_prefix('=')?.to_owned()),
         })
     }
@@ -163,6 +170,7 @@ impl Messages {
             "new" => Self::New,
             "unseen" => Self::Unseen,
             other => match other.split_once(':')? {
+                ("last", "same") => Self::LastSame,
                 ("last", n) => Self::LastN(n.parse().ok()?),
                 ("range", n) => Self::Range(n.parse().ok()?),
                 _ => return None,
@@ -190,6 +198,7 @@ impl Recipient {
         match word {
             "random" => Some(Self::Random),
             "self" => Some(Self::Own),
+            "other" => Some(Self::Other),
             _ => None,
         }
     }

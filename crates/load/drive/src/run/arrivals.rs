@@ -21,8 +21,7 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
         shared.options.workload.arrivals_per_user_per_s * f64::from(shared.options.clients) / lanes as f64;
     let Some(way) = shared.deliver_by().filter(|_| rate > 0.0) else { return };
     let mut random = Random::new(shared.options.seed, 3 << 40 | number as u64);
-    let mut due = shared.phase.start();
-    let mut mail = Vec::new();
+    let (mut due, mut mail) = (shared.phase.start(), Vec::new());
     let rows = shared.options.workload.transactions.len();
     let outside = shared.options.pools.outside.as_ref();
     let elsewhere = outside.and_then(|o| Some((o, SendBy::Mail(o.by.clone()?))));

@@ -319,6 +319,11 @@ impl User {
         let recipient = match to {
             Recipient::Own => self.who.account,
             Recipient::Random => self.random.below(shared.options.receiving()) as u32,
+            Recipient::Other => {
+                let all = shared.options.receiving().max(1);
+                let further = 1 + self.random.below(all.saturating_sub(1).max(1));
+                ((u64::from(self.who.account) + further) % all) as u32
+            }
         };
         let outside = shared.options.pools.outside.as_ref().filter(|_| to == Recipient::Random);
         let outside = outside.filter(|outside| self.random.unit() < outside.share);

@@ -50,8 +50,9 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
         ));
     }
     // Where no transaction ends, as with idle sessions, there is no throughput that could be
-    // steady.
-    if !window.steady && result.total.count > 0 {
+    // steady. Nor is there where a transaction waits until the server is at rest.
+    let has_throughput = result.total.count > 0 && !options.workload.is_measured_alone();
+    if !window.steady && has_throughput {
         caveats.push(format!(
             "throughput was not steady in the window (drift {:.0} %, or too few seconds to judge)",
             window.drift * 100.0

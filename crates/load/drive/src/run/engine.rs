@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use posthaste_load_measure::own;
-use posthaste_load_measure::{Monitor, machine};
+use posthaste_load_measure::{Meter, Monitor, Reference, machine};
 use posthaste_load_results::RunResult;
 
+use super::alone::refuse_company;
 use super::arrivals::arrive;
 use super::ledger::Ledger;
 use super::live::{Live, State};
@@ -31,14 +32,49 @@ pub struct Ended {
     pub ledger: Option<Ledger>,
 }
 
+/// When a run begins, and the clock by which its result says so.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// The start of the ramp; `None`: as soon as all is ready.
+    pub at: Option<Instant>,
+    /// The clock.
+    pub clock: Reference,
+}
+
+impl Default for Begin {
+    fn default() -> Self {
+        Self { at: None, clock: Reference::own() }
+    }
+}
+
 /// Runs. `ledger`: already holds the earlier messages, if there is an audit.
 pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
+    run_from(options, ledger, &Begin::default())
+}
+
+/// Runs from a moment on.
+pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> io::Result<Ended> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     own::make_room_for(options.clients).map_err(io::Error::other)?;
+    refuse_company(&options).map_err(io::Error::other)?;
     let mut caveats = Vec::new();
     let machine = machine::facts(options.mhz);
     let mut monitor = Monitor::start(&options.watch)?;
-    let shared = Arc::new(Shared::new(options, ledger, started.as_micros() as u32));
+    let meter = if options.workload.is_measured_alone() { Meter::open(&options.watch)? } else { None };
+    let now = Instant::now();
+    if begin.at.is_some_and(|at| at < now) {
+        return Err(io::Error::other(
+            "the time to begin passed while the run was prepared: choose a later one",
+        ));
+    }
+    let start = begin.at.unwrap_or(now);
+    let mut shared = Shared::new(options, ledger, started.as_micros() as u32, start);
+    shared.meter = meter.map(Mutex::new);
+    let shared = Arc::new(shared);
+    if let (Some(monitor), Some(_)) = (&mut monitor, shared.options.transactions_each) {
+        // The users may have done all before the main thread looks for the first time.
+        monitor.sample(0.0)?;
+    }
     let rows = shared.options.workload.transactions.len() + OWN_ROWS;
     let recorders: Vec<_> =
         (0..shared.options.threads.max(1)).map(|_| Arc::new(Mutex::new(Recorder::new(rows)))).collect();
@@ -61,7 +97,9 @@ pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let ending =
         Ending { shared: &shared, record: &record, watched: &watched, monitor: monitor.as_ref(), machine };
     let mut result = ending.result();
-    result.started_unix = started.as_secs();
+    let clock = begin.clock.clock(start);
+    result.started_unix = clock.start_unix_s as u64;
+    result.clock = Some(clock);
     caveats.append(&mut result.caveats);
     result.caveats = caveats;
     let ledger = Arc::try_unwrap(shared).ok().and_then(|shared| shared.ledger);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use posthaste_load_workload::{Messages, Protocol, SessionKind};
+use posthaste_load_workload::{Costing, Messages, Protocol, SessionKind};
 
 use super::failure::Failure;
 use super::recorder::TRIM;
@@ -135,6 +135,9 @@ impl User {
                 continue;
             }
             self.chooser.took(drawn);
+            if shared.options.workload.transactions.get(drawn).is_some_and(|t| t.cost == Costing::Alone) {
+                return self.transaction_alone(drawn, due).await;
+            }
             let due = if shared.options.arrivals.is_some() { due } else { Instant::now() };
             let done = self.steps(drawn).await;
             let ends = done.as_ref().is_err_and(Failure::ends_session);
@@ -150,6 +153,8 @@ impl User {
         if shared.options.arrivals.is_some() {
             shared.task_done();
         }
+        // With a fixed number of transactions the run ends, also if the mailboxes allow no more.
+        self.done += u32::from(shared.options.transactions_each.is_some());
         self.pause(0.05).await;
     }
 

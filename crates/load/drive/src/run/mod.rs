@@ -6,11 +6,14 @@
 //! - [`pop3`], [`pop3_user`], [`maildrop`]: POP3. - [`mailer`]: mail that is sent.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
-//!   answer. [`rehearsal`]: reading alone, to count its cost.
+//!   answer. [`alone`]: each transaction measured alone. [`rehearsal`]: reading alone, to count its
+//!   cost.
 //!
 //! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
 //! own recorder.
 
+mod alone;
+mod alone_cost;
 mod answering;
 mod arrivals;
 mod by_append;
@@ -19,6 +22,7 @@ mod doubts;
 mod engine;
 mod failure;
 mod follow;
+mod identity;
 mod ledger;
 mod life;
 mod live;
@@ -42,8 +46,9 @@ mod user;
 mod watched;
 
 pub use answering::refuse_wrong_protocols;
-pub use engine::{Ended, run};
+pub use engine::{Begin, Ended, run, run_from};
 pub use failure::Failure;
+pub use identity::identify;
 pub use ledger::{Ledger, Span};
 pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;

@@ -1,5 +1,7 @@
 //! A virtual user's model of its account, with which every answer is compared.
 
+use std::collections::BTreeSet;
+
 use posthaste_load_workload::Random;
 use posthaste_load_workload::corpus::Serial;
 
@@ -127,6 +129,8 @@ pub struct AccountModel {
     pub uncertain_names: bool,
     /// The message sent last; 0 for none.
     pub last_sent: Serial,
+    /// Names of mailboxes that were selected because they were not selected before.
+    pub not_fresh: BTreeSet<String>,
     /// Number of the mailbox created last.
     created: u32,
     /// How the names of folders begin on this server.
@@ -206,6 +210,11 @@ impl AccountModel {
         random.pick(&candidates).copied()
     }
 
+    /// A mailbox of the instrument's own that was not selected as a fresh one before.
+    pub fn fresh(&self) -> Option<usize> {
+        self.mailboxes.iter().position(|m| is_ours(&m.name) && !self.not_fresh.contains(&m.name))
+    }
+
     /// Forgets a mailbox.
     pub fn remove(&mut self, at: usize) -> Option<MailboxModel> {
         if at >= self.mailboxes.len() {
@@ -244,6 +253,18 @@ mod tests {
         assert!(is_ours("phl-folder-1") && is_ours("INBOX/phl-new-1"));
         assert!(!is_ours("INBOX") && !is_ours("INBOX.Trash") && !is_ours("INBOXphl"));
         assert_eq!(account.expendable(&mut Random::new(1, 1)).map(|at| at >= 2), Some(true));
+    }
+
+    #[test]
+    fn each_mailbox_is_fresh_once() {
+        let mut account = AccountModel::default();
+        account.listed(["INBOX", "phl-folder-1", "Trash", "phl-folder-2"].into_iter());
+        let mut names = Vec::new();
+        while let Some(at) = account.fresh() {
+            names.push(account.mailboxes[at].name.clone());
+            account.not_fresh.insert(account.mailboxes[at].name.clone());
+        }
+        assert_eq!(names, ["phl-folder-1", "phl-folder-2"]);
     }
 
     #[test]

@@ -102,7 +102,10 @@ impl Lane {
         message: Outgoing<'_>,
     ) -> Result<(u64, u64), Failure> {
         match way {
-            SendBy::Mail(target) => self.mail(shared, target, message).await,
+            SendBy::Mail(target) => {
+                let target = shared.options.sender_at(target, message.account);
+                self.mail(shared, target, message).await
+            }
             SendBy::Append(at) => {
                 append_as(&shared.options, at, message.account, message.mail, message.source).await
             }

@@ -16,10 +16,10 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// A run that starts now.
-    pub fn new(ramp: Duration, warmup: Duration, measure: Duration) -> Self {
+    /// A run that starts at this moment, which may be in the future.
+    pub fn new(start: Instant, ramp: Duration, warmup: Duration, measure: Duration) -> Self {
         let (stop, _) = watch::channel(false);
-        Self { start: Instant::now(), ramp, warmup, measure, stop, interrupted: AtomicBool::new(false) }
+        Self { start, ramp, warmup, measure, stop, interrupted: AtomicBool::new(false) }
     }
 
     /// When virtual user `index` of `count` starts.
@@ -56,6 +56,7 @@ impl Phase {
     pub fn name(&self, now: Instant) -> &'static str {
         match now {
             _ if self.is_stopping() => "ending",
+            now if now < self.start => "waiting",
             now if now < self.start + self.ramp => "ramp",
             now if now < self.measure_start() => "warm-up",
             now if now < self.measure_end() => "measuring",

@@ -135,7 +135,7 @@ impl User {
             }
             Messages::Last => count,
             Messages::LastN(n) | Messages::Range(n) => count.saturating_sub(n.saturating_sub(1)).max(1),
-            Messages::All | Messages::New | Messages::Same => 1,
+            Messages::All | Messages::New | Messages::Same | Messages::LastSame => 1,
         };
         Ok((first..=count).collect())
     }

@@ -26,6 +26,7 @@ impl User {
             Mailbox::Inbox => Some(self.model.inbox()),
             Mailbox::Random => self.model.random(&mut self.random, None, max),
             Mailbox::Other => self.model.random(&mut self.random, self.model.current, max),
+            Mailbox::Fresh => self.model.fresh(),
             Mailbox::Named(name) => Some(self.model.named(name)),
         }
     }
@@ -57,6 +58,9 @@ impl User {
         mailbox.exists = Some(exists);
         self.model.current = Some(at);
         self.model.read_only = examine;
+        if *which == Mailbox::Fresh {
+            self.model.not_fresh.insert(name);
+        }
         Ok(())
     }
 
@@ -74,6 +78,7 @@ impl User {
             }
             Messages::Last => uids(known.len().saturating_sub(1)..known.len()),
             Messages::LastN(n) => uids(known.len().saturating_sub(*n as usize)..known.len()),
+            Messages::LastSame => uids(known.len().saturating_sub(self.model.same.len())..known.len()),
             Messages::Range(n) => {
                 let length = (*n as usize).min(known.len());
                 let start = self.random.index(known.len() - length + 1);

@@ -6,6 +6,8 @@ use std::time::Duration;
 use posthaste_load_results::Latency;
 use posthaste_load_results::{ErrorCount, ErrorSample, Slow};
 
+use super::alone_cost::AloneCost;
+
 /// Rows of the engine's own after the workload's transactions: deleting beyond the threshold.
 pub const TRIM: usize = 0;
 /// The same: mail that arrives from outside.
@@ -70,6 +72,8 @@ pub struct Recorder {
     pub online: i64,
     /// How late the generator itself dispatched tasks, open loop.
     pub lateness: Latency,
+    /// The costs of transactions that were measured alone.
+    pub alone: AloneCost,
 }
 
 impl Recorder {
@@ -135,6 +139,7 @@ impl Recorder {
         self.messages += other.messages;
         self.online += other.online;
         self.lateness.merge(&other.lateness);
+        self.alone.merge(&other.alone);
     }
 
     /// Errors of all kinds.

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
-    GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, Summary, Transaction,
-    Window, WorkloadFacts, steady,
+    GeneratorCost, Latency, Machine, NamedSummary, Offered, Outcome, RunResult, SCHEMA, Series, ServerCost,
+    Summary, Transaction, Window, WorkloadFacts, steady,
 };
 
+use super::alone_cost::MEASURED_ALONE;
 use super::doubts::{SATURATED_PER_USER, doubts};
 use super::options::RunOptions;
 use super::recorder::{Recorder, Second, Tally};
@@ -38,13 +39,15 @@ impl Ending<'_> {
         let total = total(options, record, seconds);
         let done = Done { sessions: record.sessions, messages: record.messages, transactions: total.count };
         let server = self.monitor.and_then(|m| m.cost(start_s, end_s, &done, &self.machine));
-        let server_cpu_s = server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s);
+        let server = server.and_then(|cost| self.alone(cost, &done));
         let mut result = RunResult {
             schema: SCHEMA,
             tool: concat!("posthaste-load ", env!("CARGO_PKG_VERSION")).into(),
             command: options.command.clone(),
             started_unix: 0,
+            clock: None,
             label: options.label.clone(),
+            server_says: Default::default(),
             workload: WorkloadFacts {
                 name: options.workload.name.clone(),
                 description: options.workload.description.clone(),
@@ -55,21 +58,36 @@ impl Ending<'_> {
             machine: self.machine.clone(),
             outcome: self.outcome(&total),
             caveats: Vec::new(),
-            window: window(&series, start_s, end_s),
+            window: Window::of(&series.done, start_s, end_s),
             transactions: transactions(options, record, seconds),
             kinds: Vec::new(),
+            generators: Vec::new(),
             commands: commands(record, seconds),
             series,
             errors: record.errors.values().cloned().collect(),
             slowest: record.slowest.clone(),
-            generator: self.generator(total.count, server_cpu_s),
+            generator: self.generator(total.count, server.as_ref()),
             total,
             server,
-            counted: self.watched.counted(),
+            counted: match self.shared.meter {
+                Some(_) => self.watched.counted().map(|_| Offered::NotOffered(MEASURED_ALONE.into())),
+                None => self.watched.counted(),
+            },
             audit: None,
         };
         result.caveats = doubts(options, &result);
+        if let Some(why) = &record.alone.failed {
+            result.caveats.push(format!("the server's cost is not known: {why}"));
+        }
         result
+    }
+
+    /// The server's cost: that of transactions which were measured alone, if they were.
+    fn alone(&self, cost: ServerCost, done: &Done) -> Option<ServerCost> {
+        match self.shared.meter {
+            None => Some(cost),
+            Some(_) => self.record.alone.within(cost, done.messages, &self.machine),
+        }
     }
 
     /// Seconds from the start of the run: the part that figures are of.
@@ -94,20 +112,21 @@ impl Ending<'_> {
             ..Outcome::default()
         };
         outcome.clean = outcome.errors == 0;
-        outcome.headline = headline(&outcome, record, total);
+        let kinds = record.errors.iter().map(|(kind, error)| (*kind, error.count));
+        outcome.headline = outcome.sentence(kinds, total);
         outcome
     }
 
-    fn generator(&self, transactions: u64, server_cpu_s: Option<f64>) -> GeneratorCost {
+    fn generator(&self, transactions: u64, server: Option<&ServerCost>) -> GeneratorCost {
+        let server_cpu_s = server.map(|s| s.cpu_user_s + s.cpu_system_s);
         let ends = self.watched.ends(self.window()).unwrap_or_default();
         let [(_, before), (_, after)] = ends;
-        let (user, system) = (after.user_s - before.user_s, after.system_s - before.system_s);
-        let here = match self.shared.options.watch {
-            WatchTarget::Nothing => None,
-            WatchTarget::Local { .. } => server_cpu_s,
-            // The server is on a machine of its own.
-            WatchTarget::Agent { .. } => Some(0.0),
+        let alone = &self.record.alone;
+        let (user, system) = match self.shared.meter {
+            Some(_) => (alone.own_user_s, alone.own_system_s),
+            None => (after.user_s - before.user_s, after.system_s - before.system_s),
         };
+        let here = here_s(&self.shared.options.watch, server);
         let lateness = &self.record.lateness;
         GeneratorCost {
             cpu_user_s: user,
@@ -116,7 +135,26 @@ impl Ending<'_> {
             share_of_server: server_cpu_s.filter(|s| *s > 0.0).map(|s| (user + system) / s),
             rss_max_bytes: after.rss_max_bytes,
             late_p99_ms: (lateness.count() > 0).then(|| lateness.percentile_ms(99.0)),
-            other_cpus: here.and_then(|server_s| self.watched.others(self.window(), server_s)),
+            // Steps that are not measured are nobody's work here.
+            other_cpus: here
+                .filter(|_| self.shared.meter.is_none())
+                .and_then(|server_s| self.watched.others(self.window(), server_s)),
+        }
+    }
+}
+
+/// CPU seconds of the server on the generator's own machine.
+fn here_s(watch: &WatchTarget, server: Option<&ServerCost>) -> Option<f64> {
+    match watch {
+        WatchTarget::Nothing => None,
+        WatchTarget::Local { .. } => server.map(|s| s.cpu_user_s + s.cpu_system_s),
+        // The server is on a machine of its own.
+        WatchTarget::Agent { .. } => Some(0.0),
+        WatchTarget::Parts(parts) => {
+            let is_here = |name: &str| {
+                parts.iter().any(|(part, of)| part == name && matches!(of, WatchTarget::Local { .. }))
+            };
+            Some(server?.roles.iter().filter(|role| is_here(&role.name)).map(|role| role.cpu_s).sum())
         }
     }
 }
@@ -148,21 +186,6 @@ fn series(record: &Recorder, monitor: Option<&Monitor>, watched: &Watched, end_s
         unfinished: (0..length).map(|s| state(s).2).collect(),
         server_cpus: monitor.map(|m| m.per_second(length)).unwrap_or_default(),
         generator_cpus: rates(&own, length),
-    }
-}
-
-fn window(series: &Series, start_s: f64, end_s: f64) -> Window {
-    let from = start_s.ceil() as usize;
-    let samples: Vec<f64> = series.done.iter().skip(from).map(|n| *n as f64).collect();
-    let found = steady::find(&samples);
-    Window {
-        start_s,
-        // Ctrl-C before it began leaves an empty window.
-        end_s: end_s.max(start_s),
-        steady_start_s: (from + found.start) as f64,
-        steady_end_s: (from + found.end) as f64,
-        steady: found.is_steady,
-        drift: found.drift,
     }
 }
 
@@ -215,21 +238,4 @@ fn total(options: &RunOptions, record: &Recorder, seconds: f64) -> Summary {
         bytes = (bytes.0 + tally.bytes.0, bytes.1 + tally.bytes.1);
     }
     latency.summary(seconds, errors, bytes)
-}
-
-fn headline(outcome: &Outcome, record: &Recorder, total: &Summary) -> String {
-    let figures = format!(
-        "{} transactions, {:.1}/s, mean {:.2} ms, p99 {:.2} ms",
-        total.count, total.rate_per_s, total.mean_ms, total.p99_ms
-    );
-    let outages: Vec<String> = outcome.outages.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    let figures = match outages.is_empty() {
-        true => figures,
-        false => format!("{figures}; outages tolerated: {}", outages.join(", ")),
-    };
-    if outcome.clean {
-        return figures;
-    }
-    let kinds: Vec<String> = record.errors.iter().map(|(kind, e)| format!("{} {kind}", e.count)).collect();
-    format!("{} ERRORS ({}): {figures}", outcome.errors, kinds.join(", "))
 }

@@ -76,7 +76,7 @@ impl User {
                 Step::Create | Step::Delete | Step::Rename => return true,
                 _ => return false,
             };
-            matches!(mailbox, Mailbox::Random | Mailbox::Other)
+            matches!(mailbox, Mailbox::Random | Mailbox::Other | Mailbox::Fresh)
         };
         let steps = workload.transactions.iter().flat_map(|t| &t.steps).chain(&workload.opening);
         if self.model.mailboxes.is_empty() && steps.into_iter().any(chooses) {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
+use posthaste_load_measure::Meter;
 use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, sent_serial};
 
 use super::ledger::Ledger;
@@ -23,6 +25,8 @@ pub struct Shared {
     pub corpus: Corpus,
     /// The messages that the audit will expect, if there is one.
     pub ledger: Option<Ledger>,
+    /// Reads the server's CPU, if each transaction is measured alone.
+    pub meter: Option<Mutex<Meter>>,
     /// Open loop: tasks due and not finished.
     pub unfinished: AtomicI64,
     /// The most there were.
@@ -34,12 +38,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For a run that starts now.
-    pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32) -> Self {
+    /// For a run that starts at this moment.
+    pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32, start: Instant) -> Self {
         Self {
-            phase: Phase::new(options.ramp, options.warmup, options.measure),
+            phase: Phase::new(start, options.ramp, options.warmup, options.measure),
             corpus: Corpus::with_shares(options.seed, options.workload.shares, &options.workload.sizes),
             ledger,
+            meter: None,
             unfinished: AtomicI64::new(0),
             unfinished_max: AtomicU64::new(0),
             users_done: AtomicU32::new(0),

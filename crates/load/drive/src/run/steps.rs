@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use posthaste_load_workload::{Messages, Step};
+use posthaste_load_workload::{Mailbox, Messages, Step};
 
 use super::failure::Failure;
 use super::session::Asking;
@@ -28,7 +28,8 @@ impl User {
         done
     }
 
-    async fn step(&mut self, step: &Step) -> Result<(), Failure> {
+    /// One step.
+    pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         match step {
             Step::Capability => self.ask("CAPABILITY", Asking::default()).await.map(drop),
             Step::Raw(command) => self.ask(command, Asking::default()).await.map(drop),
@@ -78,6 +79,7 @@ impl User {
             let here = self.model.here().map_or(0, |m| m.messages.len() as u32);
             let boxes = self.model.mailboxes.len() as u32;
             let fine = match step {
+                Step::Select { mailbox: Mailbox::Fresh, .. } => return self.model.fresh().is_some(),
                 Step::Select { .. } => return true,
                 Step::Raw(_) => self.is_offered(step),
                 Step::Create => boxes < workload.mailboxes.max,

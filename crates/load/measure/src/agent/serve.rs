@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use hmac::Mac;
 
-use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use super::wire::{Answer, CLOCK, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use crate::machine;
 use crate::monitor::Monitor;
 use crate::sample::WatchTarget;
 
@@ -23,6 +24,8 @@ pub struct AgentOptions {
     pub pid: Option<u32>,
     /// The control group to report.
     pub cgroup: Option<PathBuf>,
+    /// The folder of the server's mail, for the time that its disk was busy.
+    pub data: Option<PathBuf>,
 }
 
 /// Instruments served at the same time; more are refused.
@@ -144,7 +147,11 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
         lines.send(&Answer::Error(why.clone()))?;
         return Err(bad(&format!("refused, {why}")));
     };
-    let target = WatchTarget::Local { pid: hello.pid.or(options.pid), cgroup: options.cgroup.clone() };
+    let target = WatchTarget::Local {
+        pid: hello.pid.or(options.pid),
+        cgroup: options.cgroup.clone(),
+        data: options.data.clone(),
+    };
     let mut monitor = match Monitor::start(&target) {
         Ok(Some(monitor)) => monitor,
         Ok(None) => return lines.send(&Answer::Error("no process and no control group to report".into())),
@@ -152,10 +159,14 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
     };
     lines.send(&Answer::Ready)?;
     loop {
-        match lines.receive::<String>() {
-            Ok(_) => {}
+        let request = match lines.receive::<String>() {
+            Ok(request) => request,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
+        };
+        if request == CLOCK {
+            lines.send(&Answer::Clock(machine::clock()))?;
+            continue;
         }
         match monitor.look() {
             Ok(sample) => lines.send(&Answer::Sample(Box::new(sample)))?,
@@ -168,6 +179,7 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
 mod tests {
     use super::super::Remote;
     use super::*;
+    use crate::clock::Reference;
 
     fn agent() -> String {
         agent_on(TcpListener::bind("127.0.0.1:0").unwrap())
@@ -175,8 +187,12 @@ mod tests {
 
     fn agent_on(listener: TcpListener) -> String {
         let address = listener.local_addr().unwrap().to_string();
-        let options =
-            AgentOptions { token: "open sesame".into(), pid: Some(std::process::id()), cgroup: None };
+        let options = AgentOptions {
+            token: "open sesame".into(),
+            pid: Some(std::process::id()),
+            cgroup: None,
+            data: None,
+        };
         std::thread::spawn(move || serve(&listener, &options, |_| ()));
         address
     }
@@ -220,6 +236,20 @@ mod tests {
         while connect().is_err() {
             assert!(std::time::Instant::now() < deadline, "the place is not given back");
         }
+    }
+
+    #[test]
+    fn the_agents_clock_is_compared_with_the_generators() {
+        let (address, token) = (agent(), "open sesame".to_owned());
+        let target = WatchTarget::Agent { address, token, pid: None };
+        let (theirs, own) = (Reference::of(&target).unwrap(), Reference::own());
+        let now = std::time::Instant::now();
+        // One machine, so one clock: as far apart as both were misread.
+        let (there, here) = (theirs.clock(now), own.clock(now));
+        let bound = there.reading_bound_s + here.reading_bound_s + 1e-5;
+        assert!((there.start_unix_s - here.start_unix_s).abs() <= bound, "{there:?} {here:?}");
+        assert_eq!(there.machine, here.machine);
+        assert!(there.reference.contains("the agent 127.0.0.1:"), "{there:?}");
     }
 
     #[test]

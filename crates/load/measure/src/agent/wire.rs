@@ -11,6 +11,7 @@ use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::machine::ClockFacts;
 use crate::sample::Sample;
 
 /// The longest line taken: a sample with some hundred roles.
@@ -37,8 +38,12 @@ pub struct Hello {
 pub enum Answer {
     Ready,
     Sample(Box<Sample>),
+    Clock(ClockFacts),
     Error(String),
 }
+
+/// The request for the agent's clock. Every other request is for a sample.
+pub const CLOCK: &str = "clock";
 
 /// The HMAC of a nonce, to be sent or to be compared.
 pub fn proof(token: &str, nonce: &str) -> Option<Hmac<Sha256>> {

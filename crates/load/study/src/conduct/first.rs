@@ -2,6 +2,7 @@
 
 use posthaste_load_results::ServerFacts;
 
+use super::nodes::nodes;
 use super::work::OtherServer;
 use crate::file::Study;
 use crate::options::Options;
@@ -36,6 +37,7 @@ pub(crate) fn first_facts(
             counts: None,
             sink: other.map(|other| other.address),
             submits: !study.submission.is_empty(),
+            nodes: nodes(stage, options),
         },
     );
     let facts = started.map(|instance| instance.facts.clone());

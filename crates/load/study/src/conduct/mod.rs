@@ -1,16 +1,18 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
 //! rounds all servers run at once and take turns ([`side_by_side`]). Where the filled store is put
-//! back before each point, one server runs at a time ([`put_back`]). An error at one point is
-//! recorded there, and the study continues. Ctrl-C ends the current point and then the study. What
-//! was measured is saved after each point ([`record`]), so the study can go on later. A sitting may
-//! have a limit of time ([`budget`]).
+//! back before each point, one server runs at a time ([`put_back`]). A point of cold mailboxes
+//! begins with a new start of the server. An error at one point is recorded there, and the study
+//! continues. Ctrl-C ends the current point and then the study. What was measured is saved after
+//! each point ([`record`]), so the study can go on later. A sitting may have a limit of time
+//! ([`budget`]).
 
+mod background;
 mod budget;
 mod first;
+mod nodes;
 mod player;
 mod point;
 mod position;
-mod processors;
 mod put_back;
 mod record;
 mod side_by_side;
@@ -25,7 +27,7 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::populate::{Contents, Maildirs, PopulateOptions, Populated, populate};
-use posthaste_load_measure::machine;
+use posthaste_load_measure::{machine, processors};
 use posthaste_load_results::{StudyPoint, StudyResult};
 
 use crate::Length;
@@ -37,6 +39,8 @@ use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
 use budget::Budget;
 pub(crate) use first::first_facts;
+pub use nodes::may_begin;
+use nodes::nodes;
 use position::StudyPosition;
 use record::Record;
 use ways::outside_share;
@@ -72,6 +76,7 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     let agenda = Agenda::of(study, &plan, names);
     let mut known = plan.caveats.clone();
     known.extend(conditions(study, options, &plan, machine.cpus));
+    known.extend(nodes::conditions(study, options, machine.cpus));
     let budget = Budget::new(course.max_time, plan.point_time(study));
     let mut work = Work {
         study,
@@ -163,7 +168,7 @@ impl Work<'_> {
                         filled = true;
                     }
                     self.record.note_server(&instance.facts);
-                    self.stage(which, stage, &instance, &accounts);
+                    self.stage((which, &folder), stage, instance, &accounts);
                 }
                 // A stage that this server or machine cannot offer; one that cannot start at all is
                 // an error.
@@ -210,6 +215,7 @@ impl Work<'_> {
             counts: None,
             sink: self.other.as_ref().map(|o| o.address).filter(|_| outside_share(self.study, which) > 0.0),
             submits: !self.study.submission.is_empty(),
+            nodes: nodes(stage, self.options),
         };
         server::start(which, &setting)
     }
@@ -244,7 +250,8 @@ impl Work<'_> {
         }
     }
 
-    /// Fills a server for the first time.
+    /// Fills a server for the first time, and waits for what it does with the mail in the
+    /// background.
     fn fill(&mut self, which: &Which, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
         let arms = !self.study.arms.is_empty();
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
@@ -274,7 +281,7 @@ impl Work<'_> {
                 ));
             }
         }
-        Ok(())
+        self.wait_until_idle(which, instance)
     }
 
     fn append(
@@ -324,7 +331,14 @@ impl Work<'_> {
     }
 
     /// Every point of a stage, one after the other.
-    fn stage(&mut self, which: &Which, stage: &Stage, instance: &Instance, accounts: &[Accounts]) {
+    fn stage(
+        &mut self,
+        (which, folder): (&Which, &Path),
+        stage: &Stage,
+        instance: Instance,
+        accounts: &[Accounts],
+    ) {
+        let mut running = Some(instance);
         for number in 0..stage.points.len() {
             let place = StudyPosition { stage, number, round: 0 };
             if !self.wants(which, place) {
@@ -334,8 +348,35 @@ impl Work<'_> {
                 return;
             }
             let begun = Instant::now();
+            self.make_cold(which, folder, &mut running, (place, accounts));
+            let Some(instance) = &running else { return };
             self.point(which, place, instance, accounts);
             self.budget.note(begun.elapsed());
+        }
+    }
+
+    /// Before a point that measures mailboxes which the server has not in its memory: starts the
+    /// server again. Nothing runs afterwards if that fails.
+    fn make_cold(
+        &mut self,
+        which: &Which,
+        folder: &Path,
+        running: &mut Option<Instance>,
+        (place, accounts): (StudyPosition, &[Accounts]),
+    ) {
+        let point = place.stage.points.get(place.number).filter(|point| point.is_cold(self.study));
+        let Some(point) = point.filter(|_| which.is_started_here()) else { return };
+        self.say(&format!("starting {} again", which.name()));
+        // It stops before it is started again.
+        *running = None;
+        match self.start(which, folder, place.stage, accounts) {
+            Ok(instance) => *running = Some(instance),
+            Err(why) => {
+                let (server, at) = (which.name().to_owned(), point.at.clone());
+                let workload = point.name(self.study).to_owned();
+                let run = Err(format!("it was not started again: {why}"));
+                self.record.put(StudyPoint { server, at, workload, round: place.round, run });
+            }
         }
     }
 }

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, run};
+use posthaste_load_drive::run::{Pools, RunOptions, SendBy, run};
+use posthaste_load_drive::{Accounts, Scheme};
+use posthaste_load_measure::hottest::Profile;
+use posthaste_load_measure::processors::of_its_own;
 use posthaste_load_measure::{self as measure, WatchTarget};
-use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
+use posthaste_load_results::{Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Think, Workload};
 
 use super::position::StudyPosition;
-use super::processors::of_its_own;
-use super::ways::{Ways, outside, reading, ways};
+use super::ways::{Ways, others, outside, reading, ways};
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{Instance, Which};
@@ -21,6 +22,9 @@ use crate::settings::{ARRIVES_BY, FILLED_BYTES, SENT_BY, TAKEN_BY_OTHER};
 
 /// Virtual users with which raising load begins.
 const CLIENTS_FIRST: u32 = 2;
+/// Longest time for the transactions of a point that are measured alone. Cyrus takes ten seconds to
+/// copy 100,000 messages; a server that takes ten times as long still has some of them counted.
+const ALONE_WITHIN: Duration = Duration::from_secs(300);
 /// Load is raised no further when twice the users bring less than this more throughput.
 const GAIN_MIN: f64 = 1.05;
 
@@ -36,6 +40,7 @@ impl Work<'_> {
         let StudyPosition { stage, number, round } = place;
         let Some(point) = stage.points.get(number) else { return };
         let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
+        let options = options.and_then(|options| self.fitted(which, point, instance, options));
         if self.record.run(which.name(), point, round).is_none() {
             self.say_point(which, place, point);
             let run = self.run_of((which, instance), stage, point, &options);
@@ -180,6 +185,48 @@ impl Work<'_> {
         settings
     }
 
+    /// What is measured of a server. Those that the study starts have their mail in its folder.
+    pub(super) fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
+        let ours = !matches!(which, Which::Running(_));
+        let data = ours.then_some(self.options.folder.as_path());
+        instance.watch(self.options.agent_token.as_deref(), data)
+    }
+
+    /// The options of a point that not every server offers, or whose transactions are measured
+    /// alone.
+    fn fitted(
+        &self,
+        which: &Which,
+        point: &PlannedPoint,
+        instance: &Instance,
+        mut options: RunOptions,
+    ) -> Result<RunOptions, String> {
+        if options.workload.chosen().any(|t| t.needs_lmtp) {
+            let lmtp = instance.at.deliver.clone().filter(|target| target.scheme == Scheme::Lmtp);
+            let lmtp = lmtp.ok_or_else(|| format!("{}: LMTP is not offered", which.name()))?;
+            options.send = Some(SendBy::Mail(lmtp));
+        }
+        if point.is_cold(self.study) && !which.is_started_here() {
+            return Err(format!(
+                "{}: {} needs a server that the study starts again, and this one runs already",
+                which.name(),
+                point.name(self.study)
+            ));
+        }
+        if options.workload.is_measured_alone() {
+            // One more, which is a rehearsal.
+            options.transactions_each = Some(self.study.transactions_alone + 1);
+            (options.ramp, options.warmup) = (Duration::ZERO, Duration::ZERO);
+            options.measure = ALONE_WITHIN;
+            for time in ["ramp", "warmup", "measure"] {
+                options.settings.remove(time);
+            }
+            let count = format!("{}, each measured alone", self.study.transactions_alone);
+            options.settings.insert("transactions".into(), count);
+        }
+        Ok(options)
+    }
+
     pub(super) fn run_options(
         &self,
         which: &Which,
@@ -205,10 +252,9 @@ impl Work<'_> {
         if let Some(cpus) = self.cpus(which, stage) {
             settings.insert("server's processors".into(), cpus.to_string());
         }
-        let (server, others) = reading(which, at, &workload)?;
         Ok(RunOptions {
-            server,
-            cluster: ClusterOptions { others, ..ClusterOptions::default() },
+            server: reading(which, at, &workload)?,
+            cluster: others(instance, &workload),
             send: ways.send,
             deliver: ways.deliver,
             accounts: accounts.clone(),
@@ -222,13 +268,7 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: match (&instance.agent, &self.options.agent_token, instance.pid) {
-                (Some(address), Some(token), pid) => {
-                    WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
-                }
-                (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
-                (_, _, None) => WatchTarget::Nothing,
-            },
+            watch: self.watched(which, instance),
             pools,
             transactions_each: None,
             figures: instance.figures.clone(),
@@ -247,7 +287,7 @@ pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
 }
 
 /// Repeats the run while the server's functions are sampled. Only the samples are kept.
-fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+fn hottest(pid: Option<u32>, options: &RunOptions, length: Duration) -> Offered<Profile> {
     let mut options = options.clone();
     let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
     let before = options.ramp + options.warmup;

@@ -1,11 +1,11 @@
 //! The ways of mail at one point: how users send it, and how it arrives from outside.
 
-use posthaste_load_drive::run::{Outside, SendBy};
+use posthaste_load_drive::run::{ClusterOptions, Outside, SendBy};
 use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_workload::{Protocol, Workload};
 
 use crate::file::Study;
-use crate::server::{Addresses, ELSEWHERE, Which};
+use crate::server::{Addresses, ELSEWHERE, Instance, Which};
 
 /// The ways of mail in a workload on a server.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,22 +71,27 @@ pub(super) fn outside(study: &Study, which: &Which, at: &Addresses, workload: &W
     }
 }
 
-/// Where users read mail, and the other nodes.
+/// The nodes beside the first one: where mail is read, and where it is delivered.
+pub(super) fn others(instance: &Instance, workload: &Workload) -> ClusterOptions {
+    let nodes = &instance.nodes;
+    ClusterOptions {
+        others: nodes.iter().filter_map(|node| node.reading(workload).cloned()).collect(),
+        senders: nodes.iter().filter_map(|node| node.deliver.clone()).collect(),
+        ..ClusterOptions::default()
+    }
+}
+
+/// Where users read mail.
 ///
 /// # Errors
 /// The server does not offer the protocol, or not in this form.
-pub(super) fn reading(
-    which: &Which,
-    at: &Addresses,
-    workload: &Workload,
-) -> Result<(Target, Vec<Target>), String> {
+pub(super) fn reading(which: &Which, at: &Addresses, workload: &Workload) -> Result<Target, String> {
     let form = if workload.tls { " with TLS" } else { "" };
-    let (protocol, nodes) = match workload.protocol {
-        Protocol::Imap => ("IMAP", at.nodes.clone()),
-        Protocol::Pop3 => ("POP3", Vec::new()),
+    let protocol = match workload.protocol {
+        Protocol::Imap => "IMAP",
+        Protocol::Pop3 => "POP3",
     };
-    let found = at.reading(workload).cloned().map(|target| (target, nodes));
-    found.ok_or_else(|| {
+    at.reading(workload).cloned().ok_or_else(|| {
         let package = which.pop3_package().filter(|_| workload.protocol == Protocol::Pop3);
         let remedy = package.map_or_else(String::new, |p| format!("; Debian: apt-get install {p}"));
         format!("{}: {protocol}{form} is not offered{remedy}", which.name())
@@ -177,14 +182,13 @@ mod tests {
     fn pop3_is_read_with_tls_where_the_workload_asks_for_it() {
         let pop3 = load("pop3", Length::Quick).unwrap();
         let workload = &pop3.workloads[0];
-        let nodes = vec!["imap://g".parse().unwrap()];
-        let nodes = Addresses { imap: None, imaps: None, nodes, ..addresses() };
-        let (target, others) = reading(&Which::Courier, &nodes, workload).unwrap();
-        assert_eq!((target.endpoint.port, others), (995, Vec::new()));
+        let pop3s = Addresses { imap: None, imaps: None, ..addresses() };
+        let target = reading(&Which::Courier, &pop3s, workload).unwrap();
+        assert_eq!(target.endpoint.port, 995);
         let plain = Workload { tls: false, ..workload.clone() };
-        let said = reading(&Which::Courier, &nodes, &plain).unwrap_err();
+        let said = reading(&Which::Courier, &pop3s, &plain).unwrap_err();
         assert_eq!(said, "Courier: POP3 is not offered; Debian: apt-get install courier-pop");
-        let said = reading(&Which::Courier, &nodes, &pop3.workloads[1]).unwrap_err();
+        let said = reading(&Which::Courier, &pop3s, &pop3.workloads[1]).unwrap_err();
         assert_eq!(said, "Courier: IMAP with TLS is not offered");
     }
 }

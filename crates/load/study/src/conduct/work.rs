@@ -1,6 +1,7 @@
 //! A study under way: what is left of it, and whether it goes on.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,8 +75,13 @@ impl Work<'_> {
 
     /// Whether any point of a stage is still to be measured on a server.
     pub(super) fn wants_any_of(&self, which: &Which, stage: &Stage) -> bool {
-        let rounds = 0..self.study.rounds;
-        let places = rounds.flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
+        self.wants_in(&(0..self.study.rounds), which, stage)
+    }
+
+    /// The same in some of the rounds.
+    pub(super) fn wants_in(&self, rounds: &Range<u32>, which: &Which, stage: &Stage) -> bool {
+        let places =
+            rounds.clone().flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
         places.into_iter().any(|(number, round)| self.wants(which, StudyPosition { stage, number, round }))
     }
 

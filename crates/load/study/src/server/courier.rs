@@ -54,6 +54,8 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         at,
         import: None,
         relay: None,
+        nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

@@ -81,6 +81,8 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         at: addresses(ports, pop3)?,
         import: None,
         relay: None,
+        nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

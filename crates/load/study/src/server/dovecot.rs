@@ -52,6 +52,8 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         at,
         import: None,
         relay,
+        nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),

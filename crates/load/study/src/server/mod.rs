@@ -1,6 +1,8 @@
 //! Servers under test: started on loopback with settings that are printed, stopped when dropped; or
 //! already running.
 
+mod cassandra;
+mod cluster;
 mod courier;
 mod cyrus;
 mod dovecot;
@@ -11,6 +13,8 @@ mod instance;
 mod packages;
 mod posthaste;
 mod process;
+mod ready;
+mod watched;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,10 +23,15 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_results::ServerFacts;
 
 use crate::arms::{Arm, InArm, MailMix, mail_of_others};
+use crate::settings::{ACCESS, STORE};
+use instance::parts;
 
+pub use cassandra::{Cassandra, CassandraPlace};
 pub use flavour::Flavour;
-pub use instance::{Addresses, ELSEWHERE, Import, Instance, PASSWORD, Setting};
+pub use instance::{Addresses, ELSEWHERE, Import, Instance, Nodes, PASSWORD, Setting};
 pub use process::output;
+pub use ready::ready;
+pub use watched::Watched;
 
 /// Which server.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +80,8 @@ pub struct Running {
     pub pid: Option<u32>,
     /// The agent on its machine that reports its cost.
     pub agent: Option<String>,
+    /// The processes of further nodes, in the order of these.
+    pub more: Vec<Watched>,
 }
 
 impl Running {
@@ -91,13 +102,15 @@ impl Running {
             submission: None,
             pid: None,
             agent: None,
+            more: Vec::new(),
         };
         for part in parts.split(',') {
             match part.split_once('=') {
                 Some(("pid", pid)) => {
-                    running.pid = Some(pid.parse().map_err(|_| format!("`{part}`: pid is a number"))?);
+                    let pid = pid.parse().map_err(|_| format!("`{part}`: pid is a number"))?;
+                    running.watch(Watched::process(pid));
                 }
-                Some(("agent", agent)) if agent.contains(':') => running.agent = Some(agent.to_owned()),
+                Some(("agent", agent)) if agent.contains(':') => running.watch(Watched::by_agent(agent)),
                 Some(_) => return Err(format!("`{part}` is not pid=N or agent=HOST:PORT")),
                 None => running.add(part.parse()?)?,
             }
@@ -140,10 +153,11 @@ impl Running {
                 submissions: self.submission.clone(),
                 routes: None,
                 sends_on: false,
-                nodes: self.nodes.clone(),
             },
             import: None,
             relay: None,
+            nodes: self.nodes.iter().map(Addresses::of_imap).collect(),
+            parts: if self.more.is_empty() { Vec::new() } else { parts(ACCESS, &self.watched()) },
             pid: self.pid,
             agent: self.agent.clone(),
             cgroup: None,
@@ -155,6 +169,38 @@ impl Running {
             },
             _child: None,
         }
+    }
+
+    /// The processes of its nodes: the first one's, and those of the others.
+    pub fn watched(&self) -> Vec<Watched> {
+        let first = Watched { pid: self.pid, agent: self.agent.clone(), cgroup: None };
+        [first].into_iter().chain(self.more.iter().cloned()).collect()
+    }
+
+    /// The first so many of its nodes.
+    fn first(&self, nodes: u32) -> Self {
+        let others = (nodes as usize).saturating_sub(1);
+        let mut first = self.clone();
+        first.nodes.truncate(others);
+        first.more.truncate(others);
+        first
+    }
+
+    /// Another process: the first one is of the first node.
+    fn watch(&mut self, new: Watched) {
+        let mut all = self.watched();
+        // An agent and the process that it knows are of one node.
+        let fits = |known: &Watched| {
+            (new.pid.is_none() || known.pid.is_none()) && (new.agent.is_none() || known.agent.is_none())
+        };
+        let at = all.iter().position(fits).unwrap_or(all.len());
+        if at == all.len() {
+            all.push(Watched::default());
+        }
+        let Watched { pid, agent, cgroup } = std::mem::take(&mut all[at]);
+        all[at] = Watched { pid: pid.or(new.pid), agent: agent.or(new.agent), cgroup };
+        let first = all.remove(0);
+        (self.pid, self.agent, self.more) = (first.pid, first.agent, all);
     }
 }
 
@@ -192,6 +238,11 @@ impl FromStr for Which {
 }
 
 impl Which {
+    /// Whether a study starts and stops it.
+    pub fn is_started_here(&self) -> bool {
+        !matches!(self, Self::Running(_))
+    }
+
     /// The server's name in plots.
     pub fn name(&self) -> &str {
         match self {
@@ -254,6 +305,9 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             which.name()
         ));
     }
+    if let Some(nodes) = &setting.nodes {
+        return start_nodes(which, setting, nodes);
+    }
     match which {
         Which::Posthaste => posthaste::start(setting, ""),
         Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
@@ -276,6 +330,27 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             (None, None) => Ok(running.instance()),
             _ => Err("a server that already runs is not given other processors or memory".into()),
         },
+    }
+}
+
+/// Starts a cluster, or looks at so many nodes of one that runs.
+fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
+    match which {
+        Which::Posthaste => cluster::start(setting, nodes),
+        Which::Build(build) => {
+            let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
+            let mut instance = cluster::start(&setting, nodes)?;
+            instance.facts.name.clone_from(&build.name);
+            Ok(instance)
+        }
+        Which::Running(running) => {
+            let running = running.first(nodes.count);
+            let mut instance = running.instance();
+            instance.parts = parts(ACCESS, &running.watched());
+            instance.parts.extend(parts(STORE, &nodes.cassandra.watched));
+            Ok(instance)
+        }
+        other => Err(cluster::no_nodes(other.name())),
     }
 }
 
@@ -352,12 +427,23 @@ mod tests {
         assert_eq!((at.deliver, at.submission), (all.deliver, all.submission.clone()));
         // TLS is as its address says, whatever a workload wants.
         assert_eq!((at.pop3s, at.submissions), (all.pop3, all.submission));
-        let nodes = running("mine=imap://a,imap://b");
+        let nodes = running("mine=imap://a,imap://b,agent=a:9200");
         assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.targets().count()), ("b", 2));
+        assert!(nodes.more.is_empty());
         // Also a server of POP3 alone, and in any order.
         let pop3 = running("mine=smtp://mail,pop3s://mail");
         assert_eq!((pop3.imap.is_none(), port(&pop3.pop3), port(&pop3.deliver)), (true, Some(995), Some(25)));
         assert!(pop3.instance().facts.version.ends_with("mail:995"));
+    }
+
+    #[test]
+    fn each_node_has_its_processes() {
+        let nodes = running("mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9");
+        let each: Vec<_> = nodes.watched().into_iter().map(|w| (w.pid, w.agent.unwrap())).collect();
+        let expected = [(Some(7), "a:9"), (Some(8), "b:9"), (None, "c:9")];
+        assert_eq!(each, expected.map(|(pid, agent)| (pid, agent.to_owned())));
+        let two = nodes.first(2);
+        assert_eq!((two.nodes.len(), two.watched().len()), (1, 2));
     }
 
     #[test]

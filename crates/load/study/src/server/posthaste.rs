@@ -41,7 +41,7 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
     output(&[&binary, "config", "--config", &config.display().to_string()]).map_err(|e| refused(&e))?;
-    make_accounts(&program, &data, setting)?;
+    make_accounts(&program, &["--data", &data], setting)?;
     let mut words = pinned(setting.cpus);
     if let Some(counts) = &setting.counts {
         words.extend(simulated(counts)?);
@@ -63,6 +63,8 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
         at: addresses(&ready, &protocols)?,
         import: Some(Import { program: program.clone(), config, data }),
         relay: None,
+        nodes: Vec::new(),
+        parts: Vec::new(),
         pid: Some(child.pid()),
         agent: None,
         cgroup: child.cgroup(),
@@ -91,13 +93,9 @@ fn protocols(setting: &Setting) -> Vec<&'static str> {
 }
 
 /// The addresses of these protocols in a line `ready imap=127.0.0.1:1143 …`.
-fn addresses(ready: &str, protocols: &[&str]) -> Result<Addresses, String> {
+pub(super) fn addresses(ready: &str, protocols: &[&str]) -> Result<Addresses, String> {
     let mut at = Addresses { sends_on: protocols.contains(&"smtp"), ..Addresses::default() };
     for protocol in protocols.iter().copied() {
-        let mut all = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
-        let address = all.find(|(name, _)| *name == protocol).map(|(_, address)| address);
-        let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
-        let port = port.ok_or_else(|| format!("no {protocol} in `{ready}`"))?;
         // `submission://` is with STARTTLS.
         let scheme = if protocol == "submission" { "submission+plain" } else { protocol };
         let place = match protocol {
@@ -110,13 +108,21 @@ fn addresses(ready: &str, protocols: &[&str]) -> Result<Addresses, String> {
             "submissions" => &mut at.submissions,
             _ => &mut at.routes,
         };
-        *place = Some(loopback(scheme, port)?);
+        *place = Some(loopback(scheme, port_of(ready, protocol)?)?);
     }
     Ok(at)
 }
 
+/// The port of a protocol in the line `ready`.
+fn port_of(ready: &str, protocol: &str) -> Result<u16, String> {
+    let mut addresses = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+    let address = addresses.find(|(name, _)| *name == protocol).map(|(_, address)| address);
+    let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
+    port.ok_or_else(|| format!("no {protocol} in `{ready}`"))
+}
+
 /// The version of a binary, with its digest: builds of two commits have the same version.
-fn version(program: &Path) -> Result<String, String> {
+pub(super) fn version(program: &Path) -> Result<String, String> {
     static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(version) = known().get(program) {
@@ -191,7 +197,7 @@ fn memory_settings(memory_mb: u32) -> String {
 }
 
 /// The binary: the one named, the one beside this program, or the one in the path.
-fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(super) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
@@ -206,22 +212,24 @@ fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
-fn make_accounts(program: &Path, data: &str, setting: &Setting) -> Result<(), String> {
-    let there =
-        output(&[&program.display().to_string(), "account", "list", "--data", data]).unwrap_or_default();
+/// Makes the accounts that are missing. `place` are the flags that name the store.
+pub(super) fn make_accounts(program: &Path, place: &[&str], setting: &Setting) -> Result<(), String> {
+    let binary = program.display().to_string();
+    let there = output(&[&[binary.as_str(), "account", "list"][..], place].concat()).unwrap_or_default();
     let there: std::collections::HashSet<&str> =
         there.lines().filter_map(|line| line.split_ascii_whitespace().next()).collect();
     for accounts in setting.accounts {
         for name in (0..accounts.count()).map(|n| accounts.name(n)).filter(|n| !there.contains(n.as_str())) {
-            add_account(program, data, &name)?;
+            add_account(program, place, &name)?;
         }
     }
     Ok(())
 }
 
-fn add_account(program: &Path, data: &str, name: &str) -> Result<(), String> {
+fn add_account(program: &Path, place: &[&str], name: &str) -> Result<(), String> {
     let mut child = Command::new(program)
-        .args(["account", "add", name, "--password-stdin", "--data", data])
+        .args(["account", "add", name, "--password-stdin"])
+        .args(place)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -239,7 +247,7 @@ fn add_account(program: &Path, data: &str, name: &str) -> Result<(), String> {
 }
 
 /// The line that names every address; what comes after is read away, so that the pipe never fills.
-fn ready_line(child: &mut Child) -> Option<String> {
+pub(super) fn ready_line(child: &mut Child) -> Option<String> {
     let mut lines = BufReader::new(child.stdout()?).lines();
     let ready = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("ready "))?;
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
