@@ -314,10 +314,6 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         let measure = duration(source, &p.measure)?;
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
-    let simulate = short
-        .simulate
-        .or(raw.simulate)
-        .map(|s| Simulate { clients: s.clients.max(1), transactions_each: s.transactions_each.max(1) });
     let names = short.workloads.unwrap_or(raw.workloads);
     let workloads = workloads(source, &names)?;
     let sweep = short.sweep.unwrap_or(raw.sweep);
@@ -336,7 +332,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         sweeps: sweeps(source, &sweep, load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
-        simulate,
+        simulate: short.simulate.or(raw.simulate).map(simulate),
         times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
@@ -385,6 +381,10 @@ fn refused_together(study: &Study) -> Option<&'static str> {
     ]
     .into_iter()
     .find_map(|(is, what)| is.then_some(what))
+}
+
+fn simulate(raw: RawSimulate) -> Simulate {
+    Simulate { clients: raw.clients.max(1), transactions_each: raw.transactions_each.max(1) }
 }
 
 fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
