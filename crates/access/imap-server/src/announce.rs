@@ -9,8 +9,8 @@ use crate::annotate::reported::ReportedAnnotations;
 use crate::command::fetch;
 use crate::notify::report::{Listener, Reporting};
 use crate::notify::{ReportedState, overflow};
+use crate::own::Quiet;
 use crate::reply::Failure;
-use crate::selected::Quiet;
 use crate::session::Session;
 use crate::table::Numbers;
 
@@ -40,26 +40,37 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
 }
 
 async fn selected_as_requested(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
-    let Some(notify) = &session.notify else { return Ok(()) };
-    let request = notify.selected();
-    if !request.messages || numbers == Numbers::Silent {
+    session.announce(numbers).await?;
+    let wants_messages = !session.quiet.messages && numbers != Numbers::Silent;
+    if !wants_messages || session.selected.is_none() {
         // RFC 5465 §3.1: without SELECTED that mailbox is not reported.
         return Ok(());
     }
-    let Some(selected) = &mut session.selected else { return Ok(()) };
-    // With too many annotations only MODSEQ shows that some have changed.
-    let by_modseq = request.annotations && selected.annotations.is_none();
-    selected.quiet = Quiet { flags: !request.flags && !by_modseq, annotations: !request.annotations };
-    let outcome = session.announce(numbers).await;
-    if let Some(selected) = &mut session.selected {
-        selected.quiet = Quiet::default();
-    }
-    outcome?;
     if session.is_in_mailbox_of_others() {
         // The client may have been slow to read the report. Meanwhile more may have changed.
         renew_rights(session).await?;
     }
     new_messages(session).await
+}
+
+/// Leaves these changes of the selected mailbox out from now on, also once another one is selected.
+pub(crate) async fn leave_out(session: &mut Session, quiet: Quiet) -> Result<(), Failure> {
+    session.quiet = quiet;
+    if let Some(selected) = &mut session.selected {
+        selected.quiet = quiet;
+    }
+    track_annotations(session).await
+}
+
+/// Reports all changes of the selected mailbox, also those that were left out until now.
+pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
+    let Some(selected) = &mut session.selected else { return Ok(()) };
+    let quiet = std::mem::take(&mut selected.quiet);
+    let outcome = session.announce(Numbers::Free).await;
+    if let Some(selected) = &mut session.selected {
+        selected.quiet = quiet;
+    }
+    outcome
 }
 
 /// Begins to track the annotations of the selected mailbox, or ends that, as the client now wants
@@ -130,7 +141,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
         Ok(Reporting::Continues) => Ok(()),
         Ok(Reporting::Ended) => {
             *notify = None;
-            track_annotations(session).await
+            leave_out(session, Quiet::ALL).await
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
         // Rights that cannot be read, or too many accounts of others, as well.
@@ -138,7 +149,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
             tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;
-            track_annotations(session).await
+            leave_out(session, Quiet::ALL).await
         }
         Err(error) => Err(error),
     }

@@ -26,6 +26,7 @@ use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
 use crate::quota_check;
 use crate::reply::Reply;
+use crate::saved_search::SavedSearch;
 use crate::service::ImapService;
 use crate::session::{LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
 use crate::table::State;
@@ -190,7 +191,7 @@ pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<N
                 && let Some(selected) = &mut session.selected
             {
                 // RFC 5182 §2.1
-                selected.saved_search = std::sync::Arc::default();
+                selected.saved_search = SavedSearch::default();
             }
             let (tag, reply) = of_parse_error(error);
             bad(session, tag, reply);

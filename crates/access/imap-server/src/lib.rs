@@ -37,6 +37,7 @@ mod metadata_reports;
 mod notify;
 mod offload;
 mod options;
+mod own;
 #[cfg(test)]
 mod pause_tests;
 mod progress;
@@ -47,6 +48,7 @@ mod referred;
 mod reply;
 mod resolve;
 mod rights;
+mod saved_search;
 mod seen;
 mod selected;
 mod service;

@@ -99,7 +99,7 @@ impl Paused {
     /// Saves every second UID up to this one as `$`.
     fn save_every_second(&mut self, last: u32) {
         let saved = NumSet::from_ranges((1..=last / 2).map(|n| (2 * n, 2 * n)));
-        self.session.selected.as_mut().unwrap().saved_search = Arc::new(saved);
+        self.session.selected.as_mut().unwrap().saved_search = Arc::new(saved).into();
     }
 
     /// Runs a command. The CPU time of its longest poll.
@@ -250,7 +250,7 @@ async fn large_sets_are_worked_on_by_another_thread() {
             // The other thread may be done before this one looks, so several times are enough.
             let mut pauses = 0;
             for _ in 0..if is_large { 50 } else { 1 } {
-                paused.session.selected.as_mut().unwrap().saved_search = Arc::clone(&saved);
+                paused.session.selected.as_mut().unwrap().saved_search = Arc::clone(&saved).into();
                 pauses += paused.run(command).await;
             }
             assert_eq!(pauses > 0, is_large, "{command}: {pauses} pauses");

@@ -11,14 +11,17 @@ use posthaste_delivery::Holding;
 use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
+use posthaste_metrics::OpenFolder;
 use posthaste_store::{Mailbox, View};
 
 use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::offload::{Threads, range_steps};
+use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
+use crate::saved_search::SavedSearch;
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
@@ -60,9 +63,12 @@ impl Numbered {
         }
     }
 
-    /// A set of sequence numbers. A sequence number that does not exist is a client error
-    /// (RFC 9051 §9, seq-number).
+    /// A set of sequence numbers. A sequence number that does not exist is a client error. "This
+    /// includes "*" if the selected mailbox is empty" (RFC 9051 §9, seq-number).
     fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Reply> {
+        if self.view.exists() == 0 && !set.0.ranges().is_empty() {
+            return Err(Reply::bad("There is no message: the mailbox is empty"));
+        }
         let seqs = set.resolve(self.view.exists());
         match seqs.last() {
             Some(last) if last > self.view.exists() => Err(Reply::bad(format!("There is no message {last}"))),
@@ -113,13 +119,6 @@ impl Numbered {
     }
 }
 
-/// The changes that a report leaves out, as NOTIFY says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Quiet {
-    pub(crate) flags: bool,
-    pub(crate) annotations: bool,
-}
-
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
@@ -131,6 +130,8 @@ pub(crate) struct Selected {
     pub(crate) rights: Rights,
     /// The owner of the mailbox, if that is another account.
     pub(crate) owner: Option<Box<Account>>,
+    /// The INBOX of the account that logged in.
+    pub(crate) is_inbox: bool,
     /// Opened by EXAMINE, or without a right to change anything.
     pub(crate) read_only: bool,
     /// Opened by EXAMINE.
@@ -143,10 +144,10 @@ pub(crate) struct Selected {
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
-    pub(crate) saved_search: Arc<NumSet>,
+    pub(crate) saved_search: SavedSearch,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
-    /// While changes are reported that NOTIFY restricts: those that are left out.
+    /// The changes that reports leave out, as NOTIFY says.
     pub(crate) quiet: Quiet,
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
@@ -171,12 +172,13 @@ impl Selected {
             mailbox,
             rights: Rights::ALL,
             owner: None,
+            is_inbox: false,
             read_only: true,
             examined: true,
             annotate: false,
             annotations: None,
             held_since: None,
-            saved_search: Arc::default(),
+            saved_search: SavedSearch::default(),
             recent: NumSet::new(),
             quiet: Quiet::default(),
             stopped: None,
@@ -186,9 +188,14 @@ impl Selected {
         }
     }
 
+    /// As the cost of commands is counted.
+    pub(crate) fn metered(&self) -> OpenFolder {
+        OpenFolder { messages: self.announced.exists(), is_inbox: self.is_inbox }
+    }
+
     /// What sets of numbers refer to.
     pub(crate) fn numbered(&self) -> Numbered {
-        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(&self.saved_search) }
+        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(self.saved_search.uids()) }
     }
 
     /// The sequence numbers of the messages that a command names.
@@ -210,7 +217,7 @@ impl Selected {
     /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
     /// is no error (RFC 9051 §6.4.9).
     pub(crate) fn uids_of(&self, set: &UidSet) -> NumSet {
-        set.resolve(self.announced.last_uid(), &self.saved_search)
+        set.resolve(self.announced.last_uid(), self.saved_search.uids())
     }
 
     /// The mod-sequence up to which everything was reported: the client's HIGHESTMODSEQ.
@@ -230,6 +237,13 @@ impl Selected {
             Numbering::Seq => threads.run(steps, move || view.seqs_of_uids(&uids).into_response()).await,
             Numbering::Uid => Ok(uids.into_response()),
         }
+    }
+
+    /// Whether reports leave out changes of flags. With too many annotations, only MODSEQ shows
+    /// that some have changed. Then a client that requests AnnotationChange also gets the changes
+    /// of flags.
+    pub(crate) fn leaves_out_flags(&self) -> bool {
+        self.quiet.flags && (self.quiet.annotations || self.annotations.is_some())
     }
 
     /// Whether a message is `\Recent` in this session.

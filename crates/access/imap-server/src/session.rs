@@ -23,11 +23,12 @@ use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
 use crate::offload::Threads;
 use crate::options::ClearTextLogin;
+use crate::own::{Own, Quiet};
 use crate::reply::{Failure, Reply};
 use crate::resolve::{self, Asker};
 use crate::selected::Selected;
 use crate::service::ImapService;
-use crate::sync::{self, Changeable, OwnChange};
+use crate::sync::{self, Changeable};
 use crate::table::{Numbers, State};
 use crate::transport::{Peer, Transport};
 use crate::wire::Wire;
@@ -58,6 +59,11 @@ pub(crate) fn no_memory() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
+/// The account that is logged in, for work beside which the session sends reports.
+pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
+    login.ok_or_else(|| Reply::bad("Log in first").into())
+}
+
 /// One client's session.
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
@@ -72,6 +78,8 @@ pub(crate) struct Session {
     pub(crate) annotations: Option<Box<ReportedMetadata>>,
     /// After NOTIFY SET: what is reported to the client.
     pub(crate) notify: Option<Box<Notify>>,
+    /// After NOTIFY SET and NOTIFY NONE: what is not reported of the selected mailbox.
+    pub(crate) quiet: Quiet,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
     /// Commands before the login.
@@ -132,6 +140,7 @@ impl Session {
             enabled: Enabled::default(),
             annotations: None,
             notify: None,
+            quiet: Quiet::default(),
             bad_commands: 0,
             before_login: CommandsBeforeLogin::default(),
             permit: None,
@@ -159,7 +168,7 @@ impl Session {
     /// The account that is logged in. The table admits no command here before login; if one gets
     /// here, it fails.
     pub(crate) fn login(&self) -> Result<&Account, Failure> {
-        self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
+        logged_in(self.login.as_ref())
     }
 
     /// The account for which mailboxes are looked up.
@@ -258,7 +267,7 @@ impl Session {
             Some(selected) if numbers != Numbers::Silent => {
                 let Some(login) = &self.login else { return Ok(()) };
                 let by = Searcher { service: &self.service, account: login.id };
-                sync::announce(&mut self.wire, selected, by, self.enabled, numbers, None).await
+                sync::announce(&mut self.wire, selected, by, self.enabled, numbers, Own::Nothing).await
             }
             _ => Ok(()),
         }
@@ -352,13 +361,10 @@ impl Ctx<'_> {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
     }
 
-    /// Reports the changes of the mailbox.
-    pub(crate) async fn announce(
-        &mut self,
-        numbers: Numbers,
-        own_change: Option<&OwnChange<'_>>,
-    ) -> Result<(), Failure> {
+    /// Reports what the command has done, and all other changes of the mailbox that the client
+    /// wants to know.
+    pub(crate) async fn announce(&mut self, numbers: Numbers, own: Own<'_>) -> Result<(), Failure> {
         let by = Searcher { service: self.service, account: self.login.id };
-        sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own_change).await
+        sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own).await
     }
 }

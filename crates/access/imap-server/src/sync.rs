@@ -7,6 +7,8 @@
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
 //!   see `contexts`.
+//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. What its own
+//!   commands change is reported all the same: see `own`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -15,8 +17,8 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Rights, SeqNum};
-use posthaste_store::{Difference, FlagChange, Row, View};
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Rights, SeqNum};
+use posthaste_store::{Difference, Row, View};
 
 use crate::annotate::report;
 use crate::contexts::update::{self, Reporter, Searcher, Step};
@@ -24,7 +26,8 @@ use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
-use crate::offload::{Threads, difference, print_ranges};
+use crate::offload::{Threads, difference, print_ranges, range_steps};
+use crate::own::{Own, OwnChange};
 use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;
@@ -73,52 +76,21 @@ pub(crate) fn report_modseq(wire: &mut Wire, selected: &Selected) {
     wire.say_code(Code::HighestModSeq(reported_modseq(selected.synchronised_to())), "Highest");
 }
 
-/// A change made by this client, which needs no response unless another session changed the message
-/// too. It was made with `.SILENT`, or by reading a body, when the FETCH response carries the
-/// flags.
-pub(crate) struct OwnChange<'c> {
-    /// The changed messages.
-    pub(crate) uids: &'c NumSet,
-    /// How the flags change.
-    pub(crate) change: FlagChange,
-    /// The flags of the change.
-    pub(crate) flags: &'c [Flag],
-    /// Whether mod-sequences are reported all the same: RFC 7162 §3.1.3 requires them after
-    /// `.SILENT`.
-    pub(crate) with_modseq: bool,
-}
-
-impl OwnChange<'_> {
-    /// Its flags by a view's table. `None` if others have removed one of the keywords since: then
-    /// no message has it.
-    fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
-        self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
-            Some(bit) => Some(set.union(bit)),
-            None if self.change == FlagChange::Remove => Some(set),
-            None => None,
-        })
-    }
-
-    /// The flags the client expects of a message that had `old` when it requested `own`.
-    fn expected(&self, old: FlagSet, own: FlagSet) -> FlagSet {
-        match self.change {
-            FlagChange::Replace => own,
-            FlagChange::Add => old.union(own),
-            FlagChange::Remove => old.difference(own),
-        }
-    }
-}
-
-/// Reports all changes that a command of this kind may report, and records them as reported.
+/// Reports all changes that a command of this kind may report, and records them as reported. What
+/// NOTIFY leaves out is reported only if it is the command's own.
 pub(crate) async fn announce(
     wire: &mut Wire,
     selected: &mut Selected,
     by: Searcher<'_>,
     enabled: Enabled,
     numbers: Numbers,
-    own_change: Option<&OwnChange<'_>>,
+    own: Own<'_>,
 ) -> Result<(), Failure> {
+    // Also without a report, a mailbox that was deleted is noticed.
     let mut newest = selected.mailbox.current().await?;
+    if selected.quiet.messages && matches!(own, Own::Nothing) {
+        return Ok(());
+    }
     if let Some(layer) = &mut selected.layer {
         // Boxed: nearly no session needs it.
         newest = Box::pin(layer.follow(by.threads(), newest)).await?;
@@ -131,7 +103,7 @@ pub(crate) async fn announce(
         return Ok(());
     }
     // Boxed: most commands have nothing to report.
-    Box::pin(announce_changes(wire, (selected, newest), by, (enabled, numbers), own_change)).await
+    Box::pin(announce_changes(wire, (selected, newest), by, (enabled, numbers), own)).await
 }
 
 async fn announce_changes(
@@ -139,13 +111,16 @@ async fn announce_changes(
     (selected, newest): (&mut Selected, Arc<View>),
     by: Searcher<'_>,
     (enabled, numbers): (Enabled, Numbers),
-    own_change: Option<&OwnChange<'_>>,
+    own: Own<'_>,
 ) -> Result<(), Failure> {
     let mut turn = Turn::of(by.threads());
     let old = Arc::clone(&selected.announced);
     let was_held = selected.held_since;
     turn.take(Of::Compared(u64::from(old.exists().max(newest.exists())))).await;
-    let (new, diff) = next_view(selected, newest, numbers, by.threads()).await?;
+    let (new, diff) = match selected.quiet.messages {
+        true => own_view(selected, newest, own, by.threads()).await?,
+        false => next_view(selected, newest, numbers, by.threads()).await?,
+    };
     selected.announced = Arc::clone(&new);
     turn.give();
     if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
@@ -160,11 +135,13 @@ async fn announce_changes(
     if diff.new_keywords {
         report_flags(wire, selected);
     }
-    let mut context = ReportContext::new(&old, &new, enabled, own_change);
+    let mut context = ReportContext::new(&old, &new, enabled, own.known());
     context.turns = Some(by.threads());
-    if !selected.quiet.flags {
-        report_changed(wire, selected, &diff.changed, &context).await?;
-    }
+    let changed = match selected.leaves_out_flags() {
+        false => Cow::Borrowed(&diff.changed),
+        true => Cow::Owned(changed_by(own, &new, &diff.changed, by.threads()).await?),
+    };
+    report_changed(wire, selected, &changed, &context).await?;
     if selected.annotations.is_some() && !selected.quiet.annotations {
         // Boxed: few sessions want it.
         Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
@@ -204,6 +181,41 @@ async fn next_view(
     selected.held_since = selected.held_since.or(Some(old.modseq()));
     let diff = difference(&held, &old).await;
     Ok((held, diff))
+}
+
+/// The view after a command of a client to which NOTIFY reports nothing of this mailbox: what the
+/// command has changed, and all else as it was reported (RFC 5465 §3.1).
+async fn own_view(
+    selected: &mut Selected,
+    newest: Arc<View>,
+    own: Own<'_>,
+    threads: Threads<'_>,
+) -> Result<(Arc<View>, Difference), Failure> {
+    let old = Arc::clone(&selected.announced);
+    let diff = difference(&newest, &old).await;
+    let steps = (diff.changed.count() + diff.expunged.count()) * OWN_ROW_STEPS;
+    let (uids, before, after) = (own.uids(), Arc::clone(&old), Arc::clone(&newest));
+    let taken = threads.run(steps, move || uids.taken_from(&after, &before, &diff)).await?;
+    let Some(new) = taken else { return Ok((old, Difference::default())) };
+    selected.held_since = match Arc::ptr_eq(&new, &newest) {
+        true => None,
+        false => selected.held_since.or(Some(old.modseq())),
+    };
+    let diff = difference(&new, &old).await;
+    Ok((new, diff))
+}
+
+/// Of the changed messages, those that the command itself has changed.
+async fn changed_by(
+    own: Own<'_>,
+    new: &Arc<View>,
+    changed: &NumSet<SeqNum>,
+    threads: Threads<'_>,
+) -> Result<NumSet<SeqNum>, Failure> {
+    let Some(uids) = own.changed().filter(|_| !changed.is_empty()) else { return Ok(NumSet::new()) };
+    let steps = 2 * range_steps(uids.ranges().len()) + range_steps(changed.ranges().len());
+    let (uids, view, changed) = (uids.clone(), Arc::clone(new), changed.clone());
+    threads.run(steps, move || view.seqs_of_uids(&uids).intersection(&changed)).await
 }
 
 /// Sends EXPUNGE or VANISHED.

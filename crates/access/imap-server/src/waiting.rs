@@ -95,7 +95,7 @@ pub(crate) async fn for_command(
 
 /// The watch of the selected mailbox, unless the client wants to know nothing of it.
 pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
-    let wanted = session.notify.as_ref().is_none_or(|notify| notify.selected().messages);
+    let wanted = !session.quiet.messages;
     session.selected.as_ref().filter(|_| wanted).map(|selected| selected.mailbox.watch())
 }
 

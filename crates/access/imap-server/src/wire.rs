@@ -9,6 +9,8 @@
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
 //! Invariants: the buffer never grows with the folder, and a waiting session owns no buffer.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -331,11 +333,15 @@ impl Wire {
         self.wait_for(work, Some(reports)).await
     }
 
-    /// Does work that changes mailboxes, and reports that it is continuing if it takes long
-    /// (RFC 9585). The work is not cancelled when the connection breaks: after it, the caller does
-    /// the rest of the change.
+    /// Does work of a command that has printed no part of a response, and reports that it is
+    /// continuing if it takes long (RFC 9585). The work is not cancelled when the connection
+    /// breaks: after it, the caller does the rest of the change.
     pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
+        // Work that ends at once needs neither the time nor a timer.
+        if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+            return done;
+        }
         let clock = self.clock.clone();
         let mut due = clock.now() + reports.times.first;
         loop {

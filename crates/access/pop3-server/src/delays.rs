@@ -1,4 +1,7 @@
 //! The shortest time between two logins of one account (LOGIN-DELAY of RFC 2449 §6.5).
+//!
+//! Each process counts for itself, and forgets all at its end: on a cluster, an account may log in
+//! to each node.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,7 +30,8 @@ impl Delays {
         Self { delay, last: Mutex::default() }
     }
 
-    /// Whether an account may log in now; it counts as a login if so.
+    /// Whether an account may log in now; it counts as a login if so, until
+    /// [`Delays::take_back`].
     pub(crate) fn admit(&self, account: AccountId, now: Instant) -> bool {
         if self.delay.is_zero() {
             return true;
@@ -44,6 +48,15 @@ impl Delays {
         }
         last.of.insert(account, now);
         true
+    }
+
+    /// The login that was admitted at this time did not succeed. The delay begins with the `+OK`
+    /// of a login (RFC 2449 §6.5).
+    pub(crate) fn take_back(&self, account: AccountId, at: Instant) {
+        let mut last = self.last.lock();
+        if last.of.get(&account) == Some(&at) {
+            last.of.remove(&account);
+        }
     }
 }
 
@@ -63,6 +76,11 @@ mod tests {
         assert!(!delays.admit(account(0), at(59)));
         assert!(delays.admit(account(1), at(59)));
         assert!(delays.admit(account(0), at(60)));
+        // Only the login that failed is taken back.
+        delays.take_back(account(0), at(59));
+        assert!(!delays.admit(account(0), at(61)));
+        delays.take_back(account(0), at(60));
+        assert!(delays.admit(account(0), at(61)));
         for n in 0..10_000 {
             assert!(delays.admit(account(n + 2), at(200 + n)));
         }

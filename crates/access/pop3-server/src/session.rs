@@ -334,22 +334,21 @@ impl Session {
         out.extend_from_slice(b"LOGIN-DELAY ");
         number(out, self.options.login_delay.as_secs());
         out.extend_from_slice(b"\r\n");
-        // Capabilities that are useless after the login are not listed then.
-        if !self.is_logged_in() {
-            if self.link.stls && !self.link.encrypted {
-                out.extend_from_slice(b"STLS\r\n");
+        // RFC 2595 §4: STLS is listed only while it is permitted.
+        if self.link.stls && !self.link.encrypted && !self.is_logged_in() {
+            out.extend_from_slice(b"STLS\r\n");
+        }
+        // RFC 2449 §5: what can be had before the login is listed after it, too.
+        if self.link.passwords {
+            out.extend_from_slice(b"USER\r\n");
+        }
+        if !self.link.mechanisms.is_empty() {
+            out.extend_from_slice(b"SASL");
+            for name in self.link.mechanisms.names() {
+                out.push(b' ');
+                out.extend_from_slice(name.as_bytes());
             }
-            if self.link.passwords {
-                out.extend_from_slice(b"USER\r\n");
-            }
-            if !self.link.mechanisms.is_empty() {
-                out.extend_from_slice(b"SASL");
-                for name in self.link.mechanisms.names() {
-                    out.push(b' ');
-                    out.extend_from_slice(name.as_bytes());
-                }
-                out.extend_from_slice(b"\r\n");
-            }
+            out.extend_from_slice(b"\r\n");
         }
         out.extend_from_slice(b"IMPLEMENTATION Posthaste\r\n.\r\n");
     }

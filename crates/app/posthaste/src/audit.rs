@@ -7,12 +7,17 @@
 //!
 //! A command that a signal ended says what it had done: `outcome=interrupted before="converted 5"`.
 //!
+//! An act is the command line as it was typed, so no option is left out. The options that every
+//! command has (`--data` …) are not part of it. No option takes a password.
+//!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
-//! escaped. No line has a password or the address of a cluster. A user who may write the data
-//! directory may change the file: send it elsewhere if it must be evidence. Such a user may also
-//! put another file in its place, so links and files of others are refused ([`open`]).
+//! escaped. Of the address of a cluster, a line has only the scheme: its options may name secrets.
+//! A user who may write the data directory may change the file: send it elsewhere if it must be
+//! evidence. Such a user may also put another file in its place, so links and files of others are
+//! refused ([`open`]).
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -20,13 +25,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use clap::ValueEnum as _;
 use posthaste_imap_server::{AdministrativeAct, RecordOfActs};
 
-use crate::cli::{
-    Account, Acl, AppPasswords, Check, Command, Convert, Domain, Engine, Format, Group, Queue, Settings,
-    Sieve,
-};
+use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Group, Queue, Report, Sieve};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;
@@ -52,9 +53,10 @@ pub struct Act {
 }
 
 impl Act {
-    /// The act of a command; `None` for one that changes nothing and hands out no mail.
-    pub fn of(command: &Command, config: &Config) -> Option<Self> {
-        what(command).map(|what| Self { dir: config.data.clone(), what, account: None })
+    /// The act of a command with these arguments (without the program's name); `None` for one that
+    /// changes nothing and hands out no mail.
+    pub fn of(command: &Command, args: impl Iterator<Item = OsString>, config: &Config) -> Option<Self> {
+        is_act(command).then(|| Self { dir: config.data.clone(), what: as_typed(args), account: None })
     }
 
     /// An act of the server at its first start.
@@ -146,160 +148,83 @@ fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     Ok(file)
 }
 
-fn what(command: &Command) -> Option<String> {
-    let path = |path: &Path| path.display().to_string();
-    Some(match command {
-        Command::Account(account) => of_account(account)?,
-        Command::Acl(Acl::Set { owner, mailbox, who, rights }) => {
-            format!("acl set {owner} {mailbox} {who} {rights}")
-        }
-        Command::Acl(Acl::Remove { owner, mailbox, who }) => format!("acl remove {owner} {mailbox} {who}"),
-        Command::Acl(Acl::Show { .. }) => return None,
-        Command::Group(Group::Set { address, members, owner }) => {
-            format!("group set {address} {}{}", members.join(" "), options("--owner", owner.as_slice()))
-        }
-        Command::Group(Group::Remove { address }) => format!("group remove {address}"),
-        Command::Group(Group::List { .. }) | Command::Route(_) => return None,
-        Command::Domain(Domain::Add { name }) => format!("domain add {name}"),
-        Command::Domain(Domain::Rotate { name, finish, force }) => {
-            let finish = if *finish { " --finish" } else { "" };
-            let force = if *force { " --force" } else { "" };
-            format!("domain rotate {name}{finish}{force}")
-        }
-        Command::Domain(Domain::Remove { name, .. }) => format!("domain remove {name}"),
-        Command::Domain(Domain::List | Domain::Show { .. } | Domain::Check { .. }) => return None,
-        Command::Import(import) => format!("import --account {}", import.account),
-        Command::Convert(convert) if convert.dry_run => return None,
-        Command::Convert(convert) => of_convert(convert),
-        Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
-        Command::Queue(Queue::Retry(which)) => format!("queue retry {which}"),
-        Command::Queue(Queue::Hold(which)) => format!("queue hold {which}"),
-        Command::Queue(Queue::Release(which)) => format!("queue release {which}"),
-        Command::Queue(Queue::Drop(which)) => format!("queue drop {which}"),
-        Command::Sieve(Sieve::Put(put)) => {
-            let activate = if put.activate { " --activate" } else { "" };
-            format!("sieve put {} {}{activate}", put.account, put.name)
-        }
-        Command::Sieve(Sieve::Get { account, name }) => format!("sieve get {account} {name}"),
-        Command::Sieve(Sieve::Activate { account, name }) => format!("sieve activate {account} {name}"),
-        Command::Sieve(Sieve::Deactivate { account }) => format!("sieve deactivate {account}"),
-        Command::Sieve(Sieve::Remove { account, name }) => format!("sieve remove {account} {name}"),
-        Command::Retention(retention) if retention.apply => {
-            let account = options("--account", retention.account.as_slice());
-            let mailbox = options("--mailbox", retention.mailbox.as_slice());
-            format!("retention --apply{account}{mailbox}")
-        }
-        Command::Retention(_) => return None,
-        Command::Backup(backup) => {
-            format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
-        }
-        Command::Restore(restore) => {
-            format!("restore {}{}", path(&restore.backup), options("--account", &restore.account))
-        }
-        Command::CopyStore(copy) => format!("copy-store{}", options("--account", &copy.account)),
-        Command::Check(check) if check.rebuild => "check --rebuild".to_owned(),
-        Command::Check(Check { recover: Some(mailbox), account: Some(account), .. }) => {
-            format!("check --recover {mailbox} --account {account}")
-        }
-        Command::Engine(Engine::Init { .. }) => "engine init".to_owned(),
-        Command::Engine(Engine::Upgrade) => "engine upgrade".to_owned(),
+/// Whether a command changes something, or hands out mail.
+fn is_act(command: &Command) -> bool {
+    match command {
         // A server has a log of its own.
-        Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
-        Command::Sieve(Sieve::Check { .. } | Sieve::Test(_) | Sieve::List { .. }) => return None,
-        Command::Queue(Queue::List { .. } | Queue::Show { .. }) | Command::Report(_) => return None,
-    })
+        Command::Serve(_) | Command::Config(_) => false,
+        Command::Account(account) => match account {
+            Account::List { .. } | Account::Show { .. } => false,
+            Account::AppPassword(AppPasswords::List { .. }) => false,
+            Account::Referral { to, remove, .. } | Account::MailboxReferral { to, remove, .. } => {
+                to.is_some() || *remove
+            }
+            Account::Add { .. } | Account::Set { .. } | Account::Passwd { .. } => true,
+            Account::Remove { .. } => true,
+            Account::AppPassword(AppPasswords::Add { .. } | AppPasswords::Remove { .. }) => true,
+        },
+        Command::Acl(Acl::Set { .. } | Acl::Remove { .. }) => true,
+        Command::Acl(Acl::Show { .. }) => false,
+        Command::Group(Group::Set { .. } | Group::Remove { .. }) => true,
+        Command::Group(Group::List { .. }) | Command::Route(_) => false,
+        Command::Domain(Domain::Add { .. } | Domain::Rotate { .. } | Domain::Remove { .. }) => true,
+        Command::Domain(Domain::List | Domain::Show { .. } | Domain::Check { .. }) => false,
+        Command::Queue(Queue::Retry(_) | Queue::Hold(_) | Queue::Release(_) | Queue::Drop(_)) => true,
+        Command::Queue(Queue::List { .. } | Queue::Show { .. }) => false,
+        Command::Sieve(Sieve::Put(_) | Sieve::Get { .. } | Sieve::Activate { .. }) => true,
+        Command::Sieve(Sieve::Deactivate { .. } | Sieve::Remove { .. }) => true,
+        Command::Sieve(Sieve::Check { .. } | Sieve::Test(_) | Sieve::List { .. }) => false,
+        Command::Convert(convert) => !convert.dry_run,
+        Command::Retention(retention) => retention.apply,
+        Command::Report(Report::Folders { .. } | Report::Cost { .. }) => false,
+        Command::Check(Check { rebuild, force: _, reindex, recover, accept_loss, account: _ }) => {
+            *rebuild || *reindex || recover.is_some() || *accept_loss
+        }
+        Command::Import(_) | Command::Export(_) | Command::Backup(_) | Command::Restore(_) => true,
+        Command::CopyStore(_) | Command::Engine(_) => true,
+    }
 }
 
-fn of_convert(convert: &Convert) -> String {
-    let format = |to: Format| to.to_possible_value().map(|value| value.get_name().to_owned());
-    let to = options("--to", convert.to.and_then(format).as_slice());
-    let mailbox = options("--mailbox", convert.mailbox.as_slice());
-    let items = if convert.items { " --items" } else { "" };
-    let rate = options("--rate", convert.rate.map(|rate| rate.to_string()).as_slice());
-    let lossy = if convert.lossy { " --lossy" } else { "" };
-    let accounts: Vec<_> = convert.accounts.iter().map(|account| typed(account)).collect();
-    format!("convert {}{mailbox}{to}{items}{rate}{lossy}", accounts.join(" "))
-}
+/// Options of every command, each with a value: where the act took place.
+const COMMON: [&str; 4] = ["--config", "--data", "--engine", "--bodies"];
+/// Characters of an act that a line has at most. An import may name thousands of files.
+const CHARACTERS_MAX: usize = 4096;
 
-fn of_account(command: &Account) -> Option<String> {
-    Some(match command {
-        Account::Add { name, settings, alias, shared, .. } => {
-            let shared = if *shared { " --shared" } else { "" };
-            format!("account add {name}{shared}{}{}", of_settings(settings), options("--alias", alias))
+/// A command line without [`COMMON`], in words as a shell takes them.
+fn as_typed(mut args: impl Iterator<Item = OsString>) -> String {
+    let mut line = String::new();
+    let mut are_names = false;
+    while let Some(arg) = args.next() {
+        let arg = arg.to_string_lossy();
+        are_names |= arg == "--";
+        if !are_names && COMMON.contains(&&*arg) {
+            args.next();
+            continue;
         }
-        Account::Set { name, settings, disable, enable, alias, remove_alias, forwarding, certificates } => {
-            let state = match (disable, enable) {
-                (true, _) => " --disable",
-                (_, true) => " --enable",
-                _ => "",
-            };
-            let aliases = options("--alias", alias) + &options("--remove-alias", remove_alias);
-            let mut forward = options("--forward", &forwarding.forward);
-            forward += if forwarding.no_copy { " --no-copy" } else { "" };
-            forward += if forwarding.no_forward { " --no-forward" } else { "" };
-            let certificates = options("--certificate", &certificates.certificate)
-                + &options("--remove-certificate", &certificates.remove_certificate);
-            format!("account set {name}{}{state}{aliases}{forward}{certificates}", of_settings(settings))
+        let is_common = |name: &&str| arg.strip_prefix(*name).is_some_and(|value| value.starts_with('='));
+        if !are_names && COMMON.iter().any(is_common) {
+            continue;
         }
-        Account::Passwd { name, .. } => format!("account passwd {name}"),
-        Account::Referral { name, to: Some(to), admit, .. } => {
-            format!("account referral {name} --to {to}{}", if *admit { " --admit" } else { "" })
+        if line.len() > CHARACTERS_MAX {
+            line.push_str(" …");
+            break;
         }
-        Account::Referral { name, remove: true, .. } => {
-            format!("account referral {name} --remove")
+        line.push_str(if line.is_empty() { "" } else { " " });
+        match arg.split_once("cassandra://") {
+            Some((before, _)) => line.push_str(&format!("{before}cassandra://…")),
+            None => line.push_str(&shell_word(&arg)),
         }
-        Account::Referral { .. } => return None,
-        Account::MailboxReferral { name, mailbox: Some(mailbox), to: Some(to), .. } => {
-            format!("account mailbox-referral {name} {mailbox} --to {to}")
-        }
-        Account::MailboxReferral { name, mailbox: Some(mailbox), remove: true, .. } => {
-            format!("account mailbox-referral {name} {mailbox} --remove")
-        }
-        Account::MailboxReferral { .. } => return None,
-        Account::AppPassword(AppPasswords::Add { name, label, .. }) => {
-            format!("account app-password add {name} {label}")
-        }
-        Account::AppPassword(AppPasswords::Remove { name, which }) => {
-            format!("account app-password remove {name} {which}")
-        }
-        Account::AppPassword(AppPasswords::List { .. }) => return None,
-        Account::Remove { name, .. } => format!("account remove {name}"),
-        Account::List { .. } | Account::Show { .. } => return None,
-    })
-}
-
-fn options(name: &str, values: &[String]) -> String {
-    values.iter().map(|value| format!(" {name} {}", typed(value))).collect()
+    }
+    line
 }
 
 /// A value as a shell takes it for one word.
-fn typed(value: &str) -> Cow<'_, str> {
+fn shell_word(value: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
     match !value.is_empty() && value.chars().all(is_plain) {
         true => Cow::Borrowed(value),
         false => Cow::Owned(format!("'{}'", value.replace('\'', r"'\''"))),
     }
-}
-
-fn of_settings(settings: &Settings) -> String {
-    let limit = |name: &str, limit: Option<crate::cli::Quota>| match limit {
-        Some(crate::cli::Quota(Some(most))) => format!(" {name} {most}"),
-        Some(crate::cli::Quota(None)) => format!(" {name} none"),
-        None => String::new(),
-    };
-    let format =
-        settings.format.map(|format| format!(" --format {format:?}").to_lowercase()).unwrap_or_default();
-    let counts = limit("--messages", settings.messages) + &limit("--mailboxes", settings.mailboxes);
-    let original = settings.keep_original.map(|keep| format!(" --keep-original {keep}")).unwrap_or_default();
-    let setter = settings.sets_quotas.map(|sets| format!(" --sets-quotas {sets}")).unwrap_or_default();
-    let folder = |name: &str, limit: Option<crate::cli::FolderLimit>| match limit {
-        Some(crate::cli::FolderLimit(Some(most))) => format!(" {name} {most}"),
-        Some(crate::cli::FolderLimit(None)) => format!(" {name} none"),
-        None => String::new(),
-    };
-    let folders = folder("--folder-messages", settings.folder_messages)
-        + &folder("--folder-warn", settings.folder_warn);
-    limit("--quota", settings.quota) + &counts + &folders + &format + &original + &setter
 }
 
 #[cfg(test)]
@@ -333,20 +258,54 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
     }
 
+    /// The line of a command, or `None`.
+    fn what(line: &[&str]) -> Option<String> {
+        let cli = crate::cli::Cli::try_parse_from([&["posthaste"], line].concat());
+        let cli = cli.unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        let args = line.iter().map(OsString::from);
+        Act::of(&cli.command, args, &Config::default()).map(|act| act.what)
+    }
+
     #[test]
-    fn a_conversion_has_its_options_as_they_were_typed() {
-        let what = |line: &[&str]| {
-            let cli = crate::cli::Cli::try_parse_from([&["posthaste"], line].concat()).unwrap();
-            what(&cli.command)
-        };
-        for line in ["convert ana@x --to mime --lossy", "convert ana ben@x --to rich --items --rate 50"] {
+    fn an_act_has_its_options_as_they_were_typed() {
+        for line in [
+            "convert ana@x --to mime --lossy",
+            "convert ana ben@x --to rich --items --rate 50",
+            "account set ana@x --message-limit 50 --save-limit=none",
+            "account app-password add ana@x phone --protocol imap --expires 30d",
+            "check --rebuild --force",
+            "check --reindex",
+            "check --accept-loss",
+            "restore /backup/mail --keep-uidvalidity --incomplete",
+            "copy-store --from ./mail --to /srv/mail",
+            "retention --apply",
+        ] {
             let words: Vec<_> = line.split(' ').collect();
             assert_eq!(what(&words).as_deref(), Some(line));
+        }
+        for line in
+            ["convert ana@x --items --dry-run", "check", "account list", "retention", "report folders"]
+        {
+            let words: Vec<_> = line.split(' ').collect();
+            assert_eq!(what(&words), None);
         }
         let line = ["convert", "ana@x", "--mailbox", "Ben's mail", "--items"];
         let typed = r"convert ana@x --mailbox 'Ben'\''s mail' --items";
         assert_eq!(what(&line).as_deref(), Some(typed));
-        assert_eq!(what(&["convert", "ana@x", "--items", "--dry-run"]), None);
+    }
+
+    #[test]
+    fn an_act_has_neither_the_place_nor_the_address_of_a_cluster() {
+        let line = ["--data", "/srv/mail", "account", "remove", "ana@x", "--config=/etc/p.toml", "--yes"];
+        assert_eq!(what(&line).as_deref(), Some("account remove ana@x --yes"));
+        let to = "--to=cassandra://ben@db1/mail?password_file=/root/secret";
+        let typed = "copy-store --from ./mail --to=cassandra://…";
+        assert_eq!(what(&["copy-store", "--from", "./mail", to]).as_deref(), Some(typed));
+        let names: Vec<_> = (0..2_000).map(|n| format!("mail-{n}.eml")).collect();
+        let names = names.iter().map(String::as_str);
+        let many: Vec<_> = ["import", "--account", "ana@x"].into_iter().chain(names).collect();
+        let line = what(&many).unwrap();
+        assert!(line.ends_with(" …") && line.len() < CHARACTERS_MAX + 100, "{}", line.len());
     }
 
     #[test]

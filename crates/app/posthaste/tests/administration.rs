@@ -377,10 +377,10 @@ fn each_administrative_act_leaves_a_line_and_no_secret() {
     let lines: Vec<&str> = log.lines().collect();
     let expected = [
         ("act=\"serve: first account postmaster@", "outcome=done"),
-        ("act=\"account add ana@example.org\" user=", "outcome=done"),
-        ("act=\"account set ana@example.org --messages 9 --disable\" user=", "outcome=done"),
-        ("act=\"account passwd ana@example.org\" user=", "outcome=done"),
-        ("act=\"account set no\\nbody@example.org --enable\" user=", "outcome=failed"),
+        ("act=\"account add ana@example.org --password-stdin\" user=", "outcome=done"),
+        ("act=\"account set ana@example.org --disable --messages 9\" user=", "outcome=done"),
+        ("act=\"account passwd ana@example.org --password-stdin\" user=", "outcome=done"),
+        ("act=\"account set 'no\\nbody@example.org' --enable\" user=", "outcome=failed"),
         (
             "act=\"account referral ana@example.org --to imap://two.example.org/ --admit\" user=",
             "outcome=done",

@@ -21,12 +21,17 @@ fn logs_in(server: &Server, user: &str, password: &str) -> bool {
 
 /// A server with its configuration and its data in one directory.
 fn configured() -> (Server, tempfile::TempDir) {
+    configured_with(&[])
+}
+
+/// The same with these listeners; without any, with the testkit's.
+fn configured_with(listeners: &[&str]) -> (Server, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let server = ServerBuilder::new(BINARY)
         .data(dir.path().join("data"))
-        .settings(&dir.path().join("posthaste.toml"), "[log]\nlevel = \"info\"\n")
-        .start();
-    (server, dir)
+        .settings(&dir.path().join("posthaste.toml"), "[log]\nlevel = \"info\"\n");
+    let listen = |server: ServerBuilder, name: &&str| server.listen(&format!("{name}=127.0.0.1:0"));
+    (listeners.iter().fold(server, listen).start(), dir)
 }
 
 #[test]
@@ -81,9 +86,18 @@ fn shown(address: std::net::SocketAddr, start: &str) -> String {
 
 #[test]
 fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
-    const LISTENERS: [(&str, &str); 5] =
-        [("imap", "imap"), ("imaps", ""), ("submission", "smtp"), ("submissions", ""), ("lmtp", "lmtp")];
-    let (server, dir) = configured();
+    const LISTENERS: [(&str, &str); 9] = [
+        ("imap", "imap"),
+        ("imaps", ""),
+        ("pop3", "pop3"),
+        ("pop3s", ""),
+        ("submission", "smtp"),
+        ("submissions", ""),
+        ("smtp", "smtp"),
+        ("lmtp", "lmtp"),
+        ("sieve", "sieve"),
+    ];
+    let (server, dir) = configured_with(&LISTENERS.map(|(name, _)| name));
     let file = dir.path().join("posthaste.toml");
     let before = shown(server.address("imaps"), "");
     // Another server's self-signed pair plays the new one.
@@ -108,6 +122,32 @@ fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
     }
 }
 
+/// A client that names another protocol was led here by somebody between (RFC 7301 §3.2).
+#[test]
+fn a_protocol_with_a_name_in_alpn_takes_no_other() {
+    const NAMES: [(&str, &str, &str); 5] = [
+        ("imap", "imap", "imap"),
+        ("imaps", "", "imap"),
+        ("pop3", "pop3", "pop3"),
+        ("pop3s", "", "pop3"),
+        ("sieve", "sieve", "managesieve"),
+    ];
+    let (server, _dir) = configured_with(&NAMES.map(|(listener, ..)| listener));
+    for (listener, start, name) in NAMES {
+        let agreed = |offered: &str| {
+            let mut client = Command::new("openssl");
+            client.args(["s_client", "-alpn", offered, "-connect", &server.address(listener).to_string()]);
+            if !start.is_empty() {
+                client.args(["-starttls", start]);
+            }
+            let output = client.stdin(std::process::Stdio::null()).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).contains(&format!("ALPN protocol: {name}\n"))
+        };
+        assert!(agreed(name), "{listener}");
+        assert!(!agreed("http/1.1"), "{listener}");
+    }
+}
+
 /// The first line of an answer to a connection that begins with these bytes.
 fn first_line(address: std::net::SocketAddr, start: &str) -> String {
     let mut client = LineClient::connect(address).unwrap();
@@ -124,9 +164,20 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
     std::fs::write(&file, "[listen]\nproxy_networks = [\"127.0.0.1\"]\n[login]\nplaintext = \"always\"\n")
         .unwrap();
     script(&logging, &format!("exec '{BINARY}' \"$@\" 2>>'{}'", log.display()));
-    let server = ServerBuilder::new(&logging).arg("--config").arg(file.to_str().unwrap()).start();
+    const GREETINGS: [(&str, &str); 6] = [
+        ("imap", "* OK"),
+        ("pop3", "+OK"),
+        ("lmtp", "220"),
+        ("submission", "220"),
+        ("smtp", "220"),
+        ("sieve", "\"IMPLEMENTATION\""),
+    ];
+    let server = ServerBuilder::new(&logging).arg("--config").arg(file.to_str().unwrap());
+    let listen =
+        |server: ServerBuilder, (name, _): (&str, &str)| server.listen(&format!("{name}=127.0.0.1:0"));
+    let server = GREETINGS.into_iter().fold(server, listen).start();
     // Every listener that does not begin with TLS greets behind a header.
-    for (protocol, greeting) in [("imap", "* OK"), ("lmtp", "220"), ("submission", "220")] {
+    for (protocol, greeting) in GREETINGS {
         let line = first_line(server.address(protocol), HEADER);
         assert!(line.starts_with(greeting), "{protocol}: {line}");
         assert_eq!(first_line(server.address(protocol), "a NOOP\r\n"), "", "{protocol}");

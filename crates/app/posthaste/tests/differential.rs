@@ -2,8 +2,9 @@
 //! what `docs/differences.md` allows.
 //!
 //! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
-//! compares. `tests/clients/odd_messages.py` makes messages that grammars do not like. A failure
-//! names the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
+//! compares. `tests/clients/odd_messages.py` makes messages that grammars do not like,
+//! `differential_names.py` names of mailboxes, `differential_resync.py` changes by mod-sequence. A
+//! failure names the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +33,13 @@ fn dovecot_answers_the_same() {
     let chosen = std::env::var("POSTHASTE_DIFFERENTIAL").unwrap_or_else(|_| SEED_AND_COUNT.to_owned());
     let (seed, count) = chosen.split_once(' ').unwrap();
     let port = server.address("imap").port().to_string();
-    let script = [include_str!("clients/odd_messages.py"), include_str!("clients/differential.py")].concat();
+    let script = [
+        include_str!("clients/odd_messages.py"),
+        include_str!("clients/differential_names.py"),
+        include_str!("clients/differential_resync.py"),
+        include_str!("clients/differential.py"),
+    ]
+    .concat();
     let said = run_python(&script, &[&port, USER, PASSWORD, DOVECOT, seed, count]);
     println!("{said}");
     assert!(said.contains("differential: done"), "{said}");

@@ -125,11 +125,16 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     };
     let said = report(&["--top", "2"]);
     let words: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words.len(), 2, "{said}");
-    assert!(words[0][0] == "4" && words[0].ends_with(&[USER, "INBOX"]), "{said}");
-    assert!(words[1][0] == "2" && words[1].ends_with(&[USER, "Archive"]), "{said}");
+    assert!(words[0][0] == "4" && words[0].ends_with(&["less", USER, "INBOX"]), "{said}");
+    assert!(words[1][0] == "2" && words[1].ends_with(&["less", USER, "Archive"]), "{said}");
+    assert!(words[2].is_empty() && said.contains("since the start of the server"), "{said}");
     let said = report(&["--account", USER, "--top", "1", "--json"]);
     assert!(said.contains("\"messages\":4") && said.lines().count() == 1, "{said}");
+    // Its commands in the INBOX, which no smaller one would make cheaper.
+    let line: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let cost = &line["cost"];
+    assert!(cost["cpu_s"].as_f64().unwrap() > 0.0 && cost["of"] == "inbox", "{said}");
+    assert_eq!(cost["then_s"], cost["cpu_s"]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 fn every_attack_is_held() {
     let (dns, folder) = (Stage::name_server(), tempfile::tempdir().unwrap());
     let config = folder.path().join("hostile.toml");
-    std::fs::write(&config, Stage::settings(&dns)).unwrap();
+    // So few connections that the attack `full` takes all that it can have.
+    std::fs::write(&config, Stage::settings(&dns) + "[limits]\nconnections = 400\n").unwrap();
     let server = ServerBuilder::new(BINARY).arg("--config").arg(config.to_string_lossy());
     let stage = Stage::new(Stage::listen(server).start(), Scale::Quick).unwrap();
     let mut broken = Vec::new();

@@ -92,6 +92,10 @@ fn each_command_account_and_client_has_its_cost() {
         (&fetch["commands"], &fetch["body_reads"], &fetch["commits"]),
         (&2.into(), &1.into(), &0.into())
     );
+    // The flags are in the rows. FETCH of a body reads where it is, and the summary.
+    let reads = |command: &str| of(&commands, command)["record_reads"].as_u64().unwrap();
+    assert!(reads("SELECT") <= 3 && reads("LOGIN") == 0, "{commands:?}");
+    assert!((1..=3).contains(&reads("FETCH")), "{fetch}");
     assert!(fetch["cpu_ns"].as_u64().unwrap() > 0);
     assert!(fetch["sent"].as_u64().unwrap() > message(1).len() as u64, "{fetch}");
     assert_eq!(of(&commands, "STORE")["commits"], 1);
@@ -116,7 +120,25 @@ fn each_command_account_and_client_has_its_cost() {
     assert_eq!((&accounts[0]["body_reads"], &clients[0]["body_reads"]), (&1.into(), &1.into()));
     let said = server.command(&["report", "cost", "--account", "ana@example.org"], "");
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.contains("in folders up to 100\n"), "{said}");
+    assert!(said.contains("in folders up to 100\n") && said.contains("  INBOX: 0."), "{said}");
+    assert!(said.contains("imap FETCH: too little data for an estimate\n"), "{said}");
+    // All its commands with a folder were in the INBOX, and a folder that is small saves nothing.
+    let cut = &report(&server, &["--account", USER])[0]["cut"];
+    assert!(cut["inbox"]["cpu_s"].as_f64().unwrap() > 0.0, "{cut}");
+    assert_eq!((&cut["inbox"], &cut["inbox"]["then_s"]), (&cut["all"], &cut["inbox"]["cpu_s"]));
+    let named = |command: &str| cut["commands"].as_array().unwrap().iter().any(|c| c["command"] == command);
+    assert!(named("FETCH") && named("SELECT") && !named("LOGIN"), "{cut}");
+
+    for (by, value) in [("protocol", "imap"), ("folder", "100")] {
+        let sums = report(&server, &["--by", by]);
+        let sum = sums.iter().find(|sum| sum[by] == value).unwrap();
+        assert_eq!(
+            (&sum["body_reads"], sums.len()),
+            (&1.into(), if by == "folder" { 2 } else { sums.len() })
+        );
+    }
+    let roles = report(&server, &["--by", "role"]);
+    assert!(roles.iter().any(|role| role["role"] == "writer" && role["threads"] == 1), "{roles:?}");
     let nobody = server.command(&["report", "cost", "--account", "bob@example.org"], "");
     assert!(String::from_utf8(nobody.stderr).unwrap().contains("bob@example.org has had no session"));
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_testkit::{
-    LineClient, Server, ServerBuilder, client_tests_wanted, message, run_client, run_python, script,
+    LineClient, Server, ServerBuilder, client_tests_wanted, engine_of, message, run_client, run_python,
+    script,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -312,6 +313,52 @@ fn mpop_pipelines_and_removes() {
     fetch("pop3s", &format!("tls on\ntls_starttls off\n{trust}\nauth scram-sha-256\nkeep off"));
     assert_all_came(&mail, 7);
     assert_eq!(left(&server), 0);
+}
+
+/// RENAME of INBOX, a rebuild of the index, and a copy to another store: to another data directory,
+/// or to a cluster where the tests run on one.
+#[test]
+fn unique_ids_stay_in_whatever_store_the_mail_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, target) = (dir.path().join("data"), dir.path().join("target"));
+    let start = || ServerBuilder::new(BINARY).data(&data).engine("embedded").start();
+    let posthaste = |args: &[&str]| {
+        let output = Command::new(BINARY).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let server = start();
+    server.add_account(USER, PASSWORD);
+    append(&server, (0..3).map(message));
+    let at_first = ids(&server);
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    let said = client.imap("RENAME INBOX Old").unwrap();
+    assert!(said.last().unwrap().starts_with("t OK"), "{said:?}");
+    assert_eq!(left(&server), 0);
+    append(&server, (3..6).map(message));
+    let mut client = logged_in(&server);
+    for command in ["DELE 2", "QUIT"] {
+        client.send(format!("{command}\r\n").as_bytes()).unwrap();
+        assert!(client.line().unwrap().starts_with("+OK"));
+    }
+    let before = ids(&server);
+    assert!(before.len() == 2 && before.iter().all(|id| *id > at_first[2]), "{at_first:?} {before:?}");
+    assert!(server.stop().status.success());
+
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    posthaste(&["check", "--rebuild", "--data", &path(&data)]);
+    let server = start();
+    assert_eq!(ids(&server), before, "after a rebuild");
+    assert!(server.stop().status.success());
+
+    let to = engine_of(Path::new(BINARY), &target).unwrap_or_else(|| path(&target));
+    posthaste(&["copy-store", "--from", &path(&data), "--to", &to]);
+    let server = ServerBuilder::new(BINARY).data(&target).start();
+    assert_eq!(ids(&server), before, "after a copy");
+    append(&server, (6..7).map(message));
+    let after = ids(&server);
+    assert!(after[..2] == before && after[2] > before[1], "{before:?} {after:?}");
 }
 
 /// Messages before a kill, and how many of them DELE names.

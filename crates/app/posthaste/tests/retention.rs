@@ -68,7 +68,10 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
     let said = client.imap("FETCH 1 (FLAGS INTERNALDATE)").unwrap();
     assert!(said[0].contains("\\Seen") && said[0].contains(" 1-Mar-2001"), "{said:?}");
     let audit = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
-    assert!(audit.contains("retention --apply --mailbox INBOX"), "{audit}");
+    assert!(
+        audit.contains("retention --mailbox INBOX --older-than '1 year' --to archive --apply"),
+        "{audit}"
+    );
 
     // A wrong command changes nothing and says what to do.
     for (args, why) in [
@@ -81,6 +84,36 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains(why), "{args:?}: {said}");
     }
+}
+
+/// The account's own limit counts, and not the server's. The rest stays and is named.
+#[test]
+fn a_rule_moves_no_more_than_the_target_may_hold() {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    fill(&mut imap(&server));
+    let limit = |messages: &str| {
+        let output = server.command(&["account", "set", USER, "--folder-messages", messages], "");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        imap(&server)
+    };
+    let mut client = limit("2");
+    let rule = ["--mailbox", "INBOX", "--older-than", "1 year", "--flagged-too", "--to", "trash", "--apply"];
+    let output = server.command(&[&["retention"], &rule[..]].concat(), "");
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success() && said.ends_with("2 messages, 16 B\n"), "{said}{why}");
+    assert!(why.contains("Trash may hold 2 messages, so the rest stays"), "{why}");
+    for folder in ["INBOX", "Trash"] {
+        assert!(count(&mut client, folder).ends_with("(MESSAGES 2)"), "{folder}");
+    }
+    // RENAME of INBOX moves its messages to a new folder: all of them, or none.
+    let mut client = limit("1");
+    let said = client.imap("RENAME INBOX Old").unwrap();
+    assert!(said.last().unwrap().starts_with("t NO [LIMIT] "), "{said:?}");
+    assert!(count(&mut client, "Old").starts_with("t NO"), "nothing was made");
+    let said = limit("2").imap("RENAME INBOX Old").unwrap();
+    assert!(said.last().unwrap().starts_with("t OK"), "{said:?}");
+    assert!(count(&mut client, "Old").ends_with("(MESSAGES 2)"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn the_command_line_shares_and_says_so_in_the_audit_log() {
         assert_eq!(server.command(wrong, "").status.code(), Some(2), "{wrong:?}");
     }
     let audit = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
-    for act in ["account add sales@example.org --shared", "acl set sales@example.org INBOX anyone lrs"] {
+    for act in ["account add --shared sales@example.org", "acl set sales@example.org INBOX anyone lrs"] {
         assert!(audit.contains(act), "{audit}");
     }
 }

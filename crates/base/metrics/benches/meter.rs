@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use posthaste_metrics::{Counter, Metered, Registry};
+use posthaste_metrics::{Counter, Metered, OpenFolder, Registry};
 
 fn meter(criterion: &mut Criterion) {
     let registry = Arc::new(Registry::default());
@@ -15,9 +15,13 @@ fn meter(criterion: &mut Criterion) {
     criterion.bench_function("poll of a session", |b| {
         b.iter(|| Pin::new(&mut idle).poll(&mut context).is_pending());
     });
+    let mut is_named = false;
     let work = poll_fn(|_| {
+        if !std::mem::replace(&mut is_named, true) {
+            posthaste_metrics::account("ana@example.org");
+        }
         posthaste_metrics::count(Counter::Received, 10);
-        posthaste_metrics::command("FETCH", Some(1_000));
+        posthaste_metrics::command("FETCH", Some(OpenFolder { messages: 1_000, is_inbox: true }));
         posthaste_metrics::count(Counter::Sent, 1_000);
         posthaste_metrics::command_answered();
         Poll::<()>::Pending

@@ -19,6 +19,8 @@ pub enum Counter {
     Commits,
     /// Reads of messages' bytes from the store, whole or in part.
     BodyReads,
+    /// Records of messages that were read from the store: rows of mailboxes, and summaries.
+    RecordReads,
     /// Accounts and addresses that were looked up in the directory.
     DirectoryReads,
     /// Folders opened that have more messages than `limits.folder_messages_warn`.
@@ -31,13 +33,14 @@ pub enum Counter {
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cpu,
         Self::Commands,
         Self::Received,
         Self::Sent,
         Self::Commits,
         Self::BodyReads,
+        Self::RecordReads,
         Self::DirectoryReads,
         Self::LargeFolders,
         Self::Conversions,

@@ -10,11 +10,12 @@
 //!
 //! So nothing is passed through the layers. A poll reads the thread's CPU clock once, and a command
 //! that follows another in the same poll once more. The registry grows with the number of commands,
-//! folder sizes, accounts and client programs, each of which has a bound. It never grows with the
-//! number of messages.
+//! folder sizes, accounts, their uses, and client programs. Each of these has a bound. The registry
+//! never grows with the number of messages.
 
 mod account;
 mod clock;
+mod command_key;
 mod compute;
 mod counters;
 mod fit;
@@ -23,7 +24,8 @@ mod meter;
 mod registry;
 mod threads;
 
-pub use account::{ACCOUNTS_MAX, AccountCost};
+pub use account::{ACCOUNTS_MAX, AccountCost, OpenFolder, USES_MAX, Use};
+pub use command_key::CommandKey;
 pub use compute::compute_threads;
 pub use counters::{Amounts, Counter};
 pub use fit::Line;
@@ -32,5 +34,5 @@ pub use meter::{
     Current, LongPoll, Metered, account, client, command, command_answered, command_ended, count, current,
     verb, watch_polls,
 };
-pub use registry::{CLIENTS_MAX, CommandKey, Registry, Snapshot};
-pub use threads::{ThreadCpu, threads};
+pub use registry::{CLIENTS_MAX, Registry, Snapshot};
+pub use threads::{ThreadCpu, thread_ends, threads};

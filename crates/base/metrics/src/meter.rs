@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::account::AccountCounters;
+use crate::account::{AccountCounters, OpenFolder};
 use crate::clock::thread_cpu;
+use crate::command_key::CommandKey;
 use crate::counters::{Counter, Counters};
 use crate::folder_size::FolderSize;
-use crate::registry::{CommandKey, Registry};
+use crate::registry::Registry;
 
 /// The command of a session's work that belongs to no command.
 const SESSION: &str = "session";
@@ -36,9 +37,9 @@ pub(crate) struct Meter {
 /// The command of a session, and its account.
 #[derive(Debug, Default)]
 struct Owner {
-    folder: FolderSize,
-    /// The messages of that folder.
-    messages: u32,
+    size: FolderSize,
+    /// The selected folder.
+    folder: Option<OpenFolder>,
     /// The command whose cost is being counted.
     command: Option<&'static str>,
     account: Option<Arc<AccountCounters>>,
@@ -67,8 +68,8 @@ impl Meter {
         let mut owner = self.owner();
         if let Some(command) = owner.command.take() {
             self.counters.add(Counter::Commands, 1);
-            if owner.messages > 0 {
-                self.counters.add(Counter::FolderMessages, u64::from(owner.messages));
+            if let Some(OpenFolder { messages: messages @ 1.., .. }) = owner.folder {
+                self.counters.add(Counter::FolderMessages, u64::from(messages));
             }
             self.add_to_sums(&owner, command);
         }
@@ -76,11 +77,10 @@ impl Meter {
 
     fn add_to_sums(&self, owner: &Owner, command: &'static str) {
         let amounts = self.counters.take();
-        let folder = owner.folder;
-        let key = CommandKey { protocol: self.protocol, command, folder };
+        let key = CommandKey { protocol: self.protocol, command, folder: owner.size };
         self.registry.command(key).add_all(&amounts);
         if let Some(account) = &owner.account {
-            account.add(folder, &amounts);
+            account.add(key, owner.folder.is_some_and(|folder| folder.is_inbox), &amounts);
         }
         if let Some(client) = &owner.client {
             client.add_all(&amounts);
@@ -106,16 +106,16 @@ pub fn count(counter: Counter, amount: u64) {
     on_current(|work| work.meter.counters.add(counter, amount));
 }
 
-/// The current session has carried out a command, with a folder of this many messages selected. Its
-/// cost is counted until [`command_ended`].
-pub fn command(name: &'static str, folder: Option<u32>) {
+/// The current session has carried out a command, with this folder selected. Its cost is counted
+/// until [`command_ended`].
+pub fn command(name: &'static str, folder: Option<OpenFolder>) {
     on_current(|work| {
         // The wait after the answer before this one ended at once: the poll goes on.
         work.meter.answered.store(false, Ordering::Relaxed);
         let mut owner = work.meter.owner();
         owner.command = Some(name);
-        owner.folder = folder.map_or(FolderSize::None, FolderSize::of);
-        owner.messages = folder.unwrap_or(0);
+        owner.size = folder.map_or(FolderSize::None, |folder| FolderSize::of(folder.messages));
+        owner.folder = folder;
     });
 }
 
@@ -303,6 +303,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
+    use crate::account::Use;
     use crate::registry::Snapshot;
 
     fn poll<F: Future>(future: &mut Metered<F>) -> Poll<F::Output> {
@@ -363,7 +364,7 @@ mod tests {
                         std::thread::scope(|scope| {
                             scope.spawn(|| here.run(|| (count(Counter::BodyReads, 3), burn())));
                         });
-                        command("SEARCH", Some(70_000));
+                        command("SEARCH", Some(OpenFolder { messages: 70_000, is_inbox: true }));
                         command_answered();
                     }
                     _ => {}
@@ -391,6 +392,10 @@ mod tests {
         assert_eq!((in_folder.get(Counter::Commands), in_folder.get(Counter::BodyReads)), (1, 3));
         assert_eq!(in_folder.get(Counter::Cpu), search.1.get(Counter::Cpu));
         assert_eq!((clients[0].0.as_str(), clients[0].1), ("aerc", total));
+        let [(account, uses)] = &registry.uses()[..] else { panic!("{:?}", registry.uses()) };
+        let cpu = search.1.get(Counter::Cpu);
+        let used = Use { key: search.0, is_inbox: true, cpu, commands: 1, folder_messages: 70_000 };
+        assert_eq!((account.as_str(), &uses[..]), ("ana", &[used][..]));
     }
 
     /// A client that does not wait for answers: its next command is there before the session waits.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::account::{ACCOUNTS_MAX, AccountCost, AccountCounters};
+use crate::account::{ACCOUNTS_MAX, AccountCost, AccountCounters, Use};
+use crate::command_key::CommandKey;
 use crate::counters::{Amounts, Counter, Counters};
-use crate::folder_size::FolderSize;
 
 /// Client programs that are held one by one. A client chooses its name, so all further ones are
 /// [`OTHER`].
@@ -16,17 +16,6 @@ const CLIENT_NAME_MAX: usize = 64;
 
 /// The name of the sum over entries that are not held one by one.
 pub(crate) const OTHER: &str = "(other)";
-
-/// The key under which a command is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CommandKey {
-    /// `imap`, `pop3`, `lmtp`, `submission`, `smtp`, `managesieve`.
-    pub protocol: &'static str,
-    /// The command's name, or `session` for what belongs to no command: the handshake, the close.
-    pub command: &'static str,
-    /// The folder that was selected when the command ended.
-    pub folder: FolderSize,
-}
 
 /// All counters of a server. Sessions share it.
 #[derive(Debug, Default)]
@@ -76,6 +65,14 @@ impl Registry {
             read(&self.clients).iter().map(|(name, sums)| (name.clone(), sums.load())).collect();
         clients.sort_by_cached_key(|(name, sums)| (u64::MAX - sums.get(Counter::Cpu), name.clone()));
         Snapshot { commands, accounts, clients }
+    }
+
+    /// The commands of each account in its folders, by the accounts' names.
+    pub fn uses(&self) -> Vec<(String, Vec<Use>)> {
+        let mut uses: Vec<_> =
+            read(&self.accounts).by_name.iter().map(|(name, sums)| (name.clone(), sums.uses())).collect();
+        uses.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        uses
     }
 
     pub(crate) fn command(&self, key: CommandKey) -> Arc<Counters> {
@@ -163,6 +160,9 @@ fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder_size::FolderSize;
+
+    const NO_FOLDER: CommandKey = CommandKey { protocol: "imap", command: "NOOP", folder: FolderSize::None };
 
     fn cpu(nanoseconds: u64) -> Amounts {
         Amounts::default().with(Counter::Cpu, nanoseconds).with(Counter::Commands, 1)
@@ -173,9 +173,9 @@ mod tests {
         let registry = Registry::default();
         let busy = registry.account("busy");
         for n in 0..2 * ACCOUNTS_MAX as u64 {
-            registry.account(&format!("a{n}")).add(FolderSize::None, &cpu(n));
+            registry.account(&format!("a{n}")).add(NO_FOLDER, false, &cpu(n));
         }
-        busy.add(FolderSize::Upto100, &cpu(1));
+        busy.add(CommandKey { folder: FolderSize::Upto100, ..NO_FOLDER }, true, &cpu(1));
         let snapshot = registry.snapshot();
         assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1, "{}", snapshot.accounts.len());
         let total: u64 = snapshot.accounts.iter().map(|(_, cost)| cost.total().get(Counter::Commands)).sum();
@@ -196,7 +196,7 @@ mod tests {
             read(&registry.accounts).before_eviction > 0,
             "the others are not looked at for each new one"
         );
-        held.iter().for_each(|sums| sums.add(FolderSize::None, &cpu(1)));
+        held.iter().for_each(|sums| sums.add(NO_FOLDER, false, &cpu(1)));
         let snapshot = registry.snapshot();
         assert_eq!(snapshot.accounts.len(), ACCOUNTS_MAX + 1);
         let other = snapshot.accounts.iter().find(|(name, _)| name == OTHER).unwrap();
@@ -206,7 +206,7 @@ mod tests {
         for n in 0..ACCOUNTS_MAX / 10 {
             registry.account(&format!("c{n}"));
         }
-        registry.account("new").add(FolderSize::None, &cpu(7));
+        registry.account("new").add(NO_FOLDER, false, &cpu(7));
         let snapshot = registry.snapshot();
         assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1);
         assert!(snapshot.accounts.iter().any(|(name, _)| name == "new"));

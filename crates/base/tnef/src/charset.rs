@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use encoding_rs::{Encoding, UTF_8, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use posthaste_mime_summary::CharsetReader;
 
 /// `bytes` in a code page as text. An unknown code page is read as 1252; bytes that mean nothing
 /// become U+FFFD.
 pub fn decode(code_page: u32, bytes: &[u8]) -> Cow<'_, str> {
-    if bytes.is_ascii() && code_page != 1200 && !has_states(code_page) {
+    if bytes.is_ascii() && !matches!(code_page, 1200 | 1201) && !has_states(code_page) {
         return String::from_utf8_lossy(bytes);
     }
     match label(code_page) {
@@ -38,10 +38,19 @@ fn label(code_page: u32) -> Label {
     let name = match code_page {
         0 | 1 | 1252 => return Label::Charset(WINDOWS_1252),
         1200 => return Label::Charset(UTF_16LE),
+        1201 => return Label::Charset(UTF_16BE),
+        1361 => return Label::Other("johab".to_owned()),
         65_001 => return Label::Charset(UTF_8),
         65_000 => return Label::Other("utf-7".to_owned()),
         10_000 => "macintosh",
+        10_006 => return Label::Other("x-mac-greek".to_owned()),
         10_007 => "x-mac-cyrillic",
+        10_010 => return Label::Other("x-mac-romanian".to_owned()),
+        10_017 => "x-mac-cyrillic",
+        10_029 => return Label::Other("x-mac-ce".to_owned()),
+        10_079 => return Label::Other("x-mac-iceland".to_owned()),
+        10_081 => return Label::Other("x-mac-turkish".to_owned()),
+        10_082 => return Label::Other("x-mac-croatian".to_owned()),
         20_127 => "windows-1252",
         20_866 => "koi8-r",
         21_866 => "koi8-u",
@@ -62,7 +71,10 @@ fn label(code_page: u32) -> Label {
             return Encoding::for_label(label.as_bytes())
                 .map_or(Label::Charset(WINDOWS_1252), Label::Charset);
         }
-        437 | 737 | 775 | 850 | 852 | 855 | 857 | 858 | 860..=863 | 865 => {
+        // Text in its logical order, which MIME names by a letter: RFC 1556.
+        38_596 => "iso-8859-6-i",
+        38_598 => "iso-8859-8-i",
+        437 | 720 | 737 | 775 | 850 | 852 | 855..=858 | 860..=866 | 869 | 1125 => {
             return Label::Other(format!("cp{code_page}"));
         }
         _ => {
@@ -90,6 +102,15 @@ mod tests {
             (950, b"\xa4\xa4", "中"),
             (874, b"\xca", "ส"),
             (437, b"\x81", "ü"),
+            (720, b"\x9f", "ا"),
+            (864, b"\xe1", "ﻓ"),
+            (866, b"\x8f\xe0", "Пр"),
+            (869, b"\xa4", "Α"),
+            (1201, b"\0a\0\xfc", "aü"),
+            (1361, b"\x88\x61", "가"),
+            (10_006, b"\xb0", "Α"),
+            (10_029, b"\xe4", "š"),
+            (38_598, b"\xe0", "א"),
             (850, b"\xb5", "Á"),
             (10_000, b"\x8a", "ä"),
             (20_866, b"\xf0", "П"),

@@ -99,6 +99,12 @@ pub enum Damage {
         /// The message class.
         class: String,
     },
+    /// RTF has pictures that mail cannot show, as metafiles are. The rest is converted.
+    #[error("{count} pictures of its RTF are not shown: they are no PNG and no JPEG, or too many")]
+    Pictures {
+        /// How many.
+        count: usize,
+    },
     /// The transfer encoding of the part that holds it is unknown.
     #[error("the part has an unknown transfer encoding")]
     TransferEncoding,

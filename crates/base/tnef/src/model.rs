@@ -1,7 +1,7 @@
 //! A TNEF message as values: what [`crate::decode`] returns and [`crate::encode`] takes.
 
 use crate::charset;
-use crate::tags::{Guid, attribute, property};
+use crate::tags::{Guid, SET_PUBLIC_STRINGS, attribute, property};
 
 /// A message: the properties that TNEF has attributes for, all others, its recipients and its
 /// attachments. The default is an empty message in the code page 1252.
@@ -350,6 +350,23 @@ impl Message {
     /// A named property as text.
     pub fn named_text(&self, name: (Guid, u32)) -> Option<String> {
         self.named(name)?.text(self.text_code_page())
+    }
+
+    /// Its categories: PidNameKeywords (MS-OXCMSG §2.2.1.17). Blank ones are left out.
+    pub fn keywords(&self) -> Vec<String> {
+        let is_it = |name: &Name| {
+            name.set == SET_PUBLIC_STRINGS
+                && matches!(&name.key, NameKey::Text(text) if text.eq_ignore_ascii_case("Keywords"))
+        };
+        let found = self.properties.iter().find(|p| p.name.as_deref().is_some_and(is_it));
+        let values = match found.map(|property| &property.value) {
+            Some(Value::Many(_, values)) => values.as_slice(),
+            Some(value) => std::slice::from_ref(value),
+            None => &[],
+        };
+        let code_page = self.text_code_page();
+        let texts = values.iter().filter_map(|value| value.text(code_page));
+        texts.filter(|text| !text.trim().is_empty()).collect()
     }
 
     /// An attribute as text, in the code page of attributes.

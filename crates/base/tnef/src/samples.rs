@@ -110,16 +110,113 @@ pub fn meeting(class: &str) -> Message {
     meeting
 }
 
+/// The text of a message in RTF, with [`IMAGE`] in it.
+pub fn picture_in_rtf() -> Property {
+    let digits: String = IMAGE.iter().map(|byte| format!("{byte:02x}")).collect();
+    let rtf = format!("{{\\rtf1\\ansi One {{\\pict\\pngblip\\picwgoal1500 {digits}}} picture}}");
+    Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(rtf.as_bytes())))
+}
+
+/// An answer that proposes another time: a day later.
+pub fn counter_proposal() -> Message {
+    const DAY: u64 = 24 * HOUR;
+    let mut counter = meeting("IPM.Schedule.Meeting.Resp.Tent");
+    counter.properties.extend([
+        Property::named(named::COUNTER_PROPOSAL, Value::Bool(true)),
+        Property::named(named::PROPOSED_START_WHOLE, Value::Time(TIME + DAY)),
+        Property::named(named::PROPOSED_END_WHOLE, Value::Time(TIME + DAY + HOUR)),
+    ]);
+    counter
+}
+
+/// A meeting of two whole days, 2023-11-15 and 2023-11-16, in a zone 13 hours ahead of UTC.
+pub fn whole_days() -> Message {
+    // The first midnight.
+    const BEGIN: u64 = TIME + 6_400 * 10_000_000 - 13 * HOUR;
+    let mut zone: Vec<u8> = [-13 * 60_i32, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    zone.extend([0; 36]);
+    let mut days = meeting("IPM.Schedule.Meeting.Request");
+    let times = [
+        Property::named(named::APPOINTMENT_START_WHOLE, Value::Time(BEGIN)),
+        Property::named(named::APPOINTMENT_END_WHOLE, Value::Time(BEGIN + 48 * HOUR)),
+        Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true)),
+        Property::named(named::TIME_ZONE_STRUCT, Value::Binary(zone)),
+    ];
+    days.properties.splice(0..0, times);
+    days
+}
+
+/// A message of this class about one occurrence of [`series`]: that of 2023-11-14, 8:00 UTC.
+pub fn occurrence(class: &str) -> Message {
+    // The day is a part of the id.
+    const DAY: [u8; 4] = [0x07, 0xE7, 11, 14];
+    let mut occurrence = meeting(class);
+    for property in &mut occurrence.properties {
+        if let Value::Binary(id) = &mut property.value
+            && let (Some(_), Some(day)) = (&property.name, id.get_mut(16..20))
+        {
+            day.copy_from_slice(&DAY);
+        }
+    }
+    let nine = Value::Time(TIME - 14 * HOUR - 800 * 10_000_000);
+    occurrence.properties.push(Property::named(named::EXCEPTION_REPLACE_TIME, nine));
+    occurrence
+}
+
+/// Minutes from 1601 to 2023-11-14, and those of a day.
+const FIRST: u32 = 222_406_560;
+const DAY: u32 = 24 * 60;
+
 /// A meeting every other week, on Tuesdays and Thursdays from 9:00 to 10:30 in Central Europe, from
 /// 2023-11-14 to 2023-11-28.
 pub fn series() -> Message {
-    // In minutes since 1601.
-    const DAY: u32 = 222_406_560;
+    series_with(&[], &[], &[])
+}
+
+/// The same. The meeting of 2023-11-16 is moved to 2023-11-17, from 10:00 to 10:30, and is called
+/// `Moved`.
+pub fn changed_series() -> Message {
+    let start = FIRST + 3 * DAY + 10 * 60;
+    let numbers = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let details = [
+        // One exception: its times, its flags, and its subject.
+        &[1, 0][..],
+        &numbers(&[start, start + 30, FIRST + 2 * DAY + 9 * 60]),
+        &[1, 0, 6, 0, 5, 0],
+        b"Moved",
+        // The same again.
+        &numbers(&[0, 4, 0, 0, start, start + 30, FIRST + 2 * DAY + 9 * 60]),
+        b"\x05\0M\0o\0v\0e\0d\0",
+        &numbers(&[0, 0]),
+    ];
+    series_with(&[FIRST + 2 * DAY], &[FIRST + 3 * DAY], &details.concat())
+}
+
+/// The same, with so many meetings that are moved, each by an hour.
+pub fn often_changed_series(count: u16) -> Message {
+    let days: Vec<u32> = (0..u32::from(count)).map(|day| FIRST + day * DAY).collect();
+    let mut details = count.to_le_bytes().to_vec();
+    for day in &days {
+        let begin = day + 9 * 60;
+        details.extend([begin + 60, begin + 150, begin].iter().flat_map(|n| n.to_le_bytes()));
+        details.extend([0; 2]);
+    }
+    series_with(&days, &days, &details)
+}
+
+/// The series with days that are deleted or changed, days that have a changed meeting, and details
+/// of these.
+fn series_with(deleted: &[u32], changed: &[u32], details: &[u8]) -> Message {
     let mut pattern: Vec<u8> =
         [0x3004_u16, 0x3004, 0x200B, 1, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
-    let rest =
-        [0, 2, 0, 0b001_0100, 0x2021, 3, 1, 0, 0, DAY, DAY + 14 * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30];
-    pattern.extend(rest.iter().flat_map(|n: &u32| n.to_le_bytes()));
+    let mut add = |numbers: &[u32]| pattern.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+    add(&[0, 2, 0, 0b001_0100, 0x2021, 3, 1]);
+    for days in [deleted, changed] {
+        add(&[u32::try_from(days.len()).unwrap_or_default()]);
+        add(days);
+    }
+    add(&[FIRST, FIRST + 14 * DAY, 0x3006, 0x3009, 9 * 60, 10 * 60 + 30]);
+    pattern.extend(details);
     let mut zone: Vec<u8> = [-60_i32, 0, -60].iter().flat_map(|n| n.to_le_bytes()).collect();
     for change in [[0_u16, 0, 10, 0, 5, 3, 0, 0, 0], [0, 0, 3, 0, 5, 2, 0, 0, 0]] {
         zone.extend(change.iter().flat_map(|n| n.to_le_bytes()));

@@ -36,16 +36,21 @@ pub mod property {
     #![allow(missing_docs)]
     pub const IMPORTANCE: u16 = 0x0017;
     pub const MESSAGE_CLASS: u16 = 0x001A;
+    pub const READ_RECEIPT_REQUESTED: u16 = 0x0029;
     pub const SENSITIVITY: u16 = 0x0036;
     pub const SUBJECT: u16 = 0x0037;
     pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
+    pub const SENT_REPRESENTING_ENTRY_ID: u16 = 0x0041;
     pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
+    pub const REPLY_RECIPIENT_ENTRIES: u16 = 0x004F;
     pub const START_DATE: u16 = 0x0060;
     pub const END_DATE: u16 = 0x0061;
+    pub const RESPONSE_REQUESTED: u16 = 0x0063;
     pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
     pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
     pub const RECIPIENT_TYPE: u16 = 0x0C15;
+    pub const SENDER_ENTRY_ID: u16 = 0x0C19;
     pub const SENDER_NAME: u16 = 0x0C1A;
     pub const SENDER_ADDRESS_TYPE: u16 = 0x0C1E;
     pub const SENDER_EMAIL_ADDRESS: u16 = 0x0C1F;
@@ -53,6 +58,7 @@ pub mod property {
     pub const DISPLAY_TO: u16 = 0x0E04;
     pub const MESSAGE_DELIVERY_TIME: u16 = 0x0E06;
     pub const NORMALIZED_SUBJECT: u16 = 0x0E1D;
+    pub const ENTRY_ID: u16 = 0x0FFF;
     pub const BODY: u16 = 0x1000;
     pub const REPORT_TEXT: u16 = 0x1001;
     pub const RTF_COMPRESSED: u16 = 0x1009;
@@ -66,14 +72,17 @@ pub mod property {
     pub const CREATION_TIME: u16 = 0x3007;
     pub const LAST_MODIFICATION_TIME: u16 = 0x3008;
     pub const ATTACH_DATA: u16 = 0x3701;
+    pub const ATTACH_EXTENSION: u16 = 0x3703;
     pub const ATTACH_FILENAME: u16 = 0x3704;
     pub const ATTACH_METHOD: u16 = 0x3705;
     pub const ATTACH_LONG_FILENAME: u16 = 0x3707;
     pub const ATTACH_PATHNAME: u16 = 0x3708;
+    pub const ATTACH_TRANSPORT_NAME: u16 = 0x370C;
     pub const ATTACH_LONG_PATHNAME: u16 = 0x370D;
     pub const ATTACH_MIME_TAG: u16 = 0x370E;
     pub const ATTACH_CONTENT_ID: u16 = 0x3712;
     pub const ATTACH_CONTENT_LOCATION: u16 = 0x3713;
+    pub const TEXT_ATTACHMENT_CHARSET: u16 = 0x371B;
     pub const SMTP_ADDRESS: u16 = 0x39FE;
     pub const GIVEN_NAME: u16 = 0x3A06;
     pub const BUSINESS_TELEPHONE_NUMBER: u16 = 0x3A08;
@@ -111,6 +120,8 @@ const fn standard(first: u32) -> Guid {
 pub const IID_MESSAGE: Guid = standard(0x0002_0307);
 /// The interface of an OLE storage inside an object property: IID_IStorage.
 pub const IID_STORAGE: Guid = standard(0x0000_000B);
+/// PS_PUBLIC_STRINGS.
+pub const SET_PUBLIC_STRINGS: Guid = standard(0x0002_0329);
 /// PSETID_Appointment.
 pub const SET_APPOINTMENT: Guid = standard(0x0006_2002);
 /// PSETID_Address.
@@ -129,6 +140,8 @@ pub mod named {
     pub const ATTENDEE_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x0001);
     pub const WHERE: (Guid, u32) = (SET_MEETING, 0x0002);
     pub const GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0003);
+    pub const IS_EXCEPTION: (Guid, u32) = (SET_MEETING, 0x000A);
+    pub const START_RECURRENCE_TIME: (Guid, u32) = (SET_MEETING, 0x000E);
     pub const OWNER_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x001A);
     pub const CLEAN_GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0023);
     pub const APPOINTMENT_SEQUENCE: (Guid, u32) = (SET_APPOINTMENT, 0x8201);
@@ -144,6 +157,8 @@ pub mod named {
     pub const PROPOSED_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8250);
     pub const PROPOSED_END_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8251);
     pub const COUNTER_PROPOSAL: (Guid, u32) = (SET_APPOINTMENT, 0x8257);
+    pub const TIME_ZONE_DEFINITION_START: (Guid, u32) = (SET_APPOINTMENT, 0x825E);
+    pub const TIME_ZONE_DEFINITION_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8260);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);

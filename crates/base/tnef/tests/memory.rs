@@ -42,6 +42,47 @@ fn both(what: &str, rich: &Message) {
     check(what, &samples::mail(rich));
 }
 
+/// RTF with pictures of these bytes, each as digits.
+fn with_pictures(pictures: &[Vec<u8>]) -> Message {
+    let mut rtf = b"{\\rtf1 ".to_vec();
+    for picture in pictures {
+        rtf.extend(b"{\\pict\\jpegblip ");
+        let digits = picture.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        rtf.extend(digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+        rtf.push(b'}');
+    }
+    rtf.push(b'}');
+    with_rtf(&rtf)
+}
+
+fn pictures() {
+    let mut state = 1_u32;
+    let mut noise = |len: usize| -> Vec<u8> {
+        let bytes = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        [0xFF, 0xD8, 0xFF].into_iter().chain(bytes.take(len)).collect()
+    };
+    both("a photo in RTF", &with_pictures(&[noise(2 << 20)]));
+    both("tiny pictures", &with_pictures(&(0..20_000).map(|_| noise(3)).collect::<Vec<_>>()));
+    both("a picture of zeros", &with_pictures(&[[vec![0xFF, 0xD8, 0xFF], vec![0; 2 << 20]].concat()]));
+    both("a picture again and again", &with_pictures(&vec![noise(3); 20_000]));
+    let mut inner = with_pictures(&(0..900).map(|_| noise(3)).collect::<Vec<_>>());
+    inner.attachments = vec![samples::forwarded(inner.clone()); 100];
+    both("messages with pictures", &inner);
+}
+
+/// Events of occurrences, each with all attendees.
+fn changed_occurrences() {
+    for (count, attendees) in [(7_000, 1), (7_000, 1_000), (40, 20)] {
+        let mut series = samples::often_changed_series(count);
+        let row = series.recipients[0].clone();
+        series.recipients = vec![row; attendees];
+        both("changed occurrences", &series);
+    }
+}
+
 /// One test: the allocator counts for the whole process.
 #[test]
 fn conversions_keep_within_their_memory() {
@@ -87,6 +128,8 @@ fn conversions_keep_within_their_memory() {
     both("images", &Message { properties, attachments: vec![image; 19_000], ..Message::default() });
     let link = b"{\\field{\\*\\fldinst HYPERLINK \"http://x\"}";
     both("links", &with_rtf(&[&link.repeat(900)[..], &b"a".repeat(1 << 20), &b"}".repeat(900)].concat()));
+    pictures();
+    changed_occurrences();
     let parts = b"--b\r\nContent-Type: application/ms-tnef\r\n\r\n\r\n".repeat(10_000);
     let fields = b"X: y\r\n".repeat(100_000);
     let head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n";

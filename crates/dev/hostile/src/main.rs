@@ -18,8 +18,9 @@ use posthaste_testkit::ServerBuilder;
 /// Then comes the CPU time that the server took after the attacker had left. Last is the longest
 /// poll of a session or background task: the CPU time of its thread, if it was over 5 ms.
 ///
-/// An attack is held if the server lives and somebody else can log in afterwards. Each listing must
-/// have been right, and memory must have stayed in its bound. Without --quick the times count as
+/// An attack is held if the server lives. Somebody else must have logged in and got a message
+/// during it, and can log in afterwards. Each listing must have been right, and memory must have
+/// stayed in its bound. Without --quick the times count as
 /// well. The median and the worst without waits are at most --factor times those alone (the worst:
 /// and --grain). CPU afterwards is at most --cpu-after, and no poll takes over --poll. The
 /// attackers' own threads run at nice 10, since a real attacker computes elsewhere.

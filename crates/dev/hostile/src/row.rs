@@ -52,6 +52,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
     }
     stage.neighbour.take_times();
     stage.longest_poll();
+    stage.times_served();
     let began = Instant::now();
     let mut answer = (attack.run)(stage);
     while stage.scale == Scale::Full && answer.is_ok() && began.elapsed() < Duration::from_secs(2) {
@@ -61,6 +62,9 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         faults.push(fault);
         "not as it should".to_owned()
     });
+    if faults.is_empty() && stage.times_served() == 0 {
+        faults.push("nobody else logged in meanwhile".to_owned());
+    }
     // At least one answer that was requested after it.
     faults.extend(stage.neighbour.wait_for(2).err());
     let times = stage.neighbour.take_times();

@@ -1,7 +1,7 @@
 //! A server of its own, its accounts, and what attackers use to talk to it.
 
 use std::io::{Read, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub struct Stage {
     large: OnceLock<usize>,
     /// Lines about long polls that were looked at.
     polls_seen: AtomicUsize,
+    /// How many times somebody else logged in and got mail, since the last look.
+    served: AtomicUsize,
     server: Server,
 }
 
@@ -74,12 +76,12 @@ impl Stage {
     }
 
     /// The part of the configuration that attacks need: the name server, that not all of
-    /// loopback is believed, and that messages may have annotations.
+    /// loopback is believed, and that messages may have annotations. One address of loopback is a
+    /// proxy, so that attackers come from any address, and users log in from there.
     pub fn settings(dns: &DnsServer) -> String {
-        format!(
-            "[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = [\"127.0.0.1/32\"]\n[imap]\nannotations = true\n",
-            dns.address()
-        )
+        let others = "[authentication]\ntrusted_networks = [\"127.0.0.1/32\"]\n[imap]\nannotations = true\n\
+                      [listen]\nproxy_networks = [\"127.0.0.3\"]\n[login]\nplaintext = \"always\"\n";
+        format!("[relay]\ndns = [\"{}\"]\n{others}", dns.address())
     }
 
     /// Makes the accounts on a server that has just started, and starts the neighbour.
@@ -92,8 +94,11 @@ impl Stage {
         let gauge = Gauge::new(server.pid());
         let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD, gauge)?;
         let descriptors = raise_descriptors();
-        let (large, polls_seen) = (OnceLock::new(), AtomicUsize::new(0));
-        Ok(Self { scale, gauge, neighbour, descriptors, large, polls_seen, server })
+        let (large, polls_seen, served) = (OnceLock::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let stage = Self { scale, gauge, neighbour, descriptors, large, polls_seen, served, server };
+        // An account that logged in from here before is not throttled for the failures of others.
+        stage.login(BYSTANDER)?;
+        Ok(stage)
     }
 
     /// One of two numbers, by the scale.
@@ -106,9 +111,20 @@ impl Stage {
         self.server.address(protocol)
     }
 
-    /// Keeps an attack as it is until the neighbour has been answered some times.
+    /// Keeps an attack as it is until the neighbour has been answered some times. Meanwhile
+    /// somebody else logs in and gets mail.
     pub fn hold(&self) -> std::result::Result<(), String> {
-        self.neighbour.wait_for(self.of(2, 40))
+        self.neighbour.wait_for(1)?;
+        let session = self.login(BYSTANDER).map_err(|error| format!("meanwhile {error}"))?;
+        self.bystander_gets_mail()?;
+        drop(session);
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.neighbour.wait_for(self.of(1, 39))
+    }
+
+    /// How many times somebody else was served during an attack, since the last call.
+    pub fn times_served(&self) -> usize {
+        self.served.swap(0, Ordering::Relaxed)
     }
 
     /// A socket of a protocol, nothing read.
@@ -120,8 +136,20 @@ impl Stage {
 
     /// A socket of a host that nobody believes: see [`Stage::settings`].
     pub fn untrusted_host(&self, protocol: &str) -> Result<TcpStream> {
+        self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 2))
+    }
+
+    /// A socket that the server takes for one of this address, because a proxy says so.
+    pub fn socket_from(&self, protocol: &str, address: Ipv4Addr) -> Result<TcpStream> {
+        let mut socket = self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 3))?;
+        socket.write_all(format!("PROXY TCP4 {address} 198.51.100.1 9 143\r\n").as_bytes())?;
+        Ok(socket)
+    }
+
+    /// A socket of this address of loopback.
+    fn socket_of(&self, protocol: &str, own: Ipv4Addr) -> Result<TcpStream> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into())?;
+        socket.bind(&SocketAddr::from((own, 0)).into())?;
         socket.connect(&self.address(protocol).into())?;
         socket.set_tcp_nodelay(true)?;
         Ok(socket.into())
@@ -136,12 +164,21 @@ impl Stage {
 
     /// An IMAP session of an account.
     pub fn login(&self, user: &str) -> Result<LineClient> {
-        let mut client = self.client("imap")?;
-        let answer = client.imap(&format!("LOGIN {user} \"{PASSWORD}\""))?;
-        match answer.last().filter(|line| line.starts_with("t OK")) {
-            Some(_) => Ok(client),
-            None => Err(std::io::Error::other(format!("{user} cannot log in: {answer:?}"))),
-        }
+        logged_in(self.client("imap")?, user)
+    }
+
+    /// An IMAP session of an account, from this address.
+    pub fn login_from(&self, address: Ipv4Addr, user: &str) -> Result<LineClient> {
+        let mut client = LineClient::over(self.socket_from("imap", address)?)?;
+        client.line()?;
+        logged_in(client, user)
+    }
+
+    /// Delivers a message by LMTP from this address; the reply for its recipient.
+    pub fn deliver_from(&self, address: Ipv4Addr, to: &str, message: &[u8]) -> Result<String> {
+        let mut client = LineClient::over(self.socket_from("lmtp", address)?)?;
+        client.line()?;
+        hand_in(client, "LHLO", to, message)
     }
 
     /// A POP3 session of an account.
@@ -174,13 +211,7 @@ impl Stage {
 
     /// Delivers a message by LMTP or SMTP.
     pub fn deliver_by(&self, protocol: &str, to: &str, message: &[u8]) -> Result<String> {
-        let mut client = self.client(protocol)?;
-        client.ask(if protocol == "lmtp" { "LHLO hostile.example" } else { "EHLO hostile.example" })?;
-        client.ask("MAIL FROM:<a@example.net>")?;
-        client.ask(&format!("RCPT TO:<{to}>"))?;
-        client.ask("DATA")?;
-        client.send(&posthaste_testkit::dot_stuffed(message))?;
-        client.reply()
+        hand_in(self.client(protocol)?, if protocol == "lmtp" { "LHLO" } else { "EHLO" }, to, message)
     }
 
     /// The lines about sessions that kept a thread for longer than `log.long_polls`, or than a
@@ -250,6 +281,25 @@ impl Poll {
         let task = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
         Some(Self { cpu: time("microseconds")?, elapsed: time("on_the_clock")?, task })
     }
+}
+
+/// Logs in after the greeting.
+fn logged_in(mut client: LineClient, user: &str) -> Result<LineClient> {
+    let answer = client.imap(&format!("LOGIN {user} \"{PASSWORD}\""))?;
+    match answer.last().filter(|line| line.starts_with("t OK")) {
+        Some(_) => Ok(client),
+        None => Err(std::io::Error::other(format!("{user} cannot log in: {answer:?}"))),
+    }
+}
+
+/// Hands a message in after the greeting; the reply for its recipient.
+fn hand_in(mut client: LineClient, hello: &str, to: &str, message: &[u8]) -> Result<String> {
+    client.ask(&format!("{hello} hostile.example"))?;
+    client.ask("MAIL FROM:<a@example.net>")?;
+    client.ask(&format!("RCPT TO:<{to}>"))?;
+    client.ask("DATA")?;
+    client.send(&posthaste_testkit::dot_stuffed(message))?;
+    client.reply()
 }
 
 /// A message of hexadecimal words that do not repeat, about so long.

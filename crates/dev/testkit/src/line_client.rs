@@ -19,7 +19,11 @@ pub struct LineClient {
 impl LineClient {
     /// Connects.
     pub fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        Self::over(TcpStream::connect_timeout(&address, TIMEOUT)?)
+    }
+
+    /// A connection that was made otherwise, of which nothing was read.
+    pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;

@@ -4,6 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A limit of memory from which on a group of version 1 has none. The kernel writes the largest
+/// number of whole pages, some 9 × 10¹⁸ bytes, and no machine has a tenth of that.
+const UNLIMITED_BYTES: u64 = 1 << 60;
+
 /// A control group's accounting.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -72,10 +76,7 @@ impl Group {
             };
             return Some([sum("rios="), sum("wios="), sum("rbytes="), sum("wbytes=")]);
         }
-        // The group of the same name in the blkio hierarchy.
-        let text = self.path.to_str()?;
-        let blkio =
-            PathBuf::from(text.replacen("/cpu,cpuacct/", "/blkio/", 1).replacen("/cpuacct/", "/blkio/", 1));
+        let blkio = self.in_hierarchy("blkio")?;
         let read = |name: &str| fs::read_to_string(blkio.join(name)).ok();
         let operations = read("blkio.throttle.io_serviced")?;
         let bytes = read("blkio.throttle.io_service_bytes")?;
@@ -84,6 +85,42 @@ impl Group {
             lines.filter_map(|l| l.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
         };
         Some([sum(&operations, "Read"), sum(&operations, "Write"), sum(&bytes, "Read"), sum(&bytes, "Write")])
+    }
+
+    /// The group of the same name in another hierarchy of version 1.
+    fn in_hierarchy(&self, name: &str) -> Option<PathBuf> {
+        let (text, other) = (self.path.to_str()?, format!("/{name}/"));
+        Some(text.replacen("/cpu,cpuacct/", &other, 1).replacen("/cpuacct/", &other, 1).into())
+    }
+
+    /// The folder with the group's pressure stall information. Only version 2 has it. Where both
+    /// versions are mounted, the group of the same name below `unified` counts if the server is in
+    /// it.
+    pub fn pressure(&self) -> Option<PathBuf> {
+        let folder = if self.v2 { self.path.clone() } else { self.in_hierarchy("unified")? };
+        let members = fs::read_to_string(folder.join("cgroup.procs")).ok()?;
+        let is_in_it = self.v2 || !members.trim().is_empty();
+        (is_in_it && folder.join("io.pressure").exists()).then_some(folder)
+    }
+
+    /// The limit of memory, and how often the group reached it.
+    ///
+    /// # Errors
+    /// It has no limit, or no account of memory.
+    pub fn memory_limit(&self) -> Result<[u64; 2], String> {
+        let none = || "the control group has no account of memory".to_owned();
+        let read = |folder: &Path, name: &str| fs::read_to_string(folder.join(name)).map_err(|_| none());
+        let (limit, reached) = if self.v2 {
+            let reached = word_after(&read(&self.path, "memory.events")?, "max");
+            (read(&self.path, "memory.max")?, reached)
+        } else {
+            let folder = self.in_hierarchy("memory").ok_or_else(none)?;
+            let reached = read(&folder, "memory.failcnt")?.trim().parse().ok();
+            (read(&folder, "memory.limit_in_bytes")?, reached)
+        };
+        let unlimited = || "the control group has no limit of memory".to_owned();
+        let limit = limit.trim().parse().ok().filter(|bytes| *bytes < UNLIMITED_BYTES);
+        Ok([limit.ok_or_else(unlimited)?, reached.ok_or_else(none)?])
     }
 
     /// Processes in it.
@@ -127,5 +164,38 @@ mod tests {
             fs::write(dir.path().join(format!("cpuacct.{name}")), text).unwrap();
         }
         assert_eq!(Group::open(dir.path()).unwrap().cpu().unwrap(), (3.0, 1.0));
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_read_with_how_often_it_was_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("v2/cpu.stat", "user_usec 1\nsystem_usec 1\n");
+        let v2 = Group::open(&dir.path().join("v2")).unwrap();
+        assert!(v2.memory_limit().unwrap_err().contains("no account"));
+        write("v2/memory.events", "low 0\nhigh 0\nmax 17\noom 0\n");
+        write("v2/memory.max", "max\n");
+        assert!(v2.memory_limit().unwrap_err().contains("no limit"));
+        write("v2/memory.max", "64000000\n");
+        assert_eq!(v2.memory_limit(), Ok([64_000_000, 17]));
+        // Version 1 has a hierarchy for each resource.
+        write("cpuacct/it/cpuacct.usage", "1\n");
+        write("memory/it/memory.failcnt", "3\n");
+        write("memory/it/memory.limit_in_bytes", "9223372036854771712\n");
+        let v1 = Group::open(&dir.path().join("cpuacct/it")).unwrap();
+        assert!(v1.memory_limit().unwrap_err().contains("no limit"));
+        write("memory/it/memory.limit_in_bytes", "32000000\n");
+        assert_eq!(v1.memory_limit(), Ok([32_000_000, 3]));
+        // Pressure is of a group of version 2 with the same name, if the server is in it.
+        assert_eq!(v1.pressure(), None);
+        write("unified/it/io.pressure", "");
+        write("unified/it/cgroup.procs", "");
+        assert_eq!(v1.pressure(), None);
+        write("unified/it/cgroup.procs", "42\n");
+        assert_eq!(v1.pressure(), Some(dir.path().join("unified/it")));
     }
 }

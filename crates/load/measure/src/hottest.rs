@@ -3,11 +3,13 @@
 //!
 //! Sampling has a cost, so it is done in a separate run whose other figures are not used.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use posthaste_load_results::{HotFunction, Offered};
+use posthaste_load_results::{HotFunction, Offered, SampledFunction};
 
 use crate::process::Tree;
 
@@ -19,8 +21,17 @@ const SAMPLES_MIN: u64 = 100;
 /// Functions with less than this share are left out.
 const PERCENT_MIN: f64 = 0.5;
 
+/// The profile of a server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// The functions worth naming, hottest first.
+    pub hottest: Vec<HotFunction>,
+    /// All samples by function, most first.
+    pub sampled: Vec<SampledFunction>,
+}
+
 /// Samples the process tree for so long, after waiting.
-pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Vec<HotFunction>> {
+pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Profile> {
     std::thread::sleep(after);
     let file = std::env::temp_dir().join(format!("posthaste-load-{}-{root}.perf", std::process::id()));
     let found = record(root, length, &file).and_then(|()| report(&file));
@@ -40,43 +51,86 @@ fn record(root: u32, length: Duration, file: &Path) -> Result<(), String> {
     printed(&mut command).map(drop)
 }
 
-fn report(file: &Path) -> Result<Vec<HotFunction>, String> {
+fn report(file: &Path) -> Result<Profile, String> {
     let mut command = Command::new("perf");
     command.args(["report", "-q", "--stdio", "--no-children", "-g", "none", "-t", "|"]);
-    command.args(["-F", "overhead,sample,comm,dso,sym", "-i"]).arg(file);
+    command.args(["-F", "overhead,sample,period,comm,dso,sym", "-i"]).arg(file);
     enough(functions(&printed(&mut command)?))
 }
 
-/// The functions worth naming, if there were samples enough.
-fn enough(all: Vec<(u64, HotFunction)>) -> Result<Vec<HotFunction>, String> {
-    match all.iter().map(|(samples, _)| *samples).sum::<u64>() {
+/// The profile, if there were samples enough.
+fn enough(all: Vec<Line>) -> Result<Profile, String> {
+    match all.iter().map(|line| line.samples).sum::<u64>() {
         few @ 0..SAMPLES_MIN => {
             Err(format!("perf record took {few} samples: the server used too little CPU"))
         }
-        _ => Ok(all.into_iter().map(|(_, f)| f).filter(|f| f.percent >= PERCENT_MIN).collect()),
+        _ => Ok(Profile {
+            sampled: by_function(&all),
+            hottest: all.into_iter().map(|line| line.function).filter(|f| f.percent >= PERCENT_MIN).collect(),
+        }),
     }
+}
+
+/// Samples of a function in several programs are put together.
+fn by_function(all: &[Line]) -> Vec<SampledFunction> {
+    let mut sums = BTreeMap::<(&str, &str, bool), (u64, u64)>::new();
+    for Line { function: f, samples, weight } in all {
+        let sum = sums.entry((&f.object, &f.function, f.kernel)).or_default();
+        *sum = (sum.0 + samples, sum.1 + weight);
+    }
+    let mut functions: Vec<SampledFunction> = sums
+        .into_iter()
+        .map(|((object, function, kernel), (samples, weight))| SampledFunction {
+            object: object.to_owned(),
+            function: function.to_owned(),
+            kernel,
+            samples,
+            weight,
+        })
+        .collect();
+    functions.sort_by_key(|f| std::cmp::Reverse(f.weight));
+    functions
 }
 
 fn printed(command: &mut Command) -> Result<String, String> {
-    let out = command.stdin(Stdio::null()).output().map_err(|e| format!("perf: {e}"))?;
+    let out = command.stdin(Stdio::null()).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => "perf is not installed; Debian: apt-get install linux-perf".to_owned(),
+        _ => format!("perf: {e}"),
+    })?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&out.stderr);
-    Err(format!("perf: {}", said.lines().find(|l| !l.trim().is_empty()).unwrap_or("it failed").trim()))
+    Err(refused(&String::from_utf8_lossy(&out.stderr)))
 }
 
-/// Lines `12.34%|56|imap|libdovecot.so.0|[.] function`, samples and function; a name may itself
-/// hold the separator.
-fn functions(report: &str) -> Vec<(u64, HotFunction)> {
+/// What perf complains of. A kernel that does not let this user sample is named with the remedy.
+fn refused(said: &str) -> String {
+    if said.contains("perf_event_paranoid") {
+        return "perf: the kernel lets only root sample; as root: sysctl kernel.perf_event_paranoid=1"
+            .to_owned();
+    }
+    let line = said.lines().map(str::trim).find(|l| !l.is_empty() && *l != "Error:").unwrap_or("it failed");
+    format!("perf: {line}")
+}
+
+/// A line of the report.
+struct Line {
+    function: HotFunction,
+    samples: u64,
+    weight: u64,
+}
+
+/// Lines `12.34%|56|789000|imap|libdovecot.so.0|[.] function`: share, samples, their sum of cycles,
+/// and the function. A name may itself hold the separator.
+fn functions(report: &str) -> Vec<Line> {
     let line = |line: &str| {
-        let mut parts = line.splitn(5, '|').map(str::trim);
+        let mut parts = line.splitn(6, '|').map(str::trim);
         let percent: f64 = parts.next()?.trim_end_matches('%').parse().ok()?;
-        let samples: u64 = parts.next()?.parse().ok()?;
+        let (samples, weight) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let (program, object) = (parts.next()?.to_owned(), parts.next()?.to_owned());
         let (kind, function) = parts.next()?.split_once(' ')?;
         let (function, kernel) = (function.trim().to_owned(), kind == "[k]");
-        Some((samples, HotFunction { percent, program, object, function, kernel }))
+        Some(Line { function: HotFunction { percent, program, object, function, kernel }, samples, weight })
     };
     report.lines().filter_map(line).collect()
 }
@@ -87,18 +141,40 @@ mod tests {
 
     #[test]
     fn a_report_is_read() {
-        let text = "# Overhead|Samples|Command|Shared Object|Symbol\n\
-                    94.64|1060|imap         |libc.so.6        |[.] __memmove_avx|x\n\
-                    5.26%|59 |imap-login|[kernel.kallsyms]|[k] finish_task_switch.isra.0\n\
-                    0.10|1|imap|libc.so.6|[.] rare\n\n";
-        assert_eq!(functions(text).len(), 3);
+        let text = "# Overhead|Samples|Period|Command|Shared Object|Symbol\n\
+                    90.64|1000|2000000|imap         |libc.so.6        |[.] __memmove_avx|x\n\
+                    5.26%|59 |118000|imap-login|[kernel.kallsyms]|[k] finish_task_switch.isra.0\n\
+                    4.00|60|120000|imap-login|libc.so.6|[.] __memmove_avx|x\n\
+                    0.10|1|2000|imap|libc.so.6|[.] rare\n\n";
+        assert_eq!(functions(text).len(), 4);
         let read = enough(functions(text)).unwrap();
-        assert_eq!(read.len(), 2);
-        assert_eq!((read[0].percent, read[0].program.as_str()), (94.64, "imap"));
-        assert_eq!((read[0].function.as_str(), read[0].kernel), ("__memmove_avx|x", false));
-        assert_eq!((read[1].object.as_str(), read[1].kernel), ("[kernel.kallsyms]", true));
-        let few = enough(functions("100.0|1|imap|libc.so.6|[.] only\n")).unwrap_err();
+        let hottest = &read.hottest;
+        assert_eq!(hottest.len(), 3);
+        assert_eq!((hottest[0].percent, hottest[0].program.as_str()), (90.64, "imap"));
+        assert_eq!((hottest[0].function.as_str(), hottest[0].kernel), ("__memmove_avx|x", false));
+        assert_eq!((hottest[1].object.as_str(), hottest[1].kernel), ("[kernel.kallsyms]", true));
+        // Every sample is kept, those of both programs together.
+        let sums: Vec<(&str, u64, u64)> =
+            read.sampled.iter().map(|f| (f.function.as_str(), f.samples, f.weight)).collect();
+        let all = [
+            ("__memmove_avx|x", 1_060, 2_120_000),
+            ("finish_task_switch.isra.0", 59, 118_000),
+            ("rare", 1, 2_000),
+        ];
+        assert_eq!(sums, all);
+        let few = enough(functions("100.0|1|5|imap|libc.so.6|[.] only\n")).unwrap_err();
         assert!(few.starts_with("perf record took 1 samples"), "{few}");
+    }
+
+    #[test]
+    fn what_perf_cannot_do_comes_with_a_remedy() {
+        let mut missing = Command::new("/nonexistent/perf");
+        assert!(printed(&mut missing).unwrap_err().contains("apt-get install linux-perf"));
+        let said = "Error:\nAccess to performance monitoring and observability operations is limited.\n\
+                    Consider adjusting /proc/sys/kernel/perf_event_paranoid setting …\n";
+        assert!(refused(said).contains("sysctl kernel.perf_event_paranoid=1"));
+        assert_eq!(refused("Error:\nNo such file\n"), "perf: No such file");
+        assert_eq!(refused(""), "perf: it failed");
     }
 
     #[test]
@@ -108,7 +184,11 @@ mod tests {
         busy.kill().unwrap();
         busy.wait().unwrap();
         match found {
-            Offered::Value(functions) => assert!(functions.iter().all(|f| f.percent <= 100.0)),
+            Offered::Value(profile) => {
+                assert!(profile.hottest.iter().all(|f| f.percent <= 100.0));
+                let samples: u64 = profile.sampled.iter().map(|f| f.samples).sum();
+                assert!(samples >= SAMPLES_MIN && profile.sampled.iter().all(|f| f.weight > 0));
+            }
             Offered::NotOffered(why) => assert!(why.starts_with("perf"), "{why}"),
         }
     }

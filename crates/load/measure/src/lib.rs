@@ -5,6 +5,7 @@
 //! children they have waited for. So a server that forks per connection is charged in full. A
 //! control group is exact where there is one. [`own`] measures this process itself, [`machine`]
 //! describes where it runs, and [`hottest`] names the functions of the server that take its CPU.
+//! [`processors`] gives the server and the instrument processors of their own.
 //!
 //! [`Figures`] reads a server's own counts. [`Reference`] is the clock that generators share.
 //!
@@ -16,13 +17,16 @@ mod cgroup;
 mod clock;
 mod counted;
 pub mod hottest;
+mod link;
 pub mod machine;
 mod meter;
 mod monitor;
 pub mod own;
 mod perf;
 mod process;
+pub mod processors;
 mod sample;
+mod waits;
 
 pub use clock::Reference;
 pub use counted::{Figures, Reading};

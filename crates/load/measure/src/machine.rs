@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_load_results::{Machine, Offered};
@@ -19,6 +20,10 @@ pub struct ClockFacts {
     /// How far it is from UTC at most.
     pub utc_bound_s: Offered<f64>,
 }
+
+/// Processors of the machine, counted once: those that this process may use become fewer when it
+/// leaves some to the server.
+static CPUS: OnceLock<u32> = OnceLock::new();
 
 /// This machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {
@@ -42,7 +47,7 @@ pub fn facts(mhz: Option<f64>) -> Machine {
     let kib: u64 = memory.and_then(|l| l.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0);
     Machine {
         cpu_model: values("model name").into_iter().next().unwrap_or_else(|| "unknown".into()),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
         mhz,
         mhz_source,
         memory_bytes: kib * 1024,

@@ -16,6 +16,7 @@ enum Kind {
     /// By the clock's ticks, usually 10 ms: many readings are right on average only.
     Tree(Tree),
     Remote(Box<Remote>),
+    Parts(Vec<Meter>),
 }
 
 impl Meter {
@@ -26,8 +27,13 @@ impl Meter {
             WatchTarget::Agent { address, token, pid } => {
                 Some(Self(Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))))
             }
+            WatchTarget::Parts(parts) => {
+                let parts = parts.iter().filter_map(|(_, part)| Self::open(part).transpose());
+                let parts = parts.collect::<io::Result<Vec<_>>>()?;
+                (!parts.is_empty()).then(|| Self(Kind::Parts(parts)))
+            }
             WatchTarget::Local { cgroup: Some(path), .. } => Some(Self(Kind::Group(Group::open(path)?))),
-            WatchTarget::Local { pid, cgroup: None } => pid.map(|pid| Self(Kind::Tree(Tree::new(pid)))),
+            WatchTarget::Local { pid, cgroup: None, .. } => pid.map(|pid| Self(Kind::Tree(Tree::new(pid)))),
         })
     }
 
@@ -37,6 +43,7 @@ impl Meter {
             Kind::Group(group) => group.cpu().map(|(user, system)| user + system),
             Kind::Tree(tree) => tree.look().map(|usage| usage.user_s + usage.system_s),
             Kind::Remote(remote) => remote.sample().map(|sample| sample.cpu_s()),
+            Kind::Parts(parts) => parts.iter_mut().map(Self::cpu_s).sum(),
         }
     }
 }
@@ -47,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_tree_and_a_group_are_read() {
-        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None };
+        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
         let mut meter = Meter::open(&target).unwrap().unwrap();
         let before = meter.cpu_s().unwrap();
         let own = crate::own::now().user_s;
@@ -55,8 +62,11 @@ mod tests {
         assert!(meter.cpu_s().unwrap() > before);
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("cpu.stat"), "user_usec 2000000\nsystem_usec 500000\n").unwrap();
-        let target = WatchTarget::Local { pid: None, cgroup: Some(dir.path().to_owned()) };
+        let target = WatchTarget::Local { pid: None, cgroup: Some(dir.path().to_owned()), data: None };
         assert_eq!(Meter::open(&target).unwrap().unwrap().cpu_s().unwrap(), 2.5);
+        let parts = [("access 1", target.clone()), ("access 2", target), ("store 1", WatchTarget::Nothing)];
+        let parts = parts.map(|(name, part)| (name.to_owned(), part)).to_vec();
+        assert_eq!(Meter::open(&WatchTarget::Parts(parts)).unwrap().unwrap().cpu_s().unwrap(), 5.0);
         assert!(Meter::open(&WatchTarget::Nothing).unwrap().is_none());
     }
 }

@@ -10,6 +10,7 @@ use crate::cgroup::Group;
 use crate::perf::Counters;
 use crate::process::{Pss, Tree, io_of, pss_of};
 use crate::sample::{Sample, WatchTarget};
+use crate::waits::{WaitSources, waits};
 
 /// PSS is read once in this many samples: the kernel walks all page tables of the process for it.
 const PSS_EVERY: u32 = 5;
@@ -22,8 +23,15 @@ pub struct Monitor {
 }
 
 enum Kind {
-    Local { tree: Option<Tree>, group: Option<Group>, counters: Result<Counters, String>, source: String },
+    Local {
+        tree: Option<Tree>,
+        group: Option<Group>,
+        counters: Result<Counters, String>,
+        waits: Box<WaitSources>,
+        source: String,
+    },
     Remote(Box<Remote>),
+    Parts(Vec<(String, Monitor)>),
 }
 
 impl Monitor {
@@ -34,7 +42,11 @@ impl Monitor {
             WatchTarget::Agent { address, token, pid } => {
                 Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))
             }
-            WatchTarget::Local { pid, cgroup } => {
+            WatchTarget::Parts(parts) => match all(parts)? {
+                none if none.is_empty() => return Ok(None),
+                all => Kind::Parts(all),
+            },
+            WatchTarget::Local { pid, cgroup, data } => {
                 let mut tree = pid.map(Tree::new);
                 let group = cgroup.as_deref().map(Group::open).transpose()?;
                 let pids = match (&mut tree, &group) {
@@ -53,7 +65,8 @@ impl Monitor {
                     (None, Some(group)) => format!("control group {}", group.path().display()),
                     (None, None) => String::new(),
                 };
-                Kind::Local { tree, group, counters: Counters::start(&pids), source }
+                let waits = Box::new(WaitSources::of(data.as_deref(), group.as_ref()));
+                Kind::Local { tree, group, counters: Counters::start(&pids), waits, source }
             }
         };
         Ok(Some(Self { kind, looks: 0, samples: Vec::new() }))
@@ -65,7 +78,11 @@ impl Monitor {
         self.looks += 1;
         match &mut self.kind {
             Kind::Remote(remote) => remote.sample(),
-            Kind::Local { tree, group, counters, source } => {
+            Kind::Parts(parts) => {
+                let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.look()?)));
+                samples.collect::<io::Result<_>>().map(Sample::sum)
+            }
+            Kind::Local { tree, group, counters, waits, source } => {
                 let usage = tree.as_mut().map(Tree::look).transpose();
                 // The tree may have ended while its group still has its usage.
                 let usage =
@@ -75,6 +92,7 @@ impl Monitor {
                     cpu_user_s: usage.user_s,
                     cpu_system_s: usage.system_s,
                     io: usage.io,
+                    waits: waits.look(),
                     context_switches: usage.switches,
                     roles: usage.roles,
                     ..Sample::default()
@@ -166,12 +184,23 @@ impl Monitor {
             disk_read_operations: disk.read_operations,
             disk_read_bytes: disk.read_bytes,
             disk_write_bytes: disk.write_bytes,
+            waits: waits(&before.waits, &after.waits, seconds),
             context_switches: difference(|s| s.context_switches, "needs the process tree"),
             counters: counters(before, after),
             roles: roles(before, after),
             hottest: None,
+            sampled: Vec::new(),
         })
     }
+}
+
+/// Watches the parts of a cluster; those with nothing to watch are left out.
+fn all(parts: &[(String, WatchTarget)]) -> io::Result<Vec<(String, Monitor)>> {
+    let watched = |(name, target): &(String, WatchTarget)| {
+        let monitor = Monitor::start(target).transpose()?;
+        Some(monitor.map(|monitor| (name.clone(), monitor)))
+    };
+    parts.iter().filter_map(watched).collect()
 }
 
 /// The traffic to and from the disk.
@@ -298,8 +327,28 @@ mod tests {
     }
 
     #[test]
+    fn each_part_of_a_cluster_has_its_cost() {
+        let me = || WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
+        let parts = [("access 1", me()), ("store 1", me()), ("store 2", WatchTarget::Nothing)];
+        let parts = parts.map(|(name, target)| (name.to_owned(), target)).to_vec();
+        let mut monitor = Monitor::start(&WatchTarget::Parts(parts)).unwrap().unwrap();
+        monitor.sample(0.0).unwrap();
+        let before = crate::own::now();
+        while crate::own::now().user_s - before.user_s < 0.1 {}
+        monitor.sample(1.0).unwrap();
+        let machine = crate::machine::facts(Some(1000.0));
+        let cost = monitor.cost(0.0, 1.0, &Done::default(), &machine).unwrap();
+        let mut names: Vec<&str> = cost.roles.iter().map(|role| role.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["access 1", "store 1"]);
+        assert!(cost.roles.iter().all(|role| role.cpu_s >= 0.05), "{cost:?}");
+        let sum: f64 = cost.roles.iter().map(|role| role.cpu_s).sum();
+        assert!((sum - cost.cpu_user_s - cost.cpu_system_s).abs() < 1e-9, "{cost:?}");
+    }
+
+    #[test]
     fn a_busy_process_costs_what_it_uses() {
-        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None };
+        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None, data: None };
         let mut monitor = Monitor::start(&target).unwrap().unwrap();
         monitor.sample(0.0).unwrap();
         let before = crate::own::now();

@@ -194,6 +194,13 @@ pub struct Pss {
     pub own: u64,
 }
 
+impl Pss {
+    /// That of both.
+    pub fn with(self, other: Self) -> Self {
+        Self { all: self.all + other.all, own: self.own + other.own }
+    }
+}
+
 /// Memory of processes; `None` if nobody's can be read.
 pub fn pss_of(pids: &[u32]) -> Option<Pss> {
     let one = |pid: &u32| {
@@ -203,8 +210,7 @@ pub fn pss_of(pids: &[u32]) -> Option<Pss> {
         Some(Pss { all, own: all.saturating_sub(bytes("Pss_File:").unwrap_or(0)) })
     };
     // Ended processes are skipped. Without any process there is no result.
-    let add = |a: Pss, b: Pss| Pss { all: a.all + b.all, own: a.own + b.own };
-    pids.iter().filter_map(one).reduce(add)
+    pids.iter().filter_map(one).reduce(Pss::with)
 }
 
 /// The number after a name at the start of a line.

@@ -25,6 +25,9 @@ pub struct AgentArgs {
     /// The control group to report.
     #[arg(long, value_name = "DIR")]
     server_cgroup: Option<PathBuf>,
+    /// The folder of the server's mail: report how busy its disk is.
+    #[arg(long, value_name = "DIR")]
+    server_data: Option<PathBuf>,
 }
 
 /// Serves until it is stopped.
@@ -33,6 +36,7 @@ pub fn main(args: &AgentArgs) -> Result<(), Trouble> {
         token: read_token(&args.token_file)?,
         pid: args.server_pid,
         cgroup: args.server_cgroup.clone(),
+        data: args.server_data.clone(),
     };
     let listener =
         TcpListener::bind(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;

@@ -75,6 +75,10 @@ enum Command {
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
     ///
+    /// Before each measurement the filled store is put back and the build is started. So all
+    /// measurements begin with the same mail. In a study of your own, `put_back` says whether they
+    /// do.
+    ///
     /// Exit code 0: no. 1: yes. 3: the rounds do not decide it.
     Regress(regress::RegressArgs),
     /// Fill mailboxes through the server's own protocols.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use posthaste_load_report::files;
 use posthaste_load_results::capacity::{
-    CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
+    CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users,
+    fetch_rate_at, project,
 };
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Results, RunResult};
@@ -21,7 +22,8 @@ pub struct PlanArgs {
     /// Measured points instead of files: USERS:CPU-PERCENT, for instance 100:12.5,200:25.1,400:50.
     #[arg(long, value_name = "POINTS", value_parser = points)]
     points: Option<MeasuredPoints>,
-    /// A fetch rate to convert to daily users, per second.
+    /// A fetch rate to convert to daily users, per second, instead of the one that the results'
+    /// users have at the limit.
     #[arg(long, value_name = "RATE")]
     fetch_rate: Option<f64>,
     /// CPU limit to project to, in percent of all processors.
@@ -67,30 +69,51 @@ pub fn main(args: &PlanArgs) -> Result<(), Trouble> {
             "nothing to plan with: give results with the server's cost, --points or --fetch-rate",
         ));
     }
-    if let Some(projection) = project(&measured, args.cpu_limit) {
-        print!("{}", describe(&measured, &projection, args.cpu_limit));
+    let projection = project(&measured, args.cpu_limit);
+    if let Some(projection) = &projection {
+        print!("{}", describe(&measured, projection, args.cpu_limit));
     } else if !measured.is_empty() {
         println!(
             "{} points cannot be fitted: at least two different numbers of users are needed",
             measured.len()
         );
     }
-    let rate = args.fetch_rate.or_else(|| fetch_rate(&runs));
-    if let Some(rate) = rate {
-        println!(
-            "daily users: {:.0}  = {rate:.2} fetches/s ÷ {} messages/s per user ÷ {} (peak)",
-            daily_users(rate, args.messages_per_user_per_second, args.peak_factor),
-            args.messages_per_user_per_second,
-            args.peak_factor
-        );
+    if let Some(said) = daily(args, &fetch_rates(&runs), projection.and_then(|p| p.users)) {
+        println!("{said}");
     }
     Ok(())
 }
 
-/// FETCH commands per second in the busiest run.
-fn fetch_rate(runs: &[RunResult]) -> Option<f64> {
-    let rate = |r: &RunResult| r.commands.iter().find(|c| c.name == "FETCH").map(|c| c.summary.rate_per_s);
-    runs.iter().filter_map(rate).reduce(f64::max)
+/// (users, FETCH commands per second) of each run that has some.
+fn fetch_rates(runs: &[RunResult]) -> Vec<(f64, f64)> {
+    let of = |r: &RunResult| {
+        let fetch = r.commands.iter().find(|c| c.name == "FETCH")?;
+        Some((f64::from(r.clients), fetch.summary.rate_per_s))
+    };
+    runs.iter().filter_map(of).collect()
+}
+
+/// The users per day: of the given fetch rate, of the rate at the CPU limit, or of the busiest run
+/// if there is no limit to project to.
+fn daily(args: &PlanArgs, rates: &[(f64, f64)], limit: Option<f64>) -> Option<String> {
+    let at_limit = limit.and_then(|users| Some((users, fetch_rate_at(rates, users)?)));
+    let busiest = rates.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (what, rate, of) = match (args.fetch_rate, at_limit, busiest) {
+        (Some(rate), ..) => ("daily users".to_owned(), rate, String::new()),
+        (None, Some((users, rate)), _) => {
+            (format!("daily users at {} % CPU", args.cpu_limit), rate, format!(" of {users:.0} users"))
+        }
+        (None, None, Some((users, rate))) => {
+            ("daily users at the measured load".to_owned(), rate, format!(" of {users:.0} users"))
+        }
+        (None, None, None) => return None,
+    };
+    Some(format!(
+        "{what}: {:.0}  = {rate:.2} fetches/s{of} ÷ {} messages/s per user ÷ {} (peak)",
+        daily_users(rate, args.messages_per_user_per_second, args.peak_factor),
+        args.messages_per_user_per_second,
+        args.peak_factor
+    ))
 }
 
 fn describe(points: &[(f64, f64)], projection: &Projection, limit: f64) -> String {
@@ -151,6 +174,27 @@ mod tests {
         let line = <Line as clap::Parser>::try_parse_from(["plan", "--points", "100:12.5,200:25.1"]).unwrap();
         assert_eq!(line.plan.points, Some(MeasuredPoints(vec![(100.0, 12.5), (200.0, 25.1)])));
         assert!(<Line as clap::Parser>::try_parse_from(["plan", "--points", "100"]).is_err());
+    }
+
+    #[test]
+    fn daily_users_are_those_of_the_limit() {
+        let said = |words: &[&str], rates: &[(f64, f64)], limit: Option<f64>| {
+            let words = ["plan"].iter().chain(words);
+            let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+            daily(&line.plan, rates, limit)
+        };
+        // Half a message a second for each user: 350 a second of 700, and not the 200 of 400.
+        let rates = [(100.0, 50.0), (200.0, 100.0), (400.0, 200.0)];
+        let text = said(&[], &rates, Some(700.0)).unwrap();
+        assert!(
+            text.starts_with("daily users at 75 % CPU: 62950  = 350.00 fetches/s of 700 users ÷"),
+            "{text}"
+        );
+        let text = said(&[], &rates, None).unwrap();
+        assert!(text.starts_with("daily users at the measured load: 35971  = 200.00"), "{text}");
+        let text = said(&["--fetch-rate", "344.72"], &rates, Some(700.0)).unwrap();
+        assert!(text.starts_with("daily users: 62000  = 344.72 fetches/s ÷"), "{text}");
+        assert_eq!(said(&[], &[], Some(700.0)), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::{
-    Analysis, Build, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
+    Analysis, Build, Cassandra, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
 };
 use posthaste_load_text::quantity;
 
@@ -47,6 +47,9 @@ pub struct RegressArgs {
     /// Keep both builds' data here instead of in a temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Keep both builds to this many processors, and the instrument to the others.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    server_cpus: Option<u32>,
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -81,8 +84,9 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
         folder,
         keep: args.work.is_some(),
         posthaste: None,
-        server_cpus: None,
+        server_cpus: args.server_cpus,
         agent_token: None,
+        cassandra: Cassandra::default(),
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: 1,

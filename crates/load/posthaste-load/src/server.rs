@@ -98,6 +98,10 @@ pub struct WatchArgs {
     /// Measure the cost of this control group (its directory; version 1 cpuacct or version 2).
     #[arg(long, value_name = "DIR")]
     pub server_cgroup: Option<PathBuf>,
+    /// The folder of the server's mail: measure how busy its disk is. An agent has a flag of its
+    /// own.
+    #[arg(long, value_name = "DIR", conflicts_with = "agent")]
+    pub server_data: Option<PathBuf>,
     /// Get the server's cost from this agent; with --server-pid, that of this process on its
     /// machine.
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
@@ -123,8 +127,13 @@ impl WatchArgs {
                     self.token_file.as_deref().ok_or_else(|| Trouble::usage("--agent needs --token-file"))?;
                 WatchTarget::Agent { address: address.clone(), token: read_token(file)?, pid }
             }
+            (None, None, None) if self.server_data.is_some() => {
+                return Err(Trouble::usage("--server-data needs --server-pid or --server-cgroup"));
+            }
             (None, None, None) => WatchTarget::Nothing,
-            (None, pid, cgroup) => WatchTarget::Local { pid, cgroup: cgroup.clone() },
+            (None, pid, cgroup) => {
+                WatchTarget::Local { pid, cgroup: cgroup.clone(), data: self.server_data.clone() }
+            }
         })
     }
 }

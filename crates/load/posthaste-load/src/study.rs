@@ -12,10 +12,11 @@ use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_measure::machine;
 use posthaste_load_report::{command_to_type, files};
 use posthaste_load_results::{Results, StudyResult};
-use posthaste_load_study::{BUILTIN, Course, Length, Options, Plan, Study, Versions, Which};
-use posthaste_load_study::{conduct_on, expand, load, may_resume};
+use posthaste_load_study::{
+    BUILTIN, Cassandra, CassandraPlace, Course, Length, Options, Plan, Study, Versions, Watched, Which,
+};
+use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
 use posthaste_load_text::quantity::{self, show_bytes};
-use posthaste_load_workload::Protocol;
 
 use crate::command_line::command_line;
 use crate::run::default_threads;
@@ -26,7 +27,7 @@ use crate::trouble::Trouble;
 #[derive(Args)]
 pub struct StudyArgs {
     /// A built-in study (item-count, mailbox-size, koka, memory, pop3, compare, operations,
-    /// regress, storage-format) or a file.
+    /// regress, storage-format, scale-out) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.
@@ -45,16 +46,31 @@ pub struct StudyArgs {
     /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned, dovecot-zstd,
     /// dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
     /// NAME=/path/to/posthaste is another build of Posthaste.
-    /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
-    /// [,agent=HOST:PORT] is a running server, with its nodes. It must have the accounts that
-    /// --plan names, all with the password `measured`.
+    /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]
+    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes. Of
+    /// several nodes, each may have its agent or pid, in their order. Mail arrives by lmtp:// or
+    /// smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
+    /// submission+plain://, with a login. It must have the accounts that --plan names, all with the
+    /// password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
     /// Keep servers to this many processors, and the instrument to the others. CPU in percent is
     /// then of the server's own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     server_cpus: Option<u32>,
-    /// File with the token that the agents of --server know.
+    /// The Apache Cassandra of a study that sweeps nodes: [cassandra://][USER@]HOST[:PORT][,HOST…]
+    /// and options as of `posthaste --engine`. The study makes a keyspace of its own there, with a
+    /// replica for each HOST, at most three. The keyspace stays; its name begins with
+    /// posthaste_study_.
+    #[arg(long, value_name = "ADDRESS")]
+    cassandra: Option<CassandraPlace>,
+    /// Measure the cost of these processes of Cassandra, on this machine.
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    cassandra_pid: Vec<u32>,
+    /// Measure the cost of Cassandra's nodes by these agents on their machines.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
+    cassandra_agent: Vec<String>,
+    /// File with the token that the agents of --server and --cassandra-agent know.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Measure each point this many times instead of the study's; servers take turns.
@@ -134,13 +150,14 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
             names[n]
         )));
     }
+    refuse_lacking(&study, &args.servers).map_err(Trouble::usage)?;
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
         print!("{}", plan.describe(&study, &names));
         return Ok(());
     }
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
-    refuse(&study, args, agent_token.as_deref()).map_err(Trouble::usage)?;
+    refuse(args, agent_token.as_deref()).map_err(Trouble::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
     let earlier = earlier(args, &out)?;
     study.rounds = rounds(args, &study, earlier.as_ref())?;
@@ -149,6 +166,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         None => Some(Temporary::new().map_err(Trouble::failed)?),
     };
     let options = options(args, temporary.as_ref(), agent_token);
+    may_begin(&study, &options).map_err(Trouble::usage)?;
     if let Some(earlier) = &earlier {
         let versions = if args.mix_versions { Versions::Mixed } else { Versions::Same };
         may_resume(earlier, &study, &options, versions).map_err(Trouble::usage)?;
@@ -179,11 +197,19 @@ fn options(args: &StudyArgs, temporary: Option<&Temporary>, agent_token: Option<
         posthaste: args.posthaste.clone(),
         server_cpus: args.server_cpus,
         agent_token,
+        cassandra: cassandra(args),
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: args.seed,
         live: !args.quiet,
     }
+}
+
+/// The Cassandra of the flags.
+fn cassandra(args: &StudyArgs) -> Cassandra {
+    let processes = args.cassandra_pid.iter().map(|pid| Watched::process(*pid));
+    let agents = args.cassandra_agent.iter().map(|address| Watched::by_agent(address));
+    Cassandra { place: args.cassandra.clone(), watched: processes.chain(agents).collect() }
 }
 
 /// The result to continue, if there is one.
@@ -303,21 +329,14 @@ fn named(args: &StudyArgs) -> Result<Study, Trouble> {
     Ok(study)
 }
 
-/// Refuses a study that could only have errors: a server that already runs and lacks what the
-/// study needs, or answers in another protocol.
-fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
+/// Refuses a study that could only have errors: a server that already runs and has an agent without
+/// a token, or answers in another protocol.
+fn refuse(args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
     let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
-    let pop3 = study.workloads.iter().find(|workload| workload.protocol == Protocol::Pop3);
     for which in &args.servers {
         let Which::Running(running) = which else { continue };
         let name = &running.name;
-        if let (Some(workload), None) = (pop3, &running.pop3) {
-            return Err(format!(
-                "the workload {} speaks POP3, and {name} has no address for it: add pop3://HOST:PORT",
-                workload.name
-            ));
-        }
-        if running.agent.is_some() && token.is_none() {
+        if running.watched().iter().any(|watched| watched.agent.is_some()) && token.is_none() {
             return Err(format!("{name} names an agent: its token is needed, by --token-file FILE"));
         }
         refuse_wrong_protocols(&dialer, running.targets())?;

@@ -25,8 +25,20 @@ fn a_running_server_that_lacks_what_a_study_needs_is_refused() {
     let imap = format!("A=imap://{}", at.imap);
     let cases = [
         (vec!["pop3", "--quick", "--server", &imap], "add pop3://HOST:PORT"),
+        // Before anything is planned, too.
+        (vec!["pop3", "--quick", "--plan", "--server", &imap], "add pop3://HOST:PORT"),
+        (
+            vec!["koka", "--quick", "--server", "A=pop3://127.0.0.1:1,lmtp://127.0.0.1:1"],
+            "add imap://HOST:PORT",
+        ),
         (vec!["koka", "--shortest"], "take --quick"),
         (vec!["compare", "--quick", "--server", "A=imap://127.0.0.1:1,agent=h:1"], "--token-file"),
+        // A study of nodes needs them, a Cassandra, and a program that can use it.
+        (vec!["scale-out", "--quick", "--server", &imap], "sweeps up to 3 nodes, and A has 1"),
+        (vec!["scale-out", "--quick", "--server", "dovecot"], "Dovecot has no nodes to sweep"),
+        (vec!["scale-out", "--quick", "--posthaste", "/bin/true"], "--features cluster"),
+        (vec!["scale-out", "--quick", "--cassandra", "db1/mail"], "a keyspace is not named"),
+        (vec!["koka", "--quick", "--cassandra", "db1"], "koka does not"),
     ];
     for (words, remedy) in cases {
         let (code, said, wrote) = refused(&words);

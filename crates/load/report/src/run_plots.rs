@@ -346,7 +346,7 @@ fn cpu_split(runs: &[Named]) -> Option<Figure> {
     Some(Figure { caption: bars.title.clone(), note: String::new(), svg: bars.draw() })
 }
 
-/// CPU by program, for servers of several.
+/// CPU by program or node, for servers of several.
 fn roles(runs: &[Named]) -> Option<Figure> {
     let [(_, run)] = runs else { return None };
     let roles = &run.server.as_ref()?.roles;
@@ -361,7 +361,7 @@ fn roles(runs: &[Named]) -> Option<Figure> {
         )],
     });
     let bars = Bars {
-        title: "Server CPU by program".into(),
+        title: "Server CPU by program or node".into(),
         x: "CPU seconds".into(),
         legend: Vec::new(),
         rows: rows.collect(),

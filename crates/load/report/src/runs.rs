@@ -1,6 +1,9 @@
 //! The part of a report that is about runs: one with everything, or several laid over each other.
 
-use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary, UserKindResult};
+use posthaste_load_results::{
+    Counters, MemoryLimit, NamedSummary, Network, Offered, Pressure, PressureOf, RunResult, ServerCost,
+    Summary, UserKindResult, Waits,
+};
 use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
 use crate::markup::Markup;
@@ -220,28 +223,62 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         row("Written to disk", offered(&server.disk_write_bytes, bytes)),
         row("Context switches", offered(&server.context_switches, whole)),
     ];
-    rows.push(row(
-        "Processor counters",
-        match &server.counters {
-            Offered::Value(c) => format!(
-                "{} cycles, {} instructions ({} cycles per instruction), {} cache misses",
-                whole(c.cycles),
-                whole(c.instructions),
-                figure(c.cpi),
-                whole(c.cache_misses)
-            ),
-            Offered::NotOffered(why) => format!("not offered here: {why}"),
-        },
-    ));
+    rows.extend(waits(&server.waits));
+    rows.push(row("Processor counters", counters(&server.counters)));
     let roles: Vec<String> = server
         .roles
         .iter()
         .map(|r| format!("{} {} s in {} processes", r.name, figure(r.cpu_s), r.processes))
         .collect();
     if !roles.is_empty() {
-        rows.push(row("By program", roles.join("; ")));
+        rows.push(row("By program or node", roles.join("; ")));
     }
     Table::words(rows).draw(out);
+}
+
+fn counters(counters: &Offered<Counters>) -> String {
+    match counters {
+        Offered::Value(c) => format!(
+            "{} cycles, {} instructions ({} cycles per instruction), {} cache misses",
+            whole(c.cycles),
+            whole(c.instructions),
+            figure(c.cpi),
+            whole(c.cache_misses)
+        ),
+        Offered::NotOffered(why) => format!("not offered here: {why}"),
+    }
+}
+
+/// What the server may have waited for.
+fn waits(waits: &Waits) -> Vec<(String, String)> {
+    fn offered<T>(value: &Offered<T>, show: impl Fn(&T) -> String) -> String {
+        match value {
+            Offered::Value(value) => show(value),
+            Offered::NotOffered(why) => format!("not offered here: {why}"),
+        }
+    }
+    let waited = |pressure: &Pressure| {
+        let whose = match pressure.of {
+            PressureOf::Server => "its tasks",
+            PressureOf::Machine => "all tasks of the machine",
+        };
+        let (some, full) = (figure(pressure.some_percent), figure(pressure.full_percent));
+        format!("some of {whose} {some} %, all of them {full} % of the time")
+    };
+    let limit =
+        |limit: &MemoryLimit| format!("{}, reached {} times", bytes(limit.bytes), whole(limit.reached));
+    let network = |network: &Network| match network {
+        Network::Loopback => "loopback".to_owned(),
+        Network::Link(speed) => format!("{} a second", bytes(*speed)),
+    };
+    let busy = |percent: &f64| format!("{} % of the time", figure(*percent));
+    vec![
+        ("Disk busy".into(), offered(&waits.disk_busy_percent, busy)),
+        ("Waiting for a disk".into(), offered(&waits.disk_pressure, waited)),
+        ("Waiting for memory".into(), offered(&waits.memory_pressure, waited)),
+        ("Limit of memory".into(), offered(&waits.memory_limit, limit)),
+        ("Network".into(), offered(&waits.network, network)),
+    ]
 }
 
 fn generator(run: &RunResult, out: &mut Markup) {
@@ -271,6 +308,32 @@ fn generator(run: &RunResult, out: &mut Markup) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_have_figures_or_say_that_there_are_none() {
+        let found = Waits {
+            disk_busy_percent: Offered::Value(12.5),
+            disk_pressure: Offered::Value(Pressure {
+                some_percent: 3.0,
+                full_percent: 1.0,
+                of: PressureOf::Server,
+            }),
+            memory_limit: Offered::Value(MemoryLimit { bytes: 64_000_000, reached: 1_234 }),
+            network: Offered::Value(Network::Link(125_000_000)),
+            ..Waits::default()
+        };
+        let rows: Vec<String> = waits(&found).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(
+            rows,
+            [
+                "12.5 % of the time",
+                "some of its tasks 3.00 %, all of them 1.00 % of the time",
+                "not offered here: not recorded",
+                "64.0 MB, reached 1,234 times",
+                "125 MB a second",
+            ]
+        );
+    }
 
     #[test]
     fn each_kind_of_users_has_a_column() {

@@ -7,7 +7,7 @@ use posthaste_load_results::Latency;
 use posthaste_load_results::{
     Analysis, Bar, BarChart, BarRow, Counters, Curve, ErrorCount, ErrorSample, GeneratorCost, Machine,
     NamedSummary, Offered, Outcome, Plot, Role, RunResult, SCHEMA, Series, ServerCost, ServerFacts, Slow,
-    StudyPoint, StudyResult, Summary, Transaction, Window, WorkloadFacts,
+    StudyPoint, StudyResult, Summary, Transaction, Waits, Window, WorkloadFacts,
 };
 use posthaste_load_workload::Random;
 
@@ -202,6 +202,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
         disk_read_operations: Offered::default(),
         disk_read_bytes: Offered::Value(0),
         disk_write_bytes: Offered::Value(220_000_000),
+        waits: Waits::default(),
         context_switches: Offered::Value(1_234_567),
         counters: if slow > 1.0 {
             Offered::NotOffered("the kernel refuses perf_event_open here".into())
@@ -219,6 +220,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
             Role { name: "lmtp".into(), cpu_s: system * 0.4, processes: 1 },
         ],
         hottest: None,
+        sampled: Vec::new(),
     }
 }
 

@@ -15,6 +15,20 @@ pub fn daily_users(fetch_rate_per_s: f64, messages_per_user_per_s: f64, peak_fac
     fetch_rate_per_s / messages_per_user_per_s / peak_factor
 }
 
+/// The fetch rate of so many users, from measured (users, fetches per second) points: by the line
+/// through them. If only one number of users was measured, the rate grows with the users. `None`
+/// without points, or if the line falls below zero.
+pub fn fetch_rate_at(points: &[(f64, f64)], users: f64) -> Option<f64> {
+    let rate = match Polynomial::fit(points, 1) {
+        Some(line) => line.at(users),
+        None => {
+            let sum = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+            sum(|p| p.1) / sum(|p| p.0) * users
+        }
+    };
+    (rate.is_finite() && rate > 0.0).then_some(rate)
+}
+
 /// A projection of CPU against users to a limit.
 #[derive(Clone, Debug)]
 pub struct Projection {
@@ -75,6 +89,20 @@ mod tests {
         assert!((users - 62_000.0).abs() < 1e-6, "{users}");
         // The constant itself: 80 messages in 8 hours.
         assert!((80.0_f64 / (8.0 * 3600.0) - HEAVY_USER_MESSAGES_PER_SECOND).abs() < 5e-6);
+    }
+
+    #[test]
+    fn the_fetch_rate_is_that_of_the_projected_users() {
+        // Each user fetches 0.5 messages a second: 700 users fetch 350, and not the 200 of the most
+        // that were measured.
+        let proportional: Vec<_> = [100.0, 200.0, 300.0, 400.0].map(|u| (u, 0.5 * u)).to_vec();
+        assert!((fetch_rate_at(&proportional, 700.0).unwrap() - 350.0).abs() < 1e-6);
+        assert!((fetch_rate_at(&proportional[3..], 700.0).unwrap() - 350.0).abs() < 1e-6);
+        // Of a server that slows down, the line through its points.
+        let slower = [(100.0, 60.0), (200.0, 100.0), (300.0, 140.0)];
+        assert!((fetch_rate_at(&slower, 500.0).unwrap() - 220.0).abs() < 1e-6);
+        assert_eq!(fetch_rate_at(&[(100.0, 50.0), (200.0, 10.0)], 400.0), None);
+        assert_eq!(fetch_rate_at(&[], 400.0), None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod steady;
 mod study;
 mod sums;
 mod together;
+mod waits;
 
 pub use counted::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
 pub use drawn::*;
@@ -28,3 +29,4 @@ pub use histogram::Latency;
 pub use schema::*;
 pub use study::*;
 pub use together::together;
+pub use waits::*;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, StudyResult};
+use crate::{Counted, StudyResult, Waits};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -403,16 +403,23 @@ pub struct ServerCost {
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
+    /// What it may have waited for.
+    #[serde(default)]
+    pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
     pub context_switches: Offered<u64>,
     /// Processor counters.
     pub counters: Offered<Counters>,
-    /// CPU by program name.
+    /// CPU by program name, or by part of a cluster.
     pub roles: Vec<Role>,
     /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
     /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
+    /// All samples of that run by function, most first; none if it has no profile, and in a result
+    /// of an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<SampledFunction>,
 }
 
 /// A function and its share of the server's CPU.
@@ -430,6 +437,21 @@ pub struct HotFunction {
     pub kernel: bool,
 }
 
+/// The samples of a server's CPU in one function, of all its programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledFunction {
+    /// Program or library it is in.
+    pub object: String,
+    /// The function's name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
+    /// How many.
+    pub samples: u64,
+    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
+    pub weight: u64,
+}
+
 /// Processor counters of the server in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
@@ -443,10 +465,10 @@ pub struct Counters {
     pub cpi: f64,
 }
 
-/// CPU and memory by program name (`imap`, `imap-login`, …).
+/// CPU by program name (`imap`, `imap-login`, …), or by part of a cluster (`access 1`, `store 1`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Role {
-    /// The program.
+    /// The program or the part.
     pub name: String,
     /// CPU seconds of live processes in the window; short-lived children count with their parent.
     pub cpu_s: f64,

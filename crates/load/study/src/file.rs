@@ -38,6 +38,8 @@ pub enum Analysis {
     Regress,
     /// The cost of the forms in which mail is stored.
     StorageFormat,
+    /// Throughput by the nodes of a cluster, CPU of each node and of its store.
+    ScaleOut,
 }
 
 const ANALYSES: &[(&str, Analysis)] = &[
@@ -50,11 +52,23 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("operations", Analysis::Operations),
     ("regress", Analysis::Regress),
     ("storage-format", Analysis::StorageFormat),
+    ("scale-out", Analysis::ScaleOut),
 ];
 
 /// The values that can be swept.
-pub const SWEPT: &[&str] =
-    &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb"];
+pub const SWEPT: &[&str] = &[
+    "items",
+    "mailbox_mb",
+    "clients",
+    "think_s",
+    "speed",
+    "arrivals_per_hour",
+    "cpus",
+    "memory_mb",
+    "nodes",
+];
+/// Most nodes of a cluster. They all run on one machine, unless they run already.
+const NODES_MAX: f64 = 64.0;
 
 /// Products of values by what is swept.
 pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
@@ -89,6 +103,15 @@ pub struct Simulate {
     pub transactions_each: u32,
 }
 
+/// Folders with so many messages that a disk may not have space for them in their usual sizes.
+#[derive(Clone, Debug)]
+pub struct LargeFolders {
+    /// Folders with more messages than this.
+    pub over: u32,
+    /// The sizes of their messages.
+    pub sizes: Sizes,
+}
+
 /// How long the parts of a point take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -121,6 +144,8 @@ pub struct Study {
     pub think: Option<Duration>,
     /// Sizes of messages filled in instead of the workloads'.
     pub sizes: Option<Sizes>,
+    /// Other sizes for the largest folders.
+    pub large_folders: Option<LargeFolders>,
     /// Products of values: each map is one, all its combinations are points.
     pub sweeps: Sweeps,
     /// Raise load instead of sweeping clients.
@@ -140,6 +165,10 @@ pub struct Study {
     pub transactions_alone: u32,
     /// The filled store is put back before each point.
     pub put_back: bool,
+    /// The workloads whose users send by submission, where a server offers it.
+    pub submission: Vec<String>,
+    /// The share of what these users send that is for another server, 0 to 1.
+    pub outside: f64,
     /// The users, by what they do; otherwise `clients` are swept or raised.
     pub users: Option<Users>,
     /// Settings and mail with which each Posthaste is measured; empty for one as it is.
@@ -150,6 +179,13 @@ pub struct Study {
     pub length: Length,
     /// The file, whole.
     pub source: String,
+}
+
+impl Study {
+    /// Whether users of a workload send by submission, where a server offers it.
+    pub(crate) fn submits(&self, workload: &Workload) -> bool {
+        self.submission.contains(&workload.name)
+    }
 }
 
 #[derive(Deserialize)]
@@ -165,6 +201,7 @@ struct Raw {
     workloads: Spanned<Vec<String>>,
     think: Option<Spanned<String>>,
     sizes: Option<Spanned<String>>,
+    large_folders: Option<RawLargeFolders>,
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
@@ -175,6 +212,9 @@ struct Raw {
     transactions_alone: Option<Spanned<u32>>,
     #[serde(default)]
     put_back: bool,
+    #[serde(default)]
+    submission: Vec<Spanned<String>>,
+    outside: Option<Spanned<f64>>,
     pools: Option<RawPools>,
     arm: Option<Spanned<Vec<RawArm>>>,
     #[serde(default)]
@@ -207,6 +247,13 @@ struct RawLoad {
     until_cpu_percent: f64,
     clients_max: u32,
     accounts: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLargeFolders {
+    over: u32,
+    sizes: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -249,6 +296,7 @@ pub fn load(name: &str, length: Length) -> Result<Study, Mistake> {
 fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
     let source = Source { file, text };
     let raw: Raw = source.read()?;
+    let (submission, outside) = (submission(source, &raw)?, outside(source, &raw)?);
     let short = match length {
         Length::Full => RawQuick::default(),
         Length::Quick => raw.quick.unwrap_or_default(),
@@ -266,41 +314,77 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         let measure = duration(source, &p.measure)?;
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
-    let simulate = short
-        .simulate
-        .or(raw.simulate)
-        .map(|s| Simulate { clients: s.clients.max(1), transactions_each: s.transactions_each.max(1) });
+    let names = short.workloads.unwrap_or(raw.workloads);
+    let workloads = workloads(source, &names)?;
+    let sweep = short.sweep.unwrap_or(raw.sweep);
+    let sweep_at = sweep.span();
     let study = Study {
         name: raw.name.get_ref().clone(),
         description: raw.description,
         after: raw.after,
         published: raw.published,
         analysis: source.word(&raw.analysis, ANALYSES)?,
-        workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
+        submission: submission.iter().filter_map(|name| named(&names, &workloads, name)).collect(),
+        workloads,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
-        sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
-        sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some() || users.is_some())?,
+        sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
+        large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
+        sweeps: sweeps(source, &sweep, load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
-        simulate,
+        simulate: short.simulate.or(raw.simulate).map(simulate),
         times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
         transactions_alone: alone(source, short.transactions_alone.or(raw.transactions_alone).as_ref())?,
         put_back: raw.put_back,
+        outside,
         users,
         arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
         beside: beside(source, &raw.beside)?,
         length,
         source: text.to_owned(),
     };
-    let limited = study.sweeps.iter().any(|sweep| sweep.contains_key("memory_mb"));
-    match raw.arm {
-        Some(arms) if limited => {
-            Err(source.at(arms.span(), "`memory_mb` is not swept in a study with arms: both set [store]"))
-        }
-        _ => Ok(study),
+    match refused_together(&study) {
+        Some(what) => Err(source.at(sweep_at, what)),
+        None => Ok(study),
     }
+}
+
+impl Study {
+    /// The most nodes of a cluster, if nodes are swept.
+    pub fn nodes_max(&self) -> Option<u32> {
+        let nodes = self.sweeps.iter().filter_map(|sweep| sweep.get("nodes")).flatten();
+        nodes.map(|nodes| *nodes as u32).max()
+    }
+}
+
+/// What a study cannot have together. On a cluster the mail is not in a server's folder, and the
+/// server is several processes.
+fn refused_together(study: &Study) -> Option<&'static str> {
+    let each = |name: &str| study.sweeps.iter().all(|sweep| sweep.contains_key(name));
+    let any = |name: &str| study.sweeps.iter().any(|sweep| sweep.contains_key(name));
+    if !any("nodes") {
+        let both = any("memory_mb") && !study.arms.is_empty();
+        return both.then_some("`memory_mb` is not swept in a study with arms: both set [store]");
+    }
+    [
+        (!each("nodes"), "`nodes` are in each sweep, or in none: a cluster and one server have other stores"),
+        (any("memory_mb"), "`memory_mb` is not swept together with `nodes`: it limits one server"),
+        (any("cpus"), "`cpus` are not swept together with `nodes`: they do not hold for Cassandra"),
+        (
+            study.put_back,
+            "`put_back` is not offered with `nodes`: the mail is in the cluster, and in no folder",
+        ),
+        (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
+        (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
+    ]
+    .into_iter()
+    .find_map(|(is, what)| is.then_some(what))
+}
+
+fn simulate(raw: RawSimulate) -> Simulate {
+    Simulate { clients: raw.clients.max(1), transactions_each: raw.transactions_each.max(1) }
 }
 
 fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
@@ -311,6 +395,40 @@ fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
         warmup: duration(source, &time.warmup)?,
         measure: duration(source, &time.measure)?,
     })
+}
+
+/// The workloads whose users send by submission.
+fn submission(source: Source, raw: &Raw) -> Result<Vec<String>, Mistake> {
+    let all = raw.workloads.get_ref();
+    let known = |name: &Spanned<String>| match all.contains(name.get_ref()) {
+        true => Ok(name.get_ref().clone()),
+        false => {
+            let hint = suggestion(name.get_ref(), all.iter().map(String::as_str));
+            let what = format!("`{}` is no workload of this study{hint}", name.get_ref());
+            Err(source.at(name.span(), &what))
+        }
+    };
+    raw.submission.iter().map(known).collect()
+}
+
+/// The name that a workload has in its own file.
+fn named(names: &Spanned<Vec<String>>, workloads: &[Workload], name: &str) -> Option<String> {
+    let at = names.get_ref().iter().position(|known| known == name)?;
+    workloads.get(at).map(|workload| workload.name.clone())
+}
+
+/// The share of what users send that is for another server.
+fn outside(source: Source, raw: &Raw) -> Result<f64, Mistake> {
+    let Some(share) = &raw.outside else { return Ok(0.0) };
+    match *share.get_ref() {
+        _ if raw.arm.is_some() => Err(source.at(share.span(), "each arm has an `outside` of its own")),
+        _ if raw.submission.is_empty() => {
+            let what = "mail for another server is submitted: name the workloads in `submission`";
+            Err(source.at(share.span(), what))
+        }
+        share if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(source.at(share.span(), "a share of the mail is from 0 to 1")),
+    }
 }
 
 /// Servers that the study measures wherever another one is measured.
@@ -365,8 +483,12 @@ fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake>
     quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
-fn sizes(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Sizes>, Mistake> {
-    text.map(|t| t.get_ref().parse().map_err(|what: String| source.at(t.span(), &what))).transpose()
+fn sizes(source: Source, text: &Spanned<String>) -> Result<Sizes, Mistake> {
+    text.get_ref().parse().map_err(|what: String| source.at(text.span(), &what))
+}
+
+fn large_folders(source: Source, raw: &RawLargeFolders) -> Result<LargeFolders, Mistake> {
+    Ok(LargeFolders { over: raw.over, sizes: sizes(source, &raw.sizes)? })
 }
 
 fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Sweeps, Mistake> {
@@ -381,6 +503,9 @@ fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Swee
             let least = if matches!(name.as_str(), "think_s" | "arrivals_per_hour") { 0.0 } else { 1.0 };
             if values.is_empty() || values.iter().any(|v| !(*v >= least && *v <= 1e7)) {
                 return wrong(&format!("`{name}` needs values from {least} to 10,000,000"));
+            }
+            if name == "nodes" && values.iter().any(|v| *v > NODES_MAX || v.fract() != 0.0) {
+                return wrong(&format!("`nodes` needs whole numbers from 1 to {NODES_MAX}"));
             }
         }
         if raised == sweep.contains_key("clients") {
@@ -408,7 +533,7 @@ mod tests {
             assert!(quick.times.measure < long.times.measure, "{name}");
         }
         let items = load("item-count", Length::Full).unwrap();
-        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5]);
+        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5, 1e6]);
     }
 
     #[test]
@@ -428,8 +553,37 @@ mod tests {
         assert!(said("rounds = 3", "transactions_alone = 0").contains("from 1 to 999"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
+        let alone = said("rounds = 3", "rounds = 3\noutside = 0.2");
+        assert!(alone.contains("name the workloads in `submission`"), "{alone}");
+        let share = said("rounds = 3", "rounds = 3\nsubmission = [\"inbox-sync\"]\noutside = 2.0");
+        assert!(share.contains("from 0 to 1"), "{share}");
+        let other = said("rounds = 3", "rounds = 3\nsubmission = [\"inbox-snyc\"]");
+        assert!(other.contains("no workload of this study") && other.contains("inbox-sync"), "{other}");
         let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");
         assert!(beside.contains("`dovecot-sos` is not"), "{beside}");
         assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));
+    }
+
+    #[test]
+    fn a_sweep_of_nodes_refuses_what_is_of_one_server() {
+        let (_, text) = BUILTIN.iter().find(|(name, _)| *name == "scale-out").unwrap();
+        let study = |text: &str| parse(text, "x.toml", Length::Full);
+        assert_eq!(study(text).unwrap().nodes_max(), Some(3));
+        assert_eq!(load("koka", Length::Full).unwrap().nodes_max(), None);
+        let said = |to: &str| study(&text.replacen("[[sweep]]", to, 1)).unwrap_err().to_string();
+        for (to, what) in [
+            ("[[sweep]]\nclients = [2]\n\n[[sweep]]", "in each sweep"),
+            ("[[sweep]]\nmemory_mb = [64]", "`memory_mb`"),
+            ("[[sweep]]\ncpus = [1]", "`cpus`"),
+            ("put_back = true\n\n[[sweep]]", "`put_back`"),
+            ("[simulate]\nclients = 1\ntransactions_each = 1\n\n[[sweep]]", "`simulate`"),
+            ("[[arm]]\nname = \"a\"\n\n[[sweep]]", "arms"),
+        ] {
+            assert!(said(to).contains(what), "{to}: {}", said(to));
+        }
+        for nodes in ["[0]", "[1.5]", "[65]"] {
+            let said = study(&text.replacen("nodes = [1, 2, 3]", &format!("nodes = {nodes}"), 1));
+            assert!(said.unwrap_err().to_string().contains("`nodes` needs"), "{nodes}");
+        }
     }
 }

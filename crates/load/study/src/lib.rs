@@ -12,6 +12,7 @@ mod arms;
 mod columns;
 mod conduct;
 mod file;
+mod needs;
 mod options;
 mod plan;
 mod pools;
@@ -21,12 +22,13 @@ mod settings;
 
 pub use analysis::{Judgement, judge};
 pub use columns::expand;
-pub use conduct::{conduct, conduct_on};
+pub use conduct::{conduct, conduct_on, may_begin};
 pub use file::{Analysis, Study, load};
+pub use needs::refuse_lacking;
 pub use options::{Course, Options};
 pub use plan::Plan;
 pub use resume::{Versions, may_resume};
-pub use server::{Build, Running, Which};
+pub use server::{Build, Cassandra, CassandraPlace, Running, Watched, Which};
 
 /// Which version of a study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,4 +53,5 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("operations", include_str!("../studies/operations.toml")),
     ("regress", include_str!("../studies/regress.toml")),
     ("storage-format", include_str!("../studies/storage-format.toml")),
+    ("scale-out", include_str!("../studies/scale-out.toml")),
 ];

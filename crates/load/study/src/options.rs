@@ -8,7 +8,7 @@ use posthaste_load_results::StudyResult;
 
 use crate::Length;
 use crate::file::Study;
-use crate::server::Which;
+use crate::server::{Cassandra, Which};
 
 /// The options besides the study itself.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Options {
     pub server_cpus: Option<u32>,
     /// The token that agents of running servers know.
     pub agent_token: Option<String>,
+    /// The Cassandra that nodes share, in a study that sweeps nodes.
+    pub cassandra: Cassandra,
     /// The command line, for the record.
     pub command: Vec<String>,
     /// Threads of the generator.
@@ -45,6 +47,7 @@ impl Options {
             posthaste: None,
             server_cpus: None,
             agent_token: None,
+            cassandra: Cassandra::default(),
             command: Vec::new(),
             threads: 1,
             seed: 1,

@@ -18,6 +18,11 @@ use crate::pools::Users;
 const FILL_MESSAGES_PER_S: f64 = 3_000.0;
 /// Bytes a second likewise, when messages are large.
 const FILL_BYTES_PER_S: f64 = 60e6;
+/// Messages a second likewise on a cluster, when Cassandra has part of one busy machine. Only for
+/// estimates.
+const FILL_ON_CASSANDRA_PER_S: f64 = 300.0;
+/// Seconds that a command takes there which adds an account. Only for estimates.
+const ACCOUNT_S: f64 = 0.5;
 /// Bytes that a message in a file of its own takes besides its own: half a block is lost at the
 /// end, and an index knows it.
 const FILE_BYTES: f64 = 4096.0;
@@ -27,6 +32,10 @@ const COPY_BYTES_PER_S: f64 = 200e6;
 const START: Duration = Duration::from_secs(2);
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
+/// The start of a server on a simulated processor, and a transaction there, which takes some fifty
+/// times as long as on a real one. Only for estimates.
+const SIMULATED_START: Duration = Duration::from_secs(20);
+const SIMULATED_TRANSACTION: Duration = Duration::from_millis(50);
 
 /// Accounts and what they hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +117,8 @@ pub struct Stage {
     pub cpus: Option<u32>,
     /// Memory it may use, if limited.
     pub memory_mb: Option<u32>,
+    /// Nodes of the cluster, if nodes are swept.
+    pub nodes: Option<u32>,
     /// The points.
     pub points: Vec<PlannedPoint>,
 }
@@ -153,7 +164,8 @@ impl Plan {
                         let at = at.clone();
                         let point =
                             PlannedPoint { at, workload, transaction, clients, think, profile, population };
-                        plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
+                        let limits = [whole("cpus"), whole("memory_mb"), whole("nodes")];
+                        plan.stage(limits).points.push(point);
                     }
                 }
             }
@@ -166,10 +178,12 @@ impl Plan {
         self.stages.iter().map(|s| s.points.len()).sum()
     }
 
-    fn stage(&mut self, cpus: Option<u32>, memory_mb: Option<u32>) -> &mut Stage {
-        let known = self.stages.iter().position(|s| s.cpus == cpus && s.memory_mb == memory_mb);
+    /// The stage with these processors, memory and nodes, made if there is none like it.
+    fn stage(&mut self, limits: [Option<u32>; 3]) -> &mut Stage {
+        let known = self.stages.iter().position(|s| [s.cpus, s.memory_mb, s.nodes] == limits);
         let at = known.unwrap_or_else(|| {
-            self.stages.push(Stage { cpus, memory_mb, points: Vec::new() });
+            let [cpus, memory_mb, nodes] = limits;
+            self.stages.push(Stage { cpus, memory_mb, nodes, points: Vec::new() });
             self.stages.len() - 1
         });
         &mut self.stages[at]
@@ -208,9 +222,10 @@ impl Plan {
                 (format!("fresh{items}-"), Contents::new(0, w.fill.folders, *items as u32, sizes))
             }
             (Some(items), _) => {
-                let fill = &w.fill;
-                let contents = Contents::new(*items as u32, fill.folders, fill.per_folder, sizes);
-                (format!("items{items}-"), contents)
+                let (fill, items) = (&w.fill, *items as u32);
+                let large = study.large_folders.as_ref().filter(|large| items > large.over);
+                let sizes = large.map_or(sizes, |large| large.sizes.clone());
+                (format!("items{items}-"), Contents::new(items, fill.folders, fill.per_folder, sizes))
             }
             (None, Some(mb)) => {
                 let fill = &w.fill;
@@ -255,23 +270,34 @@ impl Plan {
         self.disk_bytes().saturating_mul(copies)
     }
 
-    /// How long it takes on one server, roughly: filling, measuring.
+    /// How long it takes on one server, roughly: filling, and measuring with the profiles and the
+    /// simulated processor.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
         let fill: f64 = self
             .populations
             .iter()
             .map(|p| {
                 let messages = p.messages();
+                if study.nodes_max().is_some() {
+                    return messages / FILL_ON_CASSANDRA_PER_S + f64::from(p.count) * ACCOUNT_S;
+                }
                 (messages / FILL_MESSAGES_PER_S)
                     .max(messages * p.contents.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
-        let (t, point) = (&study.times, self.point_time(study));
-        let points = self.stages.iter().flat_map(|s| &s.points);
-        let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
         let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
-        let all = point * runs + profiles;
+        let simulated = study.workloads.len() as u32 * simulation_time(study);
+        let starts: u32 = self.stages.iter().filter_map(|stage| stage.nodes).sum();
+        let starts = START * starts.saturating_mul(study.rounds);
+        let all = self.point_time(study) * runs + self.profiles(study).1 + simulated + starts;
         (Duration::from_secs_f64(fill), all)
+    }
+
+    /// The runs in which functions are sampled, and how long they take.
+    fn profiles(&self, study: &Study) -> (usize, Duration) {
+        let before = study.times.ramp + study.times.warmup;
+        let all = self.stages.iter().flat_map(|s| &s.points).filter_map(|p| p.profile);
+        (all.clone().count(), all.map(|sampled| sampled + before).sum())
     }
 
     /// How long one point takes, roughly, on one server.
@@ -316,21 +342,9 @@ impl Plan {
         }
         text.push_str("then measure:\n");
         for stage in &self.stages {
-            if let Some(cpus) = stage.cpus {
-                text.push_str(&format!("  the server on {cpus} processor{}:\n", plural(cpus as usize)));
-            }
-            if let Some(memory) = stage.memory_mb {
-                text.push_str(&format!("  the server with {memory} MB:\n"));
-            }
-            for point in &stage.points {
-                let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
-                let name = point.name(study);
-                let again = point
-                    .profile
-                    .map_or("", |_| ", and once more with the server's functions sampled by perf");
-                text.push_str(&format!("  {name:<26} {}{again}\n", at.join(", ")));
-            }
+            describe_stage(stage, study, &mut text);
         }
+        self.describe_runs_of_their_own(study, &mut text);
         let (fill, measure) = self.estimate(study);
         text.push_str(&format!(
             "{} point{} on each of {} server{}, {} of mail each; about {} to fill and {} to measure per server\n",
@@ -344,6 +358,55 @@ impl Plan {
         ));
         self.caveats.iter().for_each(|c| text.push_str(&format!("note: {c}\n")));
         text
+    }
+
+    /// The runs besides the points: the profiles, and the simulated processor.
+    fn describe_runs_of_their_own(&self, study: &Study, text: &mut String) {
+        let (profiles, sampled) = self.profiles(study);
+        if profiles > 0 {
+            let (runs, sampled) = (plural(profiles), show_duration(sampled));
+            text.push_str(&format!("and {profiles} run{runs} under perf, about {sampled} in all\n"));
+        }
+        if let Some(simulate) = study.simulate {
+            let (workloads, each) = (study.workloads.len(), simulation_time(study));
+            let (once, twice) = (simulate.transactions_each, simulate.transactions_each.saturating_mul(2));
+            text.push_str(&format!(
+                "and {} runs under valgrind, of Posthaste alone: {} clients with {once} and {twice} transactions each, in \
+                 each of {workloads} workload{}; about {} in all\n",
+                2 * workloads,
+                simulate.clients,
+                plural(workloads),
+                show_duration(workloads as u32 * each)
+            ));
+        }
+    }
+}
+
+/// How long both runs of one workload on a simulated processor take, roughly.
+pub(crate) fn simulation_time(study: &Study) -> Duration {
+    study.simulate.map_or(Duration::ZERO, |simulate| {
+        // The second run has twice as many transactions.
+        let transactions = simulate.clients.saturating_mul(simulate.transactions_each).saturating_mul(3);
+        2 * SIMULATED_START + SIMULATED_TRANSACTION.saturating_mul(transactions)
+    })
+}
+
+fn describe_stage(stage: &Stage, study: &Study, text: &mut String) {
+    if let Some(cpus) = stage.cpus {
+        text.push_str(&format!("  the server on {cpus} processor{}:\n", plural(cpus as usize)));
+    }
+    if let Some(memory) = stage.memory_mb {
+        text.push_str(&format!("  the server with {memory} MB:\n"));
+    }
+    if let Some(nodes) = stage.nodes {
+        text.push_str(&format!("  {nodes} node{} on one cluster:\n", plural(nodes as usize)));
+    }
+    for point in &stage.points {
+        let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let name = point.name(study);
+        let again =
+            point.profile.map_or("", |_| ", and once more with the server's functions sampled by perf");
+        text.push_str(&format!("  {name:<26} {}{again}\n", at.join(", ")));
     }
 }
 
@@ -386,8 +449,8 @@ mod tests {
     fn koka_is_both_mixes_and_fewer_processors() {
         let study = load("koka", Length::Full).unwrap();
         let plan = Plan::of(&study, 2);
-        // Eight numbers of clients, one with think time and two of processors, in two mixes.
-        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (22, 3, 2));
+        // Eight numbers of clients, four with think time and two of processors, in two mixes.
+        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (28, 3, 2));
         assert_eq!(plan.populations[0].count, 400);
         let of = |wanted: fn(&&PlannedPoint) -> bool| {
             plan.stages.iter().flat_map(|s| &s.points).filter(wanted).count()
@@ -396,7 +459,25 @@ mod tests {
         // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
         assert_eq!(of(|p| p.profile.is_some()), 2);
         assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
-        assert!(plan.describe(&study, &["posthaste".into()]).contains("22 points on each of 1 server,"));
+        let said = plan.describe(&study, &["posthaste".into()]);
+        assert!(said.contains("28 points on each of 1 server,"), "{said}");
+    }
+
+    #[test]
+    fn runs_under_perf_and_valgrind_are_in_the_plan() {
+        let study = load("koka", Length::Full).unwrap();
+        let plan = Plan::of(&study, 2);
+        let said = plan.describe(&study, &["posthaste".into()]);
+        // 10 s of ramp, 20 s of warm-up and 20 s of sampling, in two mixes.
+        assert!(said.contains("and 2 runs under perf, about 1 min 40 s in all"), "{said}");
+        // 40 s of starts and 3 × 4 × 200 transactions of 50 ms, in two mixes.
+        assert!(said.contains("and 4 runs under valgrind, of Posthaste alone: 4 clients with 200 and 400"));
+        assert!(said.contains("; about 5 min 20 s in all"), "{said}");
+        let without = Study { simulate: None, profile: None, ..study.clone() };
+        let less = Plan::of(&without, 2);
+        let besides = plan.estimate(&study).1 - less.estimate(&without).1;
+        assert_eq!(besides, Duration::from_secs(100 + 320));
+        assert!(!less.describe(&without, &["posthaste".into()]).contains("runs under"));
     }
 
     #[test]
@@ -410,6 +491,14 @@ mod tests {
         assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
         // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
         assert_eq!((plan.mail_bytes(), plan.disk_bytes()), (122_200_000, 122_200 * 5_096));
+    }
+
+    #[test]
+    fn the_largest_folders_hold_small_messages() {
+        let study = load("item-count", Length::Full).unwrap();
+        let sizes = Plan::of(&study, 2).populations.into_iter().map(|p| p.contents);
+        let means: Vec<_> = sizes.map(|c| (c.messages(), c.sizes.mean_bytes())).collect();
+        assert_eq!(means[7..], [(500_000, 75_000.0), (1_000_000, 1_000.0)]);
     }
 
     #[test]
@@ -458,6 +547,31 @@ mod tests {
         assert!(plan.stages[0].points.iter().all(|p| p.clients == Some(users.active)));
         let said = plan.describe(&study, &["mime".into()]);
         assert!(said.contains("put back") && said.contains("are at work"), "{said}");
+    }
+
+    #[test]
+    fn both_builds_begin_each_measurement_with_the_same_mail() {
+        for length in [Length::Full, Length::Quick] {
+            let study = load("regress", length).unwrap();
+            let plan = Plan::of(&study, 2);
+            let said = plan.describe(&study, &["old".into(), "new".into()]);
+            assert!(said.contains("old, new; the filled store is put back before each point"), "{said}");
+        }
+    }
+
+    #[test]
+    fn each_number_of_nodes_is_a_start() {
+        let study = load("scale-out", Length::Quick).unwrap();
+        let plan = Plan::of(&study, 2);
+        let nodes: Vec<Option<u32>> = plan.stages.iter().map(|stage| stage.nodes).collect();
+        assert_eq!(nodes, [Some(1), Some(2), Some(3)]);
+        let users = study.sweeps[0]["clients"].len();
+        assert!(plan.stages.iter().all(|stage| stage.points.len() == users * study.workloads.len()));
+        // All nodes serve the same accounts.
+        assert_eq!(plan.populations.len(), study.workloads.len());
+        let said = plan.describe(&study, &["Posthaste".into()]);
+        assert!(said.contains("  1 node on one cluster:\n"), "{said}");
+        assert!(said.contains("  3 nodes on one cluster:\n"), "{said}");
     }
 
     #[test]

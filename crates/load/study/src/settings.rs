@@ -2,5 +2,14 @@
 
 /// Bytes that the filled store takes on the disk.
 pub(crate) const FILLED_BYTES: &str = "bytes of the filled store";
+/// How users send mail.
+pub(crate) const SENT_BY: &str = "users send by";
+/// How mail from outside arrives.
+pub(crate) const ARRIVES_BY: &str = "mail arrives by";
 /// Messages that the other server took during the run.
 pub(crate) const TAKEN_BY_OTHER: &str = "messages taken by the other server";
+
+/// What the parts of a cluster are called, before their number: the nodes that clients reach.
+pub const ACCESS: &str = "access";
+/// The nodes of the database.
+pub const STORE: &str = "store";

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use posthaste_load_null_server::{Faults, start};
 use posthaste_load_results::{StudyPoint, StudyResult};
-use posthaste_load_study::{Length, Options, conduct, load};
+use posthaste_load_study::{Cassandra, Course, Length, Options, Watched, conduct, conduct_on, load};
 
 const STUDY: &str = r#"
 name = "small"
@@ -84,4 +84,59 @@ fn servers_take_turns_and_every_cell_has_all_rounds() {
     assert!(checks[1..].iter().all(|cell| cell != "–" && cell != "0"), "{checks:?}");
     // Nobody watches the cost of servers that only have an address.
     assert!(cpu.rows[0][1..].iter().all(|cell| cell == "–"), "{:?}", cpu.rows[0]);
+}
+
+const NODES: &str = r#"
+name = "nodes"
+description = "nodes of a cluster"
+analysis = "scale-out"
+workloads = ["inbox-sync"]
+think = "5ms"
+sizes = "fixed:1k"
+rounds = 2
+
+[[sweep]]
+nodes = [1, 2]
+items = [20]
+clients = [2]
+
+[time]
+ramp = "50ms"
+warmup = "50ms"
+measure = "700ms"
+"#;
+
+#[test]
+fn each_round_has_all_numbers_of_nodes_and_each_node_its_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.toml");
+    std::fs::write(&file, NODES).unwrap();
+    let study = load(file.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
+    let at = start(Faults::default()).unwrap();
+    // Both nodes and the store are one process here: what counts is who is watched.
+    let (imap, lmtp, pid) = (&at.imap, &at.lmtp, std::process::id());
+    let server = format!("A=imap://{imap},imap://{imap},lmtp://{lmtp},pid={pid},pid={pid}").parse().unwrap();
+    let cassandra = Cassandra { place: None, watched: vec![Watched::process(pid)] };
+    let options = Options { cassandra, ..Options::new(vec![server], folder.path().join("work")) };
+    let mut order: Vec<(u32, f64)> = Vec::new();
+    let save = Box::new(|result: &StudyResult| {
+        let all = result.points.iter().map(|point| (point.round, point.at["nodes"]));
+        let new: Vec<_> = all.filter(|place| !order.contains(place)).collect();
+        order.extend(new);
+    });
+    let result = conduct_on(&study, &options, Course { earlier: None, save, max_time: None }).unwrap();
+    assert_eq!(order, [(0, 1.0), (0, 2.0), (1, 1.0), (1, 2.0)]);
+    for point in &result.points {
+        let run = point.run.as_ref().unwrap_or_else(|why| panic!("{why}"));
+        assert!(run.outcome.clean, "{}", run.outcome.headline);
+        let mut roles: Vec<&str> =
+            run.server.as_ref().unwrap().roles.iter().map(|role| role.name.as_str()).collect();
+        roles.sort_unstable();
+        let expected: &[&str] = match point.at["nodes"] as u32 {
+            1 => &["access 1", "store 1"],
+            _ => &["access 1", "access 2", "store 1"],
+        };
+        assert_eq!(roles, expected);
+    }
+    assert_eq!(result.analysis.tables[0].rows.len(), 2);
 }

@@ -24,7 +24,7 @@ use crate::memory::{SUMMARY_WITHIN, one_share};
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
-pub const CONVERSION: u32 = 6;
+pub const CONVERSION: u32 = 7;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -209,7 +209,7 @@ fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, Unserved> {
     let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
     let mut left = |why| {
         let message_id = message_id(&sent);
-        tracing::warn!(message_id, %why, "a part of rich mail is shown as sent: it is damaged");
+        tracing::warn!(message_id, %why, "a part of rich mail is not converted");
     };
     match convert_and_name(&sent, &mut left) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),

@@ -344,11 +344,7 @@ impl Delivery {
     pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
         let more = Usage { bytes: octets, messages: 1 };
         self.quotas.objection(account, self.options.quota, more).await?;
-        let limit = match account.folder_limits.max {
-            Some(own) => Some(own).filter(|own| *own > 0),
-            None => self.store.folder_messages_max(),
-        };
-        let Some(limit) = limit else { return Ok(()) };
+        let Some(limit) = self.store.folder_messages_max(account.folder_limits.max) else { return Ok(()) };
         let list = self.mailboxes(account.id).await?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
         let heads = self.store.status(&[inbox]).await?;

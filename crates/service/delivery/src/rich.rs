@@ -349,7 +349,7 @@ fn enriched_blocking(bytes: &[u8]) -> Option<Bytes> {
 pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Option<Rich> {
     let mut left = |why| {
         let message_id = message_id(bytes);
-        tracing::warn!(account, message_id, %why, "a part of rich mail is stored as sent: it is damaged");
+        tracing::warn!(account, message_id, %why, "a part of rich mail is not converted");
     };
     match convert_and_name(bytes, &mut left) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= len_max => {

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// mistyped password.
 const AT_ONCE: u32 = 50;
 
-/// The wait before each later one. The 250 clients that one address may have together give five
-/// commands in a millisecond, which take a tenth of a processor at most.
+/// The wait before each later one. The hundred clients that one address may have together give two
+/// commands in a millisecond, which take a twentieth of a processor at most.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Counts the commands of one client before its login, or before its next message.

@@ -22,8 +22,8 @@ use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
-    AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, LoginEnd, NetError,
-    Stream, TlsFacts, Traffic, clock::timely, socket::Awaits,
+    AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, ConnectionPermit,
+    LoginEnd, NetError, Stream, TlsFacts, Traffic, clock::timely, socket::Awaits,
 };
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
@@ -51,6 +51,8 @@ pub struct Connection {
     share: Option<AccountShare>,
     login_end: LoginEnd,
     clock: Clock,
+    /// Its place among all connections.
+    permit: Option<ConnectionPermit>,
 }
 
 impl Connection {
@@ -63,7 +65,13 @@ impl Connection {
     pub fn with_clock(stream: Stream, clock: Clock) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Self { stream, input: BytesMut::new(), id, share: None, login_end: LoginEnd::default(), clock }
+        let login_end = LoginEnd::default();
+        Self { stream, input: BytesMut::new(), id, share: None, login_end, clock, permit: None }
+    }
+
+    /// With its place among all connections, which it gives back at its end.
+    pub(crate) fn with_permit(self, permit: ConnectionPermit) -> Self {
+        Self { permit: Some(permit), ..self }
     }
 
     /// The stream itself, to read and write without deadlines.
@@ -82,10 +90,13 @@ impl Connection {
     }
 
     /// Counts what is read and written for an account from now on. Over its limit, reads and writes
-    /// take longer.
+    /// take longer. The connection is not closed for a newcomer any more.
     pub fn belongs_to(&mut self, share: AccountShare) {
         posthaste_metrics::account(share.name());
         self.share = Some(share);
+        if let Some(permit) = &mut self.permit {
+            permit.log_in();
+        }
     }
 
     /// Counts for nobody until the next login. The account may have another connection from here
@@ -93,6 +104,24 @@ impl Connection {
     pub fn belongs_to_nobody(&mut self) {
         self.share = None;
         self.login_end = LoginEnd::default();
+        if let Some(permit) = &mut self.permit {
+            permit.log_out();
+        }
+    }
+
+    /// Work begins whose outcome the peer has to learn, such as a delivery. Until
+    /// [it ends](Self::work_ends), the connection is not closed for a newcomer. An error if it was
+    /// closed already.
+    pub fn work_begins(&mut self) -> Result<(), NetError> {
+        let may_begin = self.permit.as_mut().is_none_or(|permit| permit.work_begins());
+        if may_begin { Ok(()) } else { Err(NetError::Closed) }
+    }
+
+    /// The work is done, and the peer was sent its outcome.
+    pub fn work_ends(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.work_ends();
+        }
     }
 
     /// Answers end with this login, also those under way:

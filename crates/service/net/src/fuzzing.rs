@@ -13,6 +13,9 @@ use crate::proxy::header::{self, Prefix};
 /// Bytes that are read of a stream: twice the window of deflate (RFC 1951 §2). More of it would
 /// show nothing new, and take longer.
 const READ_MAX: usize = 1 << 16;
+/// Pieces that a stream is written in at most. After each, a compressor of 320 KiB may be created
+/// again: with pieces of two bytes, a run tried a thousandth of what other targets try.
+const PIECES_MAX: usize = 32;
 
 /// A stream of any bytes, read in pieces of any size (the first byte says which). It ends, fails or
 /// yields the output of another reader of deflate. No read is without end.
@@ -35,7 +38,7 @@ pub fn deflate(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else { return };
     let (mut deflate, mut wire) = (Deflate::new(), Vec::new());
     let mut cx = Context::from_waker(Waker::noop());
-    for piece in data.chunks(usize::from(first) + 1) {
+    for piece in data.chunks((usize::from(first) + 1).max(data.len().div_ceil(PIECES_MAX))) {
         let mut rest = piece;
         while !rest.is_empty() {
             match deflate.poll_write(Pin::new(&mut wire), &mut cx, rest) {

@@ -1,4 +1,5 @@
-//! Which refused connections the log names one by one, and which it counts.
+//! Which refused connections the log names one by one, and which it counts. A connection that was
+//! closed for a newcomer counts as refused.
 //!
 //! One client can have thousands of connections refused in a second. So the log names the first
 //! refusal of each network in a minute. At the end of the minute it has a line with the count of
@@ -6,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -40,8 +41,8 @@ struct State {
 
 impl Refusals {
     /// Counts a refused connection. Whether the log should name it.
-    pub(crate) fn note(&self, peer: SocketAddr) -> bool {
-        let network = Tiers::of(peer.ip()).widest();
+    pub(crate) fn note(&self, peer: IpAddr) -> bool {
+        let network = Tiers::of(peer).widest();
         let mut state = self.lock();
         if state.until.is_none() {
             state.until = Some(Instant::now() + MINUTE);
@@ -75,10 +76,13 @@ impl Refusals {
     pub(crate) fn report(&self) {
         let State { networks, others, .. } = std::mem::take(&mut *self.lock());
         for (network, connections) in networks.into_iter().filter(|(_, connections)| *connections > 1) {
-            tracing::warn!(%network, connections, "connections of one network refused within a minute");
+            tracing::warn!(%network, connections, "connections of one network were refused or closed within a minute");
         }
         if others > 0 {
-            tracing::warn!(connections = others, "connections of further networks refused within a minute");
+            tracing::warn!(
+                connections = others,
+                "connections of further networks were refused or closed within a minute"
+            );
         }
     }
 
@@ -91,8 +95,8 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    fn peer(text: &str) -> SocketAddr {
-        SocketAddr::new(text.parse().expect("an address"), 40_000)
+    fn peer(text: &str) -> IpAddr {
+        text.parse().expect("an address")
     }
 
     #[tokio::test]

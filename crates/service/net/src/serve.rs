@@ -1,13 +1,20 @@
 //! The accept loop: from a listening socket to one task for each connection, and an orderly end.
 
-use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use posthaste_metrics::{Metered, Registry};
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 use crate::{
     Certificates, Connection, ConnectionLimits, ConnectionPermit, HEADER_WITHIN, Listener, Mode, NetError,
-    Proxies, Refused, Shutdown, endpoint::Accepted, proxy, refusals::Refusals,
+    Peers, Refused, Shutdown, Trust, endpoint::Accepted, limits::Task, proxy, refusals::Refusals,
 };
 
 /// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
@@ -44,7 +51,9 @@ pub struct ServeOptions {
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
     pub refusal: &'static [u8],
     /// Peers whose connections begin with a PROXY header, which has the address of the client.
-    pub proxies: Proxies,
+    pub proxies: Peers,
+    /// Peers that are not closed for a newcomer, and that have no limit by address.
+    pub trusted: Peers,
     /// Deadline of that header.
     pub proxy_header_within: Duration,
     /// Where the cost of sessions is counted, and under which protocol's name.
@@ -61,7 +70,8 @@ impl ServeOptions {
             handshake_within: HANDSHAKE_WITHIN_DEFAULT,
             grace: SHUTDOWN_GRACE_DEFAULT,
             refusal: b"",
-            proxies: Proxies::default(),
+            proxies: Peers::default(),
+            trusted: Peers::default(),
             proxy_header_within: HEADER_WITHIN,
             metrics: None,
         }
@@ -77,6 +87,12 @@ pub type SessionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Serving {
     options: ServeOptions,
     refusals: Refusals,
+}
+
+impl Serving {
+    fn trust(&self, peer: IpAddr) -> Trust {
+        if self.options.trusted.has(peer) { Trust::Trusted } else { Trust::Stranger }
+    }
 }
 
 /// How the sessions of a listener ended after the shutdown.
@@ -120,13 +136,13 @@ impl Listener {
                     Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
                         accepted_at_once += 1;
-                        if let Some(task) = self.admit(socket, peer, &serving, &session) {
-                            match &options.metrics {
+                        if let Some((task, place)) = self.admit(socket, peer, &serving, &session) {
+                            place.runs_as(match &options.metrics {
                                 Some((registry, protocol)) => {
                                     sessions.spawn(Metered::new(Arc::clone(registry), protocol, task))
                                 }
                                 None => sessions.spawn(task),
-                            };
+                            });
                         }
                     }
                     Err(error) if is_of_one_connection(&error) => {}
@@ -152,7 +168,7 @@ impl Listener {
         peer: SocketAddr,
         serving: &Arc<Serving>,
         session: &S,
-    ) -> Option<impl Future<Output = ()> + Send + use<S, F>>
+    ) -> Option<(impl Future<Output = ()> + Send + use<S, F>, Arc<Task>)>
     where
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -160,7 +176,11 @@ impl Listener {
         let options = &serving.options;
         // A peer on a Unix socket is on this machine, and no proxy.
         let proxied = matches!(socket, Accepted::Tcp(_)) && options.proxies.has(peer.ip());
-        let admitted = if proxied { options.limits.admit_unnamed() } else { options.limits.admit(peer.ip()) };
+        let limits = &options.limits;
+        let admitted = match proxied {
+            true => limits.admit_unnamed(peer.ip()),
+            false => limits.admit(peer.ip(), serving.trust(peer.ip())),
+        };
         let permit = match admitted {
             Ok(permit) => permit,
             Err(reason) => {
@@ -168,22 +188,32 @@ impl Listener {
                 return None;
             }
         };
+        if let Some(network) = permit.closed_for_it()
+            && serving.refusals.note(network)
+        {
+            tracing::warn!(
+                %network,
+                "the server is full of connections without a login: the oldest one of this network was closed"
+            );
+        }
+        let place = permit.task();
         let (mode, serving, session) = (self.mode, Arc::clone(serving), session.clone());
-        Some(async move {
-            let mut permit = permit;
-            match greet(socket, mode, &serving, proxied.then_some(&mut permit)).await {
+        let proxied = if proxied { Proxied::Yes } else { Proxied::No };
+        let task = async move {
+            match greet(socket, mode, &serving, (permit, proxied)).await {
                 Ok(connection) => {
                     drop(serving);
                     session(connection).await;
                 }
                 Err(error @ NetError::NoProxyHeader(_)) => {
-                    if serving.refusals.note(peer) {
+                    if serving.refusals.note(peer.ip()) {
                         tracing::warn!(%peer, %error, "connection refused");
                     }
                 }
                 Err(error) => tracing::debug!(%peer, %error, "connection lost before it began"),
             }
-        })
+        };
+        Some((task, place))
     }
 }
 
@@ -195,7 +225,7 @@ fn refuse(
     mode: Mode,
     serving: &Serving,
 ) {
-    if serving.refusals.note(peer) {
+    if serving.refusals.note(peer.ip()) {
         tracing::warn!(%peer, %reason, "connection refused");
     }
     if mode == Mode::Plain {
@@ -204,19 +234,26 @@ fn refuse(
     }
 }
 
-/// Brings a socket to where the session begins. A proxy's connection comes with its permit, which
-/// has no destination until the header names one.
+/// Whether a connection begins with a PROXY header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proxied {
+    Yes,
+    No,
+}
+
+/// Brings a socket to where the session begins. The permit of a proxy's connection names nobody
+/// until the header does.
 async fn greet(
     mut socket: Accepted,
     mode: Mode,
     serving: &Serving,
-    proxied: Option<&mut ConnectionPermit>,
+    (mut permit, proxied): (ConnectionPermit, Proxied),
 ) -> Result<Connection, NetError> {
     let options = &serving.options;
     let mut ends = None;
-    if let (Some(permit), Accepted::Tcp(tcp)) = (proxied, &mut socket) {
+    if let (Proxied::Yes, Accepted::Tcp(tcp)) = (proxied, &mut socket) {
         // Boxed: connections without a proxy need no room for it in their task.
-        ends = Box::pin(ends_behind(tcp, permit, mode, serving)).await?;
+        ends = Box::pin(ends_behind(tcp, &mut permit, mode, serving)).await?;
     }
     let mut stream = socket.into_stream()?;
     if let Some(ends) = ends {
@@ -230,7 +267,7 @@ async fn greet(
             () = shutdown.requested() => return Err(NetError::Closed),
         }
     }
-    Ok(Connection::new(stream))
+    Ok(Connection::new(stream).with_permit(permit))
 }
 
 /// The client behind a proxy. The connection counts for it.
@@ -247,7 +284,7 @@ async fn ends_behind(
         () = shutdown.requested() => return Err(NetError::Closed),
     };
     let peer = ends.map_or_else(|| tcp.peer_addr(), |ends| Ok(ends.peer))?;
-    permit.name(peer.ip()).inspect_err(|reason| {
+    permit.name(peer.ip(), serving.trust(peer.ip())).inspect_err(|reason| {
         refuse(|answer| tcp.try_write(answer), peer, *reason, mode, serving);
     })?;
     Ok(ends)

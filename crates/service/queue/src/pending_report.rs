@@ -17,8 +17,8 @@
 use bytes::Bytes;
 use posthaste_authentication::Origin;
 use posthaste_delivery::{DeliveryError, Kind as Why, Usage};
-use posthaste_directory::ResolveError;
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxName, NumSet, Uid};
+use posthaste_directory::{Account, ResolveError};
+use posthaste_mail_model::{BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
@@ -108,7 +108,7 @@ impl Relay {
         let reserved =
             delivery.reserve_quota(&recipient.account, Usage { bytes: pending.size, messages: 1 }).await;
         let moved = match reserved {
-            Ok(_reserved) => self.queue().move_row(pending.row, recipient.account.id).await,
+            Ok(_reserved) => self.queue().move_row(pending.row, &recipient.account).await,
             Err(error) => Err(error.into()),
         };
         match moved {
@@ -144,11 +144,12 @@ impl Queue {
     }
 
     /// Moves a message to the INBOX of an account: in one commit where the engine can do that.
-    async fn move_row(&self, row: ItemId, account: AccountId) -> Result<(), QueueError> {
-        let list = self.delivery().mailboxes(account).await?;
+    async fn move_row(&self, row: ItemId, account: &Account) -> Result<(), QueueError> {
+        let list = self.delivery().mailboxes(account.id).await?;
         let inbox = MailboxName::inbox();
         let inbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
         let target = self.delivery().store().destination(inbox);
+        target.note_owner_limit(account.folder_limits.max);
         let moved = self.open_mailbox().await?.move_to(&NumSet::range(row, row), &target).await;
         moved.map(|_| ()).map_err(|error| DeliveryError::from(error).into())
     }

@@ -12,6 +12,8 @@
 //! * a message is moved in one commit, as by MOVE (RFC 6851). It is in exactly one of both folders,
 //!   also after a crash;
 //! * a dry run changes nothing, not even the mailbox list;
+//! * a folder takes no more messages than its owner's limit allows. The rest stays, and is named;
+//! * what was moved is reported, also if an error ends the work;
 //! * changes are made in batches, between which clients get their turn. A message that was flagged
 //!   meanwhile stays, if the rule keeps flagged ones;
 //! * a folder's messages are chosen from its view, without reading bodies. For ages that count from

@@ -73,6 +73,21 @@ pub enum RetentionError {
         /// The error of the store.
         error: StoreError,
     },
+    /// The target has no room for more messages. The rest stays where it is.
+    #[error(
+        "{account}, {folder}: {target} may hold {limit} messages, so the rest stays: delete or move some from \
+         {target}, or raise the limit (`posthaste account set --folder-messages`, `limits.folder_messages_max`)"
+    )]
+    TargetFull {
+        /// The account's name.
+        account: String,
+        /// The folder that the messages are in.
+        folder: String,
+        /// The folder that they should go to.
+        target: String,
+        /// How many messages it may hold.
+        limit: u32,
+    },
     /// Messages went where the rule says, but not their annotations (RFC 5257).
     #[error("{account}, {folder}: messages were moved without their annotations: {error}")]
     Annotations {
@@ -121,7 +136,7 @@ impl Retention {
 
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
     /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
-    /// run continues with the others.
+    /// run continues with the others. What was moved before an error is reported before it.
     #[boxed]
     pub async fn run(
         &self,
@@ -197,19 +212,20 @@ impl Work<'_> {
             return Ok(());
         }
         *claimed = claimed.union(&chosen);
+        let leaving = Leaving { mailbox: &mailbox, view: &view, uids: &chosen };
         match home {
             Some(home) if self.rule.action == Action::Archive => {
                 for (month, uids) in folders::by_month(&view, &chosen) {
                     let name = MailboxName::new(&format!("{}/{month}", home.name))?;
-                    self.carry(&mailbox, &view, &uids, Some((&home, name)), report).await?;
+                    self.carry(Leaving { uids: &uids, ..leaving }, Some((&home, name)), report).await?;
                 }
                 Ok(())
             }
             Some(home) => {
                 let name = home.name.clone();
-                self.carry(&mailbox, &view, &chosen, Some((&home, name)), report).await
+                self.carry(leaving, Some((&home, name)), report).await
             }
-            None => self.carry(&mailbox, &view, &chosen, None, report).await,
+            None => self.carry(leaving, None, report).await,
         }
     }
 
@@ -240,16 +256,14 @@ impl Work<'_> {
         }
     }
 
-    /// Moves or expunges messages, a batch at a time, and reports them.
+    /// Moves or expunges messages, a batch at a time, and reports them. What was moved before an
+    /// error is reported, too.
     async fn carry(
         &self,
-        mailbox: &Mailbox,
-        view: &Arc<View>,
-        uids: &NumSet,
+        leaving: Leaving<'_>,
         target: Option<(&Home, MailboxName)>,
         report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
-        let octets_of = |uids: &NumSet| view.rows_of_uids(uids).map(|(_, row)| u64::from(row.size())).sum();
         let mut outcome = Outcome {
             account: self.account.name.clone(),
             folder: self.entry.name.clone(),
@@ -259,43 +273,93 @@ impl Work<'_> {
             octets: 0,
         };
         if self.mode == Mode::DryRun {
-            (outcome.messages, outcome.octets) = (uids.count(), octets_of(uids));
+            (outcome.messages, outcome.octets) = (leaving.uids.count(), leaving.octets_of(leaving.uids));
             report(Ok(outcome));
             return Ok(());
         }
-        let destination = match target {
-            Some((home, name)) => {
-                let account = self.account;
-                let mut entry = folders::made(self.store, account, &home.name, Some(home.wanted)).await?;
-                if name != home.name {
-                    entry = folders::made(self.store, account, &name, None).await?;
-                }
-                Some(self.store.destination(entry.id))
-            }
+        let destination = match &target {
+            Some((home, name)) => Some(self.destination(home, name).await?),
             None => None,
         };
+        let done = self.carry_all(leaving, destination.as_ref(), &mut outcome, report).await;
+        if outcome.messages > 0 {
+            report(Ok(outcome));
+        }
+        match (done, target) {
+            (Err(StoreError::FolderFull { limit }), Some((_, target))) => {
+                let (account, folder) = (self.account.name.clone(), self.entry.name.to_string());
+                let target = target.to_string();
+                report(Err(RetentionError::TargetFull { account, folder, target, limit }));
+                Ok(())
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// The folder that messages go to, which is made if it is not there. It keeps to its owner's
+    /// limit of messages.
+    async fn destination(&self, home: &Home, name: &MailboxName) -> Result<Destination, StoreError> {
+        let mut entry = folders::made(self.store, self.account, &home.name, Some(home.wanted)).await?;
+        if *name != home.name {
+            entry = folders::made(self.store, self.account, name, None).await?;
+        }
+        let destination = self.store.destination(entry.id);
+        destination.note_owner_limit(self.account.folder_limits.max);
+        Ok(destination)
+    }
+
+    /// Moves or expunges messages, and adds what is done to the outcome. `FolderFull` if the
+    /// target took only those that it had room for.
+    async fn carry_all(
+        &self,
+        leaving: Leaving<'_>,
+        destination: Option<&Destination>,
+        outcome: &mut Outcome,
+        report: &mut Report<'_>,
+    ) -> Result<(), StoreError> {
+        let Leaving { mailbox, view, uids } = leaving;
         let left = u64::from(view.exists());
         let mut rest = Rest { view: Arc::clone(view), left, chosen: uids.clone() };
-        for batch in batches(uids) {
-            let mut batch = batch;
+        for mut batch in batches(uids) {
+            let mut full = None;
             for _ in 0..TRIES {
                 batch = self.still_chosen(mailbox, &mut rest, &batch).await?;
                 if batch.is_empty() {
                     break;
                 }
-                let done =
-                    self.carry_batch(mailbox, &rest.view, &batch, destination.as_ref(), report).await?;
+                let done = match self.carry_batch(mailbox, &rest.view, &batch, destination, report).await {
+                    Err(StoreError::FolderFull { limit }) => {
+                        batch = self.fitting(&batch, destination, limit).await?;
+                        full = Some(limit);
+                        continue;
+                    }
+                    done => done?,
+                };
                 rest.left = rest.left.saturating_sub(done.count());
                 outcome.messages += done.count();
-                outcome.octets += octets_of(&done);
+                outcome.octets += leaving.octets_of(&done);
                 batch = batch.difference(&done);
                 tokio::task::yield_now().await;
             }
-        }
-        if outcome.messages > 0 {
-            report(Ok(outcome));
+            if let Some(limit) = full {
+                return Err(StoreError::FolderFull { limit });
+            }
         }
         Ok(())
+    }
+
+    /// The first messages of a batch, as many as a full target has room for.
+    async fn fitting(
+        &self,
+        batch: &NumSet,
+        destination: Option<&Destination>,
+        limit: u32,
+    ) -> Result<NumSet, StoreError> {
+        let Some(destination) = destination else { return Ok(NumSet::new()) };
+        let heads = self.store.status(&[destination.id()]).await?;
+        let there = heads.into_iter().flatten().map(|head| head.counts.messages).next();
+        let room = there.map_or(0, |there| limit.saturating_sub(there));
+        Ok(batch.iter().take(room as usize).collect())
     }
 
     /// Those of a batch that the rule still chooses: a client may have flagged some, or removed
@@ -346,6 +410,22 @@ impl Work<'_> {
             report(Err(RetentionError::Annotations { account, folder, error: Box::new(error) }));
         }
         Ok(done)
+    }
+}
+
+/// Messages that leave a folder.
+#[derive(Clone, Copy)]
+struct Leaving<'a> {
+    mailbox: &'a Mailbox,
+    /// The view in which they were chosen.
+    view: &'a Arc<View>,
+    uids: &'a NumSet,
+}
+
+impl Leaving<'_> {
+    /// The octets of some of them.
+    fn octets_of(&self, uids: &NumSet) -> u64 {
+        self.view.rows_of_uids(uids).map(|(_, row)| u64::from(row.size())).sum()
     }
 }
 

@@ -6,28 +6,31 @@
 //! none.
 
 use posthaste_delivery::{NewMessage, Prepared};
-use posthaste_directory::NewValue;
+use posthaste_directory::{Account, NewValue};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MailboxArg, UidRanges};
+use posthaste_imap_codec::{MailboxArg, Tag, UidRanges};
 use posthaste_mail_model::{NumSet, Rights};
-use posthaste_store::OwnArrivals;
+use posthaste_store::{Appended, OwnArrivals};
 
 use super::DONE;
 use super::catenate::Assembly;
+use super::urlauth::UrlSource;
 use crate::annotate;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
-use crate::resolve::ExistingMailbox;
+use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, permitted};
 use crate::seen;
-use crate::session::Session;
+use crate::session::{Session, logged_in};
 
 pub(super) async fn run(
     session: &mut Session,
+    tag: &Tag,
     mailbox: &MailboxArg,
     messages: Vec<AppendMessage>,
 ) -> Result<Reply, Failure> {
@@ -40,45 +43,70 @@ pub(super) async fn run(
         MessageLimit::refuse(limit, messages.len() as u64, None)?;
     }
     let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
-    let ExistingMailbox { resolved, entry, rights } = found;
-    let target = session.service.store.destination(entry.id);
-    let mut new = Vec::with_capacity(messages.len());
-    let reading = seen::reading(session.login()?, resolved.account(), entry.id);
-    let mut seen_ones = Vec::with_capacity(messages.len());
-    let mut assembly = Assembly::new();
-    let mut values = Vec::with_capacity(messages.len());
-    for mut message in messages {
-        values.push(annotations_of(&message, rights)?);
-        message.flags = permitted(message.flags, rights);
-        seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
-        new.push(whole(session, &mut assembly, message).await?);
+    let Session { service, wire, login, selected, notify, .. } = session;
+    let (service, user) = (&**service, logged_in(login.as_ref())?);
+    let source = UrlSource::of(service, user, selected.as_ref());
+    let reports = Reports::uncounted(tag, service.options.progress);
+    let stored = wire.reporting(reports, Box::pin(Stored::of(source, &found, messages))).await?;
+    carry::warn(stored.written, wire);
+    let (uids, mailbox) = (&stored.uids, found.entry.id);
+    if let Some(notify) = notify {
+        let selected = selected.as_ref().map(|selected| selected.mailbox.id());
+        let own = OwnArrivals { mailbox, modseq: stored.appended.modseq, count: uids.count() as u32 };
+        notify.note_own(own, (selected == Some(mailbox)).then_some(uids));
     }
-    let Prepared { messages: incoming, held: _held } = session.service.delivery.incoming_all(new).await?;
-    // The messages count for the owner of the mailbox.
-    let account = session.asker()?.owner(&resolved).await?;
-    let (service, login) = (&session.service, session.login()?.id);
-    let reader = AnnotationReader { service, login, owner: account.id, mailbox: entry.id };
-    Box::pin(reader.check_new(&values)).await?;
-    let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
-    let appended = appended.map_err(Failure::try_create)?;
-    let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
-    if let Some(reading) = reading {
-        let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
-        seen::note(&session.service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
+    let event = Event { owner: &stored.owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
+    Box::pin(wire.while_there(service.happened(event))).await?;
+    let reply = done_without(stored.appended.left_out.len());
+    Ok(reply.with(Code::AppendUid(found.entry.uid_validity, UidRanges::from(uids))))
+}
+
+/// The messages of an APPEND that are stored.
+struct Stored {
+    /// The owner of the mailbox, for whom they count.
+    owner: Account,
+    appended: Appended,
+    uids: NumSet,
+    /// Whether their annotations were written, too.
+    written: Result<(), Failure>,
+}
+
+impl Stored {
+    /// Stores all of them, or none.
+    async fn of(
+        source: UrlSource<'_>,
+        found: &ExistingMailbox,
+        messages: Vec<AppendMessage>,
+    ) -> Result<Self, Failure> {
+        let (service, login) = (source.service, source.reader.account);
+        let ExistingMailbox { resolved, entry, rights } = found;
+        let target = service.store.destination(entry.id);
+        let mut new = Vec::with_capacity(messages.len());
+        let reading = seen::reading(login, resolved.account(), entry.id);
+        let mut seen_ones = Vec::with_capacity(messages.len());
+        let mut assembly = Assembly::new();
+        let mut values = Vec::with_capacity(messages.len());
+        for mut message in messages {
+            values.push(annotations_of(&message, *rights)?);
+            message.flags = permitted(message.flags, *rights);
+            seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
+            new.push(whole(source, &mut assembly, message).await?);
+        }
+        let Prepared { messages: incoming, held: _held } = service.delivery.incoming_all(new).await?;
+        // The messages count for the owner of the mailbox.
+        let owner = Asker { service, login }.owner(resolved).await?;
+        let reader = AnnotationReader { service, login: login.id, owner: owner.id, mailbox: entry.id };
+        Box::pin(reader.check_new(&values)).await?;
+        let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
+        let appended = appended.map_err(Failure::try_create)?;
+        let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
+        if let Some(reading) = reading {
+            let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
+            seen::note(service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
+        }
+        let written = Box::pin(reader.write_new(uids.iter().zip(values).collect())).await;
+        Ok(Self { owner, appended, uids, written })
     }
-    let written = Box::pin(reader.write_new(uids.iter().zip(values).collect())).await;
-    carry::warn(written, &mut session.wire);
-    if let Some(notify) = &mut session.notify {
-        let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
-        let (mailbox, count) = (target.id(), uids.count() as u32);
-        let own = OwnArrivals { mailbox, modseq: appended.modseq, count };
-        notify.note_own(own, (selected == Some(mailbox)).then_some(&uids));
-    }
-    let (user, mailbox) = (&session.login()?.clone(), entry.id);
-    let event = Event { owner: &account, user, mailbox, cause: Cause::Append, uids: &uids, flags: &[] };
-    Box::pin(session.wire.while_there(session.service.happened(event))).await?;
-    let reply = done_without(appended.left_out.len());
-    Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }
 
 /// The annotations that a new message gets, if the user may set them: RFC 5257 §4.7.
@@ -108,12 +136,12 @@ pub(super) fn is_empty(message: &AppendMessage) -> bool {
 
 /// A message with all its bytes.
 pub(super) async fn whole(
-    session: &Session,
+    source: UrlSource<'_>,
     assembly: &mut Assembly,
     message: AppendMessage,
 ) -> Result<NewMessage, Failure> {
     let AppendMessage { flags, date, content, annotations: _ } = message;
-    let bytes = assembly.message(session, content).await?;
+    let bytes = assembly.message(source, content).await?;
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
     Ok(NewMessage { bytes, flags, date })

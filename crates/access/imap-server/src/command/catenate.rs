@@ -11,11 +11,11 @@ use posthaste_imap_codec::command::{AppendContent, AppendText, CatenatePart};
 use posthaste_imap_codec::response::Code;
 use posthaste_net::{BytePermit, Holder};
 
-use super::urlauth::{URL_STEPS, bad_url, reader};
+use super::urlauth::{URL_STEPS, UrlSource, bad_url};
 use crate::freed::free;
 use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
-use crate::session::{MEMORY_WITHIN, Session, no_memory};
+use crate::session::{MEMORY_WITHIN, no_memory};
 
 /// Bytes that are copied between two counts of the steps.
 const COPIED_AT_ONCE: usize = 512 * 1024;
@@ -52,7 +52,7 @@ impl Assembly {
     /// The bytes of a message.
     pub(super) async fn message(
         &mut self,
-        session: &Session,
+        source: UrlSource<'_>,
         content: AppendContent,
     ) -> Result<Bytes, Failure> {
         let parts = match content {
@@ -62,14 +62,14 @@ impl Assembly {
             }
             AppendContent::Catenate(parts) => parts,
         };
-        let delivery = &session.service.delivery;
+        let delivery = &source.service.delivery;
         let mut pieces = Vec::with_capacity(parts.len());
         let mut size = 0_u64;
         for part in parts {
             self.pace.worked(URL_STEPS).await;
             let piece = match part {
                 CatenatePart::Text(AppendText { data, .. }) => Piece::Text(data),
-                CatenatePart::Url(url) => match delivery.find_url(reader(session)?, &url).await {
+                CatenatePart::Url(url) => match delivery.find_url(source.reader, &url).await {
                     Ok(part) => Piece::Found(part),
                     Err(UrlRefusal::Bad(why)) => return Err(bad_url(&url, &why)),
                     Err(UrlRefusal::Failed(error)) => return Err(error.into()),
@@ -81,7 +81,7 @@ impl Assembly {
             });
             pieces.push(piece);
         }
-        self.reserve(session, size).await?;
+        self.reserve(source, size).await?;
         let mut message = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         for piece in pieces {
             match piece {
@@ -104,15 +104,15 @@ impl Assembly {
 
     /// Reserves memory for a message, if it is no larger than any message may be. Selected fields
     /// of a header count as the whole header, which is read for them.
-    async fn reserve(&mut self, session: &Session, size: u64) -> Result<(), Failure> {
-        let options = &session.service.options;
+    async fn reserve(&mut self, source: UrlSource<'_>, size: u64) -> Result<(), Failure> {
+        let options = &source.service.options;
         self.total = self.total.saturating_add(size);
         if size > options.append_bytes_max || self.total > options.append_total_bytes_max {
             // RFC 4469 §4
             return Err(Reply::no(Code::TooBig, "The assembled message is too large").into());
         }
-        let account = session.login()?.id;
-        let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));
+        let account = source.reader.account.id;
+        let paid = source.service.budget.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         paid.grow_to_within(bytes, MEMORY_WITHIN).await.map_err(|_| Failure::from(no_memory()))?;
         // The command was received whole, so its memory is not taken for others.

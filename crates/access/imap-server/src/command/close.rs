@@ -1,22 +1,31 @@
 //! CLOSE and UNSELECT: RFC 9051 §6.4.1, §6.4.2.
 
+use posthaste_imap_codec::Tag;
+
 use super::DONE;
 use crate::annotate::reader_of;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
-use crate::session::Session;
+use crate::session::{Session, logged_in};
 
 /// Removes the messages with `\Deleted` without EXPUNGE responses, and leaves the mailbox.
-pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
-    if let Some(selected) = &session.selected
+pub(super) async fn close(session: &mut Session, tag: &Tag) -> Result<Reply, Failure> {
+    let Session { wire, service, login, selected, notify, .. } = session;
+    if let Some(selected) = selected
         && !selected.read_only
         // RFC 4314 §4: without the right, CLOSE removes nothing, and is no error.
         && selected.permit(Act::Expunge).is_ok()
     {
-        let expunged = selected.mailbox.expunge(None).await?;
-        let reader = reader_of(&session.service, session.login()?.id, selected);
-        Box::pin(reader.forget(&expunged.uids)).await;
-        if let Some(notify) = &mut session.notify {
+        let reader = reader_of(service, logged_in(login.as_ref())?.id, selected);
+        let expunging = async {
+            let expunged = selected.mailbox.expunge(None).await?;
+            Box::pin(reader.forget(&expunged.uids)).await;
+            Ok::<_, Failure>(expunged)
+        };
+        let reports = Reports::uncounted(tag, service.options.progress);
+        let expunged = wire.reporting(reports, Box::pin(expunging)).await?;
+        if let Some(notify) = notify {
             notify.note_closed(selected.mailbox.id(), expunged.modseq);
         }
     }

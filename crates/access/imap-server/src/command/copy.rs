@@ -16,6 +16,7 @@ use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
 use crate::offload::{print_status, set_steps};
+use crate::own::Own;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ExistingMailbox;
@@ -101,9 +102,9 @@ pub(super) async fn move_(
     let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".to_owned() };
     print_status(ctx.wire, moved_to).await?;
     let reply = done_without(moved.copied.left_out.len());
-    ctx.announce(Numbers::Free, None).await?;
+    ctx.announce(Numbers::Free, Own::Expunged(&moved.expunged.uids)).await?;
     if ctx.enabled.qresync {
-        return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }
     Ok(reply)
 }

@@ -1,16 +1,18 @@
 //! DELETE: RFC 9051 §6.3.5.
 
-use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxId};
 
 use super::DONE;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
+use crate::service::ImapService;
 use crate::session::Session;
 
 /// A mailbox that is selected in this session is unselected first.
-pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let asker = session.asker()?;
     let resolved = asker.resolve(mailbox.name()?).await?;
     if resolved.others.is_some() {
@@ -22,10 +24,16 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
         // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
         return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
     }
-    session.service.store.delete(resolved.owner, &resolved.name).await?;
-    if let Some(id) = id {
-        forget(session, resolved.owner, id).await;
-    }
+    let service = &session.service;
+    let deleting = async {
+        service.store.delete(resolved.owner, &resolved.name).await?;
+        if let Some(id) = id {
+            forget(service, resolved.owner, id).await;
+        }
+        Ok::<_, Failure>(())
+    };
+    let reports = Reports::uncounted(tag, service.options.progress);
+    session.wire.reporting(reports, Box::pin(deleting)).await?;
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;
         session.wire.say_code(Code::Closed, "The selected mailbox was deleted");
@@ -35,8 +43,8 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
 
 /// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is deleted, even if
 /// their removal fails: nobody finds them any more.
-async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
-    let directory = &session.service.directory;
+async fn forget(service: &ImapService, owner: AccountId, mailbox: MailboxId) {
+    let directory = &service.directory;
     if let Err(error) = directory.remove_annotations(owner, mailbox).await {
         tracing::warn!(%error, "annotations of a deleted mailbox were not removed");
     }
@@ -52,5 +60,5 @@ async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     if let Err(error) = directory.forget_annotations_in(owner, mailbox).await {
         tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
     }
-    session.service.shared.note_change();
+    service.shared.note_change();
 }

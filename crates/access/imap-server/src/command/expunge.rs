@@ -6,6 +6,7 @@ use posthaste_mail_model::{FlagSet, NumSet};
 
 use super::DONE;
 use crate::annotate::reader_of;
+use crate::own::Own;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
@@ -37,10 +38,10 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, uids: Option<&UidSet>) -> 
     let expunging = Box::pin(ctx.selected.mailbox.expunge(only.as_ref()));
     let expunged = ctx.wire.reporting(reports, expunging).await?;
     forget(ctx, &expunged.uids).await;
-    ctx.announce(Numbers::Free, None).await?;
+    ctx.announce(Numbers::Free, Own::Expunged(&expunged.uids)).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.
     if ctx.enabled.qresync && !expunged.uids.is_empty() {
-        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }
     Ok(DONE)
 }

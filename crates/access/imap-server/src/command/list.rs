@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
-use posthaste_imap_codec::{AclData, ListMatcher, ListPattern, MailboxArg};
+use posthaste_imap_codec::{AclData, ListMatcher, ListPattern, MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights, SEPARATOR};
 use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, MailboxList};
@@ -40,7 +40,7 @@ pub(super) fn basic(reference: MailboxArg, pattern: ListPattern) -> ListArgs {
     }
 }
 
-pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Result<Reply, Failure> {
     if is_separator_query(args) {
         session.wire.out().extend_from_slice(b"* LIST (\\Noselect) \"/\" \"\"\r\n");
         return Ok(DONE);
@@ -62,11 +62,11 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
         }
         batch.push(found);
         if batch.len() >= STATUS_BATCH {
-            report_with_more(session, &visible, &batch, returns, &mut pace).await?;
+            report_with_more((&mut *session, tag), &visible, &batch, returns, &mut pace).await?;
             batch.clear();
         }
     }
-    report_with_more(session, &visible, &batch, &args.returns, &mut pace).await?;
+    report_with_more((&mut *session, tag), &visible, &batch, &args.returns, &mut pace).await?;
     Ok(DONE)
 }
 
@@ -148,7 +148,7 @@ fn is_separator_query(args: &ListArgs) -> bool {
 /// RFC 8440, RFC 5819 and RFC 9590: MYRIGHTS, STATUS and METADATA after the LIST of each mailbox
 /// that can be selected.
 async fn report_with_more(
-    session: &mut Session,
+    (session, tag): (&mut Session, &Tag),
     visible: &Visible,
     batch: &[ListLine<'_>],
     returns: &ListReturn,
@@ -164,7 +164,7 @@ async fn report_with_more(
     let mut heads = Vec::new();
     if !returns.status.is_empty() {
         let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
-        heads = session.service.store.status(&ids).await?;
+        heads = status::heads(session, tag, &ids).await?;
     }
     let mut annotations = Vec::new();
     if !returns.metadata.is_empty() {
@@ -182,7 +182,7 @@ async fn report_with_more(
                 pace.worked(status::steps(&head, &returns.status)).await;
                 let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
                 let reading = seen::reading(session.login()?, owner, entry.id);
-                status::report(session, (entry, reading), &head, &returns.status).await?;
+                status::report(session, tag, (entry, reading), &head, &returns.status).await?;
             }
             if let Some(annotations) = annotations.next() {
                 pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;

@@ -63,6 +63,7 @@ use crate::message_limit;
 use crate::notify::changes_list;
 use crate::offload::print_status;
 use crate::reply::{Failure, Reply, Verdict};
+use crate::selected::Selected;
 use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of, uses_numbers};
 
@@ -100,7 +101,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
             finish(session, tag, rule, outcome).await
         }
     };
-    posthaste_metrics::command(rule.name, session.selected.as_ref().map(|s| s.announced.exists()));
+    posthaste_metrics::command(rule.name, session.selected.as_ref().map(Selected::metered));
     next
 }
 
@@ -182,27 +183,29 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(authenticate::run(session, &mechanism, initial)).await
         }
         CommandBody::Select { mailbox, access, params } => {
-            Box::pin(select::run(session, &mailbox, access, params)).await
+            Box::pin(select::run(session, tag, &mailbox, (access, params))).await
         }
         CommandBody::Create { mailbox, special_use } => {
             Box::pin(create::run(session, &mailbox, &special_use)).await
         }
-        CommandBody::Delete(mailbox) => Box::pin(delete::run(session, &mailbox)).await,
+        CommandBody::Delete(mailbox) => Box::pin(delete::run(session, tag, &mailbox)).await,
         CommandBody::Rename { from, to } => Box::pin(rename::run(session, tag, &from, &to)).await,
         CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
-        CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
+        CommandBody::List(args) => Box::pin(list::run(session, tag, &args)).await,
         CommandBody::Lsub { reference, pattern } => {
             Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Local)).await
         }
         CommandBody::Rlsub { reference, pattern } => {
             Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Everywhere)).await
         }
-        CommandBody::Rlist { reference, pattern } => Box::pin(rlist::run(session, reference, pattern)).await,
+        CommandBody::Rlist { reference, pattern } => {
+            Box::pin(rlist::run(session, tag, reference, pattern)).await
+        }
         CommandBody::Xlist { reference, pattern } => Box::pin(xlist::run(session, reference, pattern)).await,
         CommandBody::Namespace => Ok(namespace::run(session)),
         CommandBody::GetJmapAccess => Ok(jmap_access::run(session)),
-        CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
+        CommandBody::Status { mailbox, items } => Box::pin(status::run(session, tag, &mailbox, &items)).await,
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
         CommandBody::SetQuota { root, limits } => Box::pin(quota::set(session, &root, &limits)).await,
@@ -218,11 +221,13 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::ResetKey { mailbox, mechanisms } => {
             Box::pin(urlauth::reset(session, mailbox.as_ref(), &mechanisms)).await
         }
-        CommandBody::UrlFetch(items) => Box::pin(urlauth::fetch(session, &items)).await,
-        CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
+        CommandBody::UrlFetch(items) => Box::pin(urlauth::fetch(session, tag, &items)).await,
+        CommandBody::Append { mailbox, messages } => {
+            Box::pin(append::run(session, tag, &mailbox, messages)).await
+        }
         CommandBody::Notify(asked) => Box::pin(notify::run(session, asked)).await,
         CommandBody::Idle => idle::run(session).await,
-        CommandBody::Close => Box::pin(close::close(session)).await,
+        CommandBody::Close => Box::pin(close::close(session, tag)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::UidBatches { size, batches } => {
             uid_batches::run(&mut session.ctx()?, tag, size, batches)
@@ -239,7 +244,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Fetch { set, items, modifiers } => {
             let command = fetch::FetchCommand { set, items, modifiers };
-            Box::pin(fetch::run(&mut session.ctx()?, command)).await
+            Box::pin(fetch::run(&mut session.ctx()?, tag, command)).await
         }
         CommandBody::Store { set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
@@ -247,7 +252,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::StoreAnnotations { set, unchanged_since, changes } => {
             let ctx = &mut session.ctx()?;
-            Box::pin(store_annotations::run(ctx, &set, unchanged_since, &changes)).await
+            Box::pin(store_annotations::run(ctx, tag, &set, (unchanged_since, &changes))).await
         }
         CommandBody::StoreLabels { set, unchanged_since, action, answer, labels } => {
             let command = store_labels::StoreLabels { set, unchanged_since, action, answer, labels };
@@ -257,7 +262,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(copy::copy(&mut session.ctx()?, tag, &set, &mailbox)).await
         }
         CommandBody::Replace { set, mailbox, message } => {
-            Box::pin(replace::run(session, &set, &mailbox, *message)).await
+            Box::pin(replace::run(session, tag, &set, (&mailbox, *message))).await
         }
         CommandBody::Move { set, mailbox } => {
             Box::pin(copy::move_(&mut session.ctx()?, tag, &set, &mailbox)).await

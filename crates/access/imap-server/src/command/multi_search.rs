@@ -9,7 +9,7 @@ use posthaste_directory::Reading;
 use posthaste_imap_codec::command::{MailboxFilter, MultiSearchArgs, SearchKey};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, Tag, UidSet};
-use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_mail_model::MailboxId;
 use posthaste_store::{MailboxEntry, StoreError};
 
 use super::DONE;
@@ -31,6 +31,7 @@ use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ShownList};
 use crate::rights::Act;
+use crate::saved_search::SavedSearch;
 use crate::seen;
 use crate::selected::Selected;
 use crate::session::Session;
@@ -242,14 +243,18 @@ impl Search<'_> {
             && let Some(mut selected) = session.selected.take()
         {
             let outcome = self.through(session, &selected, entry).await;
-            if let Ok(Some(saved)) = &outcome {
-                selected.saved_search = Arc::clone(saved);
-            } else if outcome.is_err() && self.wanted.returns.save {
-                // RFC 5182 §2.1
-                selected.saved_search = Arc::default();
+            let (saved, outcome) = match outcome {
+                Ok(saved) => (saved, Ok(())),
+                Err(error) => (Some(SavedSearch::default()), Err(error)),
+            };
+            if self.wanted.returns.save
+                && let Some(saved) = saved
+            {
+                // RFC 5182 §2.1: a failed search empties it.
+                selected.saved_search = saved;
             }
             session.selected = Some(selected);
-            return outcome.map(drop);
+            return outcome;
         }
         let opened = match session.service.store.open(entry.id).await {
             Ok(opened) => opened,
@@ -265,13 +270,13 @@ impl Search<'_> {
     }
 
     /// Searches one mailbox, and prints the result. Nothing is printed without a match (RFC 7377
-    /// §2.1). Returns the result to save.
+    /// §2.1). Returns the result that is saved.
     async fn through(
         &mut self,
         session: &mut Session,
         selected: &Selected,
         entry: &MailboxEntry,
-    ) -> Result<Option<Arc<NumSet>>, Failure> {
+    ) -> Result<Option<SavedSearch>, Failure> {
         let account = session.login()?.id;
         let mut key = std::borrow::Cow::Borrowed(self.key);
         if gmail::search::names_labels(&key) {
@@ -304,6 +309,7 @@ impl Search<'_> {
         let found = Box::pin(wire.while_reporting(reports, job.find(page))).await??;
         let (threads, found) = (Threads { service, account }, Arc::new(found.seqs));
         let answer = answered(threads, &selected.announced, (self.tag, self.wanted), &found).await?;
+        let saved = answer.saved.map(|uids| SavedSearch::of(service, account, uids)).transpose()?;
         if let Some(mut response) = answer.response
             && !found.is_empty()
         {
@@ -318,7 +324,7 @@ impl Search<'_> {
             }
             wire.out().extend_from_slice(b"\r\n");
         }
-        Ok(answer.saved)
+        Ok(saved)
     }
 }
 

@@ -6,6 +6,7 @@ use super::DONE;
 use crate::announce::{self, selected_state};
 use crate::notify::report::Listener;
 use crate::notify::{Notify, NotifyRequest};
+use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -13,8 +14,10 @@ use crate::session::Session;
 pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<Reply, Failure> {
     let (with_status, groups) = match asked {
         NotifyCommand::None => {
+            // RFC 5465 §3.1: "not interested in any kind of event", also not in those that come
+            // without NOTIFY.
             session.notify = None;
-            announce::track_annotations(session).await?;
+            announce::leave_out(session, Quiet::ALL).await?;
             return Ok(DONE);
         }
         NotifyCommand::Set { status, groups } => (status, groups),
@@ -24,10 +27,13 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         // RFC 7162 §3.1
         session.enable_condstore();
     }
+    let quiet = request.selected.quiet();
     let notify = Notify::begin(session.asker()?, request, session.wire.clock().clone()).await?;
     if let Some(selected) = &mut session.selected {
         selected.notified_to = selected.announced.head().uid_next;
     }
+    // RFC 5465 §3.1: NOTIFY SET "implies an implicit NOOP", whatever it requests.
+    Box::pin(announce::accumulated(session)).await?;
     if with_status {
         let selected = selected_state(session);
         let Session { wire, service, login, enabled, .. } = session;
@@ -36,6 +42,6 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         }
     }
     session.notify = Some(Box::new(notify));
-    announce::track_annotations(session).await?;
+    announce::leave_out(session, quiet).await?;
     Ok(DONE)
 }

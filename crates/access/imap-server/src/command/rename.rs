@@ -63,16 +63,18 @@ pub(super) async fn run(
 
 /// Renames, if the rights suffice in the very list that is changed. Another session may have moved
 /// a mailbox to a name below the source meanwhile. New levels above, and what INBOX becomes, need
-/// room within the account's quota (RFC 9208 §5.3).
+/// room within the account's quota (RFC 9208 §5.3). What INBOX becomes also keeps to the account's
+/// limit of messages in a folder.
 async fn rename(
     asker: Asker<'_>,
     source: &ResolvedName,
     target: &ResolvedName,
 ) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
-    let limit = asker.owner(target).await?.quota_mailboxes;
+    let owner = asker.owner(target).await?;
     let permit = |list: &MailboxList, draft: &mut ListDraft| {
-        draft.limit_mailboxes(limit);
+        draft.limit_mailboxes(owner.quota_mailboxes);
+        draft.limit_messages(owner.folder_limits.max);
         permit_all(source, target, list).map_err(|failure| {
             refusal = Some(failure);
             StoreError::Refused("a right is missing")

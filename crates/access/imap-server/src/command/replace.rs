@@ -7,26 +7,29 @@ use posthaste_delivery::{Prepared, Usage};
 use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
+use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
 use super::copy::{CopyTarget, happened, not_copied, note_own, target_of};
 use super::expunge::forget;
+use super::urlauth::UrlSource;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
+use crate::own::Own;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
-use crate::session::{Ctx, Session};
+use crate::session::{Ctx, Session, logged_in};
 use crate::table::Numbers;
 
 pub(super) async fn run(
     session: &mut Session,
+    tag: &Tag,
     set: &MessageSet,
-    target: &MailboxArg,
-    mut message: AppendMessage,
+    (target, mut message): (&MailboxArg, AppendMessage),
 ) -> Result<Reply, Failure> {
     let ctx = session.ctx()?;
     ctx.selected.must_write()?;
@@ -45,8 +48,7 @@ pub(super) async fn run(
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // Its memory is held until the message is stored.
     let mut assembly = Assembly::new();
-    let new = vec![whole(session, &mut assembly, message).await?];
-    let Prepared { messages, held: _held } = session.service.delivery.incoming_all(new).await?;
+    let Prepared { messages, held: _held } = prepared(session, tag, &mut assembly, message).await?;
     let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
     let new = messages.into_iter().next().ok_or_else(missing)?;
     let mut ctx = session.ctx()?;
@@ -59,7 +61,9 @@ pub(super) async fn run(
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
     Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
-    let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &target, new));
+    let replaced = ctx.wire.reporting(reports, replacing).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
     if replaced.copied.uids.is_empty() {
         // Without the message that it replaces, nothing is added.
@@ -80,11 +84,28 @@ pub(super) async fn run(
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
     ctx.wire.say_code(code, "The new message is stored");
-    ctx.announce(Numbers::Free, None).await?;
+    ctx.announce(Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
     if ctx.enabled.qresync {
-        return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }
     Ok(reply)
+}
+
+/// The new message, taken apart.
+async fn prepared(
+    session: &mut Session,
+    tag: &Tag,
+    assembly: &mut Assembly,
+    message: AppendMessage,
+) -> Result<Prepared, Failure> {
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let account = logged_in(session.login.as_ref())?;
+    let source = UrlSource::of(&session.service, account, session.selected.as_ref());
+    let preparing = async {
+        let new = vec![whole(source, assembly, message).await?];
+        Ok(source.service.delivery.incoming_all(new).await?)
+    };
+    session.wire.reporting(reports, Box::pin(preparing)).await
 }
 
 /// RFC 8508 §3.4: how much the owner's usage grows. The old message makes room for the new one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use posthaste_delivery::Opening;
 use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
-use posthaste_imap_codec::{MailboxArg, print};
+use posthaste_imap_codec::{MailboxArg, Tag, print};
 use posthaste_mail_model::NumSet;
 use posthaste_store::{MailboxEntry, View};
 
@@ -14,6 +14,7 @@ use crate::annotate;
 use crate::announce;
 use crate::listed::data_of;
 use crate::offload::{print_ranges, range_steps, row_steps};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ExistingMailbox;
 use crate::rights::{Act, TO_CHANGE};
@@ -24,9 +25,9 @@ use crate::sync;
 
 pub(super) async fn run(
     session: &mut Session,
+    tag: &Tag,
     mailbox: &MailboxArg,
-    access: Access,
-    params: SelectParams,
+    (access, params): (Access, SelectParams),
 ) -> Result<Reply, Failure> {
     if params.qresync.is_some() && !session.enabled.qresync {
         // RFC 7162 §3.2.5
@@ -37,10 +38,11 @@ pub(super) async fn run(
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
-    let asker = session.asker()?;
-    let ExistingMailbox { resolved, entry, rights } = asker.find(mailbox, Act::Read).await?;
+    let ExistingMailbox { resolved, entry, rights } = session.asker()?.find(mailbox, Act::Read).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
-    let opened = session.service.store.open(entry.id).await?;
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let opening = Box::pin(session.service.store.open(entry.id));
+    let opened = session.wire.reporting(reports, opening).await?;
     let login = session.login()?;
     session.service.delivery.folder_opened(&Opening {
         account: &login.name,
@@ -51,17 +53,20 @@ pub(super) async fn run(
         protocol: "imap",
     });
     let owner = resolved.account().cloned().map(Box::new);
+    let is_inbox = owner.is_none() && entry.name.is_inbox();
     let mut list_data = None;
     if session.enabled.rev2 {
-        let list = asker.list_with(&shown.name).await?;
+        let list = session.asker()?.list_with(&shown.name).await?;
         list_data = list.find(&shown.name).map(|entry| data_of(&list, entry, mailbox));
     }
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
         rights,
         owner,
+        is_inbox,
         examined: access == Access::ReadOnly,
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
+        quiet: session.quiet,
         ..Selected::of(opened)
     });
     if let Err(error) = read_of_user(session, &entry, &params).await {

@@ -27,6 +27,7 @@ use crate::keys::{Answered, Asked, Direction, Order, without_key};
 use crate::offload::{find_steps, range_steps, row_steps};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
+use crate::saved_search::SavedSearch;
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
 
@@ -358,7 +359,10 @@ async fn esearch(
     let page = returns.partial.map(|range| (range, places_of(range, count)));
     let places = page.as_ref().map(|(_, places)| places);
     if returns.save {
-        ctx.selected.saved_search = saved(ctx, sorted.reported(returns, places)).await?;
+        // The result before gives its memory back. If this one is not saved, `$` is empty.
+        ctx.selected.saved_search = SavedSearch::default();
+        let uids = saved(ctx, sorted.reported(returns, places)).await?;
+        ctx.selected.saved_search = SavedSearch::of(ctx.service, ctx.login.id, uids)?;
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());

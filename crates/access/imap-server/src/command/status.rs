@@ -1,15 +1,16 @@
 //! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474.
 
 use posthaste_directory::Reading;
-use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::StatusItem;
 use posthaste_imap_codec::response::{StatusValue, Untagged};
+use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
 use crate::heavy::{HEAD_STEPS, open_steps};
 use crate::offload::{Threads, row_steps};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ExistingMailbox;
 use crate::rights::Act;
@@ -19,16 +20,28 @@ use crate::sync::reported_modseq;
 
 pub(super) async fn run(
     session: &mut Session,
+    tag: &Tag,
     mailbox: &MailboxArg,
     items: &[StatusItem],
 ) -> Result<Reply, Failure> {
     let ExistingMailbox { resolved, entry, .. } = session.asker()?.find(mailbox, Act::Read).await?;
-    let head = session.service.store.status(&[entry.id]).await?.pop().flatten();
+    let head = heads(session, tag, &[entry.id]).await?.pop().flatten();
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
     let entry = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry };
     let reading = seen::reading(session.login()?, resolved.account(), entry.id);
-    report(session, (&entry, reading), &head, items).await?;
+    report(session, tag, (&entry, reading), &head, items).await?;
     Ok(DONE)
+}
+
+/// The heads of mailboxes.
+pub(super) async fn heads(
+    session: &mut Session,
+    tag: &Tag,
+    mailboxes: &[MailboxId],
+) -> Result<Vec<Option<MailboxHead>>, Failure> {
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reading = session.service.store.status(mailboxes);
+    Ok(session.wire.reporting(reports, reading).await?)
 }
 
 /// Steps of a STATUS response. Some items need the rows of the mailbox, which is opened for them.
@@ -46,6 +59,7 @@ pub(super) fn steps(head: &MailboxHead, items: &[StatusItem]) -> u64 {
 /// Prints one STATUS response. `reading`: the mailbox is another account's.
 pub(super) async fn report(
     session: &mut Session,
+    tag: &Tag,
     (entry, reading): (&MailboxEntry, Option<Reading>),
     head: &MailboxHead,
     items: &[StatusItem],
@@ -54,25 +68,11 @@ pub(super) async fn report(
         // RFC 7162 §3.1: requesting it switches CONDSTORE on.
         session.enable_condstore();
     }
-    let recent = if items.contains(&StatusItem::Recent) {
-        Box::pin(recent(session, entry.id, head)).await?
-    } else {
-        0
-    };
-    let reclaimed = match items.contains(&StatusItem::DeletedStorage) && head.counts.deleted > 0 {
-        true => Box::pin(deleted_storage(session, entry.id)).await?,
-        false => 0,
-    };
-    let unseen = match reading.filter(|_| items.contains(&StatusItem::Unseen)) {
-        // Boxed: few mailboxes are those of others.
-        Some(reading) => Box::pin(seen::unseen(threads(session)?, reading, head.counts.messages)).await?,
-        None => head.counts.unseen,
-    };
-    let octets = match items.contains(&StatusItem::Size) && head.counts.without_items() > 0 {
-        // Boxed: few mailboxes have such messages.
-        true => Box::pin(octets(session, entry.id)).await?,
-        false => head.counts.octets(),
-    };
+    let account = session.login()?.id;
+    let threads = Threads { service: &session.service, account };
+    let counting = Counts::read(threads, (entry.id, reading), head, items);
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let Counts { recent, reclaimed, unseen, octets } = session.wire.reporting(reports, counting).await?;
     let limit = session.service.options.append_bytes_max;
     let value = |item: &StatusItem| match item {
         StatusItem::Messages => StatusValue::Messages(head.counts.messages),
@@ -92,35 +92,67 @@ pub(super) async fn report(
     Ok(())
 }
 
+/// Items that the head alone may not have.
+struct Counts {
+    recent: u32,
+    reclaimed: u64,
+    unseen: u32,
+    octets: u64,
+}
+
+impl Counts {
+    async fn read(
+        threads: Threads<'_>,
+        (mailbox, reading): (MailboxId, Option<Reading>),
+        head: &MailboxHead,
+        items: &[StatusItem],
+    ) -> Result<Self, Failure> {
+        let recent = match items.contains(&StatusItem::Recent) {
+            true => Box::pin(recent(threads, mailbox, head)).await?,
+            false => 0,
+        };
+        let reclaimed = match items.contains(&StatusItem::DeletedStorage) && head.counts.deleted > 0 {
+            true => Box::pin(deleted_storage(threads, mailbox)).await?,
+            false => 0,
+        };
+        let unseen = match reading.filter(|_| items.contains(&StatusItem::Unseen)) {
+            // Boxed: few mailboxes are those of others.
+            Some(reading) => Box::pin(seen::unseen(threads, reading, head.counts.messages)).await?,
+            None => head.counts.unseen,
+        };
+        let octets = match items.contains(&StatusItem::Size) && head.counts.without_items() > 0 {
+            // Boxed: few mailboxes have such messages.
+            true => Box::pin(octets(threads, mailbox)).await?,
+            false => head.counts.octets(),
+        };
+        Ok(Self { recent, reclaimed, unseen, octets })
+    }
+}
+
 /// Messages that no session was notified of. Only the rows show how many UIDs at the end exist.
-async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Result<u32, Failure> {
+async fn recent(threads: Threads<'_>, mailbox: MailboxId, head: &MailboxHead) -> Result<u32, Failure> {
     if head.first_recent >= head.uid_next {
         return Ok(0);
     }
-    let mailbox = session.service.store.open(mailbox).await?;
+    let mailbox = threads.service.store.open(mailbox).await?;
     let (view, recent) = (mailbox.view(), mailbox.recent());
     let work = move || view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum();
-    threads(session)?.run(u64::from(head.counts.messages), work).await
+    threads.run(u64::from(head.counts.messages), work).await
 }
 
 /// Octets of all messages: RFC 8438 §2. The rows of messages without items do not have them.
-async fn octets(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
-    let mailbox = session.service.store.open(mailbox).await?;
+async fn octets(threads: Threads<'_>, mailbox: MailboxId) -> Result<u64, Failure> {
+    let mailbox = threads.service.store.open(mailbox).await?;
     Ok(mailbox.all_sized().await?.counts().octets())
 }
 
 /// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.
-async fn deleted_storage(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
-    let view = session.service.store.open(mailbox).await?.view();
+async fn deleted_storage(threads: Threads<'_>, mailbox: MailboxId) -> Result<u64, Failure> {
+    let view = threads.service.store.open(mailbox).await?.view();
     let steps = row_steps(&view);
     let work = move || {
         let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
         view.rows(&deleted).map(|(_, row)| u64::from(row.size())).sum()
     };
-    threads(session)?.run(steps, work).await
-}
-
-/// Where the rows of a large mailbox are looked at.
-fn threads(session: &Session) -> Result<Threads<'_>, Failure> {
-    Ok(Threads { service: &session.service, account: session.login()?.id })
+    threads.run(steps, work).await
 }

@@ -15,13 +15,14 @@ use posthaste_store::{FlagChange, FlagsStored};
 
 use super::DONE;
 use crate::offload::range_steps;
+use crate::own::{Own, OwnChange};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
 use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
 use crate::session::Ctx;
-use crate::sync::{self, OwnChange};
+use crate::sync;
 use crate::table::Numbers;
 
 /// A STORE.
@@ -61,14 +62,14 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         Numbering::Uid => Numbers::Free,
     };
     let steps = 6 * range_steps(uids.ranges().len());
-    let (numbering, of) = (command.set.numbering(), Arc::clone(&stored));
+    let (numbering, of, all) = (command.set.numbering(), Arc::clone(&stored), Arc::clone(&uids));
     let NotChanged { there, same } =
-        ctx.threads().run(steps, move || NotChanged::of(&uids, &of, numbering)).await?;
+        ctx.threads().run(steps, move || NotChanged::of(&all, &of, numbering)).await?;
     match command.answer {
         StoreAnswer::Silent => {
             let (change, flags) = (change_of(command.action), &*command.flags);
             let own = OwnChange { uids: &stored.changed, change, flags, with_modseq: true };
-            ctx.announce(numbers, Some(&own)).await?;
+            ctx.announce(numbers, Own::Changed { uids: &uids, known: Some(&own) }).await?;
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test gets a response, also with
                 // `.SILENT`.
@@ -81,7 +82,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
             }
         }
         StoreAnswer::Flags => {
-            ctx.announce(numbers, None).await?;
+            ctx.announce(numbers, Own::Changed { uids: &uids, known: None }).await?;
             report_unchanged(ctx, &same).await?;
         }
     }
@@ -155,11 +156,14 @@ async fn store(
         Instead::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);
             let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since };
-            let removed = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            let reports = || Reports::uncounted(tag, ctx.service.options.progress);
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            let removed = ctx.wire.reporting(reports(), storing).await?;
             let rest = uids.difference(&removed.modified);
             let (change, flags) = (FlagChange::Add, &*command.flags);
             let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
-            let added = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            let added = ctx.wire.reporting(reports(), storing).await?;
             Ok(FlagsStored {
                 changed: removed.changed.union(&added.changed),
                 modified: removed.modified,

@@ -4,21 +4,22 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_delivery::has_parts;
-use posthaste_directory::OthersWrote;
+use posthaste_directory::{NewValue, OthersWrote};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MessageSet, Numbering, ValueChange};
+use posthaste_imap_codec::{MessageSet, Numbering, Tag, ValueChange};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{FlagChange, Stored};
+use posthaste_store::{FlagChange, Mailbox, Stored};
 
 use super::{DONE, store};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::own::{Own, OwnChange};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
-use crate::sync::OwnChange;
 use crate::table::Numbers;
 
 /// Messages whose structures are read at a time, and octets of structures from which on no further
@@ -33,9 +34,9 @@ const TREE_SHARE: u64 = 8;
 
 pub(super) async fn run(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     set: &MessageSet,
-    unchanged_since: Option<ModSeq>,
-    changes: &[ValueChange],
+    (unchanged_since, changes): (Option<ModSeq>, &[ValueChange]),
 ) -> Result<Reply, Failure> {
     if ctx.selected.examined {
         return Err(Reply::no(Code::ReadOnly, "The mailbox was opened by EXAMINE").into());
@@ -51,55 +52,85 @@ pub(super) async fn run(
     if uids.is_empty() {
         return Ok(DONE);
     }
-    Box::pin(check_parts(ctx, &uids, parts)).await?;
-    let mailbox = Arc::clone(&ctx.selected.mailbox);
-    let view = mailbox.view();
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let values = annotate::reader::new_values(changes);
-    // A message that arrived meanwhile is not in this view.
-    let next = view.head().uid_next.value();
-    let is_there = |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
-    // The stored values are read before the test of the mod-sequences. A value that others write
-    // after it, before this command's, is found by its record.
-    let planned = reader.plan(&view.existing(&uids), &values, &is_there).await?;
-    let (mut modified, mut others) = (NumSet::new(), OthersWrote::Follow);
-    if unchanged_since.is_some() {
-        // The test and the change are one step. Annotations are apart, so the mod-sequences rise
-        // before they are written: a later test fails.
-        let tested = mailbox.touch(&uids, unchanged_since).await?;
-        uids = uids.difference(&tested.modified);
-        (modified, others) = (tested.modified, OthersWrote::Refuse);
-    }
-    let there = view.existing(&uids).intersection(&mailbox.view().existing(&uids));
-    let written = planned.write(&there, others).await;
-    if let Ok(written) = &written {
-        modified = written.iter().fold(modified, |all, part| all.union(&part.left));
-    }
-    // Also after a failure: some messages may have their values.
-    let touched = reader.touch(&there, &[]).await?;
-    // These were expunged or moved meanwhile. The session that did it may have found no values to
-    // remove or move.
-    let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
-    let withdrawn = withdrawn.unwrap_or_default();
-    if !withdrawn.is_empty()
-        && let Ok(written) = &written
-    {
-        planned.withdraw(written, &withdrawn).await;
-    }
-    drop(planned);
-    let touched = touched.map(|touched| touched.changed).unwrap_or_default();
+    let mailbox = Arc::clone(&ctx.selected.mailbox);
+    let writing = async {
+        check_parts(reader, &uids, parts).await?;
+        Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
+    };
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let changed = ctx.wire.reporting(reports, Box::pin(writing)).await?;
+    let Changed { tested, there, modified, touched, withdrawn, written } = changed;
     note_own(ctx.selected, reader, &there).await;
     let (numbers, expunged) = match set.numbering() {
-        Numbering::Seq => (Numbers::Held, uids.difference(&there)),
+        Numbering::Seq => (Numbers::Held, tested.difference(&there)),
         // RFC 9051 §6.4.9: a UID that does not exist is no error.
         Numbering::Uid => (Numbers::Free, NumSet::new()),
     };
     // RFC 5257 §4.5: as if it were .SILENT, but with MODSEQ.
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
-    ctx.announce(numbers, Some(&own)).await?;
+    ctx.announce(numbers, Own::Changed { uids: &touched, known: Some(&own) }).await?;
     written?;
     let code = store::modified(ctx, &modified, set.numbering()).await?;
     reply(code, &withdrawn, &expunged)
+}
+
+/// What a command has changed.
+struct Changed {
+    /// The messages that passed the test of their mod-sequences, and those of them that existed.
+    tested: NumSet,
+    there: NumSet,
+    /// Those that others had changed.
+    modified: NumSet,
+    /// Those whose mod-sequences have risen.
+    touched: NumSet,
+    /// Those that were expunged before they had their values.
+    withdrawn: NumSet,
+    written: Result<(), Failure>,
+}
+
+impl Changed {
+    async fn of(
+        (reader, mailbox): (AnnotationReader<'_>, &Mailbox),
+        uids: &NumSet,
+        unchanged_since: Option<ModSeq>,
+        values: &[NewValue],
+    ) -> Result<Self, Failure> {
+        let view = mailbox.view();
+        // A message that arrived meanwhile is not in this view.
+        let next = view.head().uid_next.value();
+        let is_there =
+            |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
+        // The stored values are read before the test of the mod-sequences. A value that others
+        // write after it, before this command's, is found by its record.
+        let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
+        let (mut modified, mut others, mut tested) = (NumSet::new(), OthersWrote::Follow, uids.clone());
+        if unchanged_since.is_some() {
+            // The test and the change are one step. Annotations are apart, so the mod-sequences
+            // rise before they are written: a later test fails.
+            modified = mailbox.touch(uids, unchanged_since).await?.modified;
+            (tested, others) = (uids.difference(&modified), OthersWrote::Refuse);
+        }
+        let there = view.existing(&tested).intersection(&mailbox.view().existing(&tested));
+        let written = planned.write(&there, others).await;
+        if let Ok(written) = &written {
+            modified = written.iter().fold(modified, |all, part| all.union(&part.left));
+        }
+        // Also after a failure: some messages may have their values.
+        let touched = reader.touch(&there, &[]).await?;
+        // These were expunged or moved meanwhile. The session that did it may have found no values
+        // to remove or move.
+        let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
+        let withdrawn = withdrawn.unwrap_or_default();
+        if !withdrawn.is_empty()
+            && let Ok(written) = &written
+        {
+            planned.withdraw(written, &withdrawn).await;
+        }
+        let touched = touched.map(|touched| touched.changed).unwrap_or_default();
+        Ok(Self { tested, there, modified, touched, withdrawn, written: written.map(drop) })
+    }
 }
 
 /// Notes that the client knows the values that it has set.
@@ -131,7 +162,11 @@ fn reply(code: Option<Code>, withdrawn: &NumSet, expunged: &NumSet) -> Result<Re
 }
 
 /// RFC 5257 §3.2.1: the part of an entry must be one of the message.
-async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: Vec<Vec<u32>>) -> Result<(), Failure> {
+async fn check_parts(
+    reader: AnnotationReader<'_>,
+    uids: &NumSet,
+    parts: Vec<Vec<u32>>,
+) -> Result<(), Failure> {
     if parts.is_empty() {
         return Ok(());
     }
@@ -152,10 +187,10 @@ async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: Vec<Vec<u32>>) -> Resu
             ControlFlow::Break(())
         };
         let batch: NumSet = batch.iter().copied().collect();
-        ctx.service.store.made_summaries(ctx.selected.mailbox.id(), &batch, &mut visit).await?.refuse()?;
+        reader.service.store.made_summaries(reader.mailbox, &batch, &mut visit).await?.refuse()?;
         pace.worked((octets as u64).min(SLICE_STEPS)).await;
         for structure in structures {
-            if !are_parts(ctx, structure, &parts, &mut pace).await? {
+            if !are_parts(reader, structure, &parts, &mut pace).await? {
                 return Err(Reply::bad("A message has no such part").into());
             }
         }
@@ -166,7 +201,7 @@ async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: Vec<Vec<u32>>) -> Resu
 
 /// Whether a message of this structure has these parts.
 async fn are_parts(
-    ctx: &Ctx<'_>,
+    reader: AnnotationReader<'_>,
     structure: Vec<u8>,
     parts: &Arc<[Vec<u32>]>,
     pace: &mut Pace,
@@ -180,7 +215,7 @@ async fn are_parts(
     }
     // Taken apart it has a multiple of its octets.
     let needed = structure.len() as u64 * TREE_SHARE;
-    let (login, parts) = (ctx.login.id, Arc::clone(parts));
-    let _paid = ctx.service.reserve_to_read(login, needed).await?;
-    ctx.service.heavy.run(login, move || has_parts(&structure, &parts)).await
+    let (login, parts) = (reader.login, Arc::clone(parts));
+    let _paid = reader.service.reserve_to_read(login, needed).await?;
+    reader.service.heavy.run(login, move || has_parts(&structure, &parts)).await
 }

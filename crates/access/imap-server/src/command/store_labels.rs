@@ -49,7 +49,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
                         .await?;
                 // Messages that others have expunged keep none from their new labels.
                 if flags.is_empty() {
-                    return done(ctx, set, answer, reply).await;
+                    return done(ctx, tag, set, (answer, reply)).await;
                 }
             }
             StoreAction::Add
@@ -57,7 +57,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
         action => action,
     };
     let reply = store::run(ctx, tag, change(action, flags)).await?;
-    done(ctx, set, answer, reply).await
+    done(ctx, tag, set, (answer, reply)).await
 }
 
 /// The flags of these labels, without that of the selected mailbox.
@@ -98,14 +98,14 @@ fn others(ctx: &Ctx<'_>, flags: &[Flag]) -> Vec<Flag> {
 
 async fn done(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     set: MessageSet,
-    answer: StoreAnswer,
-    reply: Reply,
+    (answer, reply): (StoreAnswer, Reply),
 ) -> Result<Reply, Failure> {
     if answer == StoreAnswer::Flags {
         let modifiers = FetchModifiers::default();
         let command = FetchCommand { set, items: vec![FetchItem::GmLabels], modifiers };
-        Box::pin(fetch::run(ctx, command)).await?;
+        Box::pin(fetch::run(ctx, tag, command)).await?;
     }
     Ok(reply)
 }

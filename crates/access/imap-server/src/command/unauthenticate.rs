@@ -8,6 +8,7 @@ use posthaste_net::NetError;
 
 use crate::capability;
 use crate::enabled::Enabled;
+use crate::own::Quiet;
 use crate::reply::Reply;
 use crate::session::{Next, Session};
 
@@ -36,6 +37,7 @@ fn end_login(session: &mut Session) -> Reply {
     session.enabled = Enabled::default();
     session.annotations = None;
     session.notify = None;
+    session.quiet = Quiet::default();
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
     session.wire.set_login_within(Some(session.service.options.login_within));

@@ -5,17 +5,21 @@
 //! for each mailbox. `posthaste_delivery` checks it, for these commands and for BURL at submission.
 
 use posthaste_delivery::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, structure_of_decoded};
+use posthaste_directory::Account;
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, print};
+use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, Tag, print};
 use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
-use crate::session::Session;
+use crate::selected::Selected;
+use crate::service::ImapService;
+use crate::session::{Session, logged_in};
 
 /// The mechanism that there is.
 const INTERNAL: &str = "INTERNAL";
@@ -29,16 +33,26 @@ pub(super) const URL_STEPS: u64 = SLICE_STEPS / 20;
 /// Bytes that are looked at between two counts of the steps.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The account that reads the URLs of a session, with the selected mailbox.
-pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
-    // RFC 4314 §4: the right to read may have been taken away since SELECT.
-    let selected = session.selected.as_ref().filter(|selected| selected.permit(Act::Read).is_ok());
-    Ok(UrlReader {
-        account: session.login()?,
-        host: &session.service.options.hostname,
-        selected: selected.map(|selected| selected.mailbox.id()),
-        used: UrlUse::Imap,
-    })
+/// Where the data of a session's URLs is read.
+#[derive(Clone, Copy)]
+pub(super) struct UrlSource<'s> {
+    pub(super) service: &'s ImapService,
+    /// The account, with the selected mailbox.
+    pub(super) reader: UrlReader<'s>,
+}
+
+impl<'s> UrlSource<'s> {
+    pub(super) fn of(service: &'s ImapService, account: &'s Account, selected: Option<&Selected>) -> Self {
+        // RFC 4314 §4: the right to read may have been taken away since SELECT.
+        let selected = selected.filter(|selected| selected.permit(Act::Read).is_ok());
+        let selected = selected.map(|selected| selected.mailbox.id());
+        let host = &service.options.hostname;
+        Self { service, reader: UrlReader { account, host, selected, used: UrlUse::Imap } }
+    }
+
+    fn of_session(session: &'s Session) -> Result<Self, Failure> {
+        Ok(Self::of(&session.service, session.login()?, session.selected.as_ref()))
+    }
 }
 
 /// RFC 4469 §4: the URL, and why it cannot be used.
@@ -56,8 +70,8 @@ pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -
     for (rump, mechanism) in urls {
         known(mechanism)?;
         pace.worked(URL_STEPS).await;
-        let delivery = &session.service.delivery;
-        authorised.push(match delivery.authorise_url(reader(session)?, rump).await {
+        let UrlSource { service, reader } = UrlSource::of_session(session)?;
+        authorised.push(match service.delivery.authorise_url(reader, rump).await {
             Ok(url) => url,
             Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
             Err(UrlRefusal::Failed(error)) => return Err(error.into()),
@@ -101,10 +115,14 @@ fn known(mechanism: &str) -> Result<(), Failure> {
 }
 
 /// URLFETCH: RFC 4467 §8. A URL that is not valid, for whatever reason, is answered with NIL.
-pub(super) async fn fetch(session: &mut Session, items: &[UrlFetchItem]) -> Result<Reply, Failure> {
+pub(super) async fn fetch(
+    session: &mut Session,
+    tag: &Tag,
+    items: &[UrlFetchItem],
+) -> Result<Reply, Failure> {
     let mut pace = Pace::default();
     for item in items {
-        answer(session, item).await?;
+        answer(session, tag, item).await?;
         pace.worked(URL_STEPS).await;
         session.wire.relieve().await?;
     }
@@ -113,31 +131,25 @@ pub(super) async fn fetch(session: &mut Session, items: &[UrlFetchItem]) -> Resu
 
 /// `* URLFETCH url nstring`, or of RFC 5524 §3 `* URLFETCH url (BINARY ~{5}…) (BODYPARTSTRUCTURE
 /// (…))`.
-async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failure> {
+async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result<(), Failure> {
     let UrlFetchItem { url, params } = item;
     // RFC 4467 §9, url-full: without authorisation it is not one.
     let is_full = ImapUrl::parse(url).is_ok_and(|url| url.auth.is_some());
-    let found = match is_full {
-        true => session.service.delivery.find_url(reader(session)?, url).await,
-        false => Err(UrlRefusal::Bad(String::new())),
-    };
-    let part = or_nil(found)?;
-    // All that can fail is done before the response begins.
-    let mut paid = Vec::new();
-    let mut values = Vec::new();
-    for param in params.as_deref().unwrap_or(&[UrlFetchParam::Body]) {
-        if let Some(part) = &part {
-            values.push((*param, value(session, url, part, *param, &mut paid).await?));
-        }
+    let mut found = Found::default();
+    if is_full {
+        let account = logged_in(session.login.as_ref())?;
+        let source = UrlSource::of(&session.service, account, session.selected.as_ref());
+        let reports = Reports::uncounted(tag, session.service.options.progress);
+        // All that can fail is done before the response begins.
+        found = session.wire.reporting(reports, Box::pin(Found::read(source, item))).await?;
     }
-    describe_decoded(url, &mut values).await;
     let out = session.wire.out();
     out.extend_from_slice(b"* URLFETCH ");
     print::string(out, url.as_bytes());
-    if part.is_none() {
+    if !found.is_there {
         session.wire.out().extend_from_slice(b" NIL");
     }
-    for (param, value) in values {
+    for (param, value) in found.values {
         let out = session.wire.out();
         out.push(b' ');
         if params.is_none() {
@@ -152,6 +164,29 @@ async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failur
     }
     session.wire.out().extend_from_slice(b"\r\n");
     Ok(())
+}
+
+/// The data of a URL.
+#[derive(Default)]
+struct Found {
+    is_there: bool,
+    values: Vec<(UrlFetchParam, Value)>,
+    /// Memory of the values.
+    _paid: Vec<BytePermit>,
+}
+
+impl Found {
+    async fn read(source: UrlSource<'_>, item: &UrlFetchItem) -> Result<Self, Failure> {
+        let UrlFetchItem { url, params } = item;
+        let part = or_nil(source.service.delivery.find_url(source.reader, url).await)?;
+        let Some(part) = part else { return Ok(Self::default()) };
+        let (mut paid, mut values) = (Vec::new(), Vec::new());
+        for param in params.as_deref().unwrap_or(&[UrlFetchParam::Body]) {
+            values.push((*param, value(source, url, &part, *param, &mut paid).await?));
+        }
+        describe_decoded(url, &mut values).await;
+        Ok(Self { is_there: true, values, _paid: paid })
+    }
 }
 
 /// The answer to one parameter.
@@ -180,13 +215,13 @@ impl Value {
 
 /// Reads the data that a parameter requests. The memory is paid for until the response is sent.
 async fn value(
-    session: &Session,
+    source: UrlSource<'_>,
     url: &str,
     part: &UrlPart,
     param: UrlFetchParam,
     paid: &mut Vec<BytePermit>,
 ) -> Result<Value, Failure> {
-    let (service, account) = (&session.service, session.login()?.id);
+    let (service, account) = (source.service, source.reader.account.id);
     let needed = match param {
         UrlFetchParam::Body => part.read_len(),
         UrlFetchParam::Binary => part.decoded_len(),
@@ -207,7 +242,7 @@ async fn value(
             service.delivery.read_url_decoded(part).await?.map_or(Value::Nil, Value::Literal8)
         }
         UrlFetchParam::Structure => {
-            let found = or_nil(service.delivery.structure_of_url(reader(session)?, url).await)?;
+            let found = or_nil(service.delivery.structure_of_url(source.reader, url).await)?;
             found.flatten().map_or(Value::Nil, Value::Printed)
         }
     })
@@ -277,11 +312,12 @@ mod tests {
         let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
         let mut session = Session::on(Arc::new(service()), connection, shutdown);
+        let tag = Tag::new("a").unwrap();
         let item = || UrlFetchItem { url: "/INBOX/;UID=1".to_owned(), params: None };
         let items: Vec<UrlFetchItem> = std::iter::repeat_with(item).take(200).collect();
         let mut polls = 1;
         {
-            let mut work = pin!(fetch(&mut session, &items));
+            let mut work = pin!(fetch(&mut session, &tag, &items));
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 polls += 1;
             }

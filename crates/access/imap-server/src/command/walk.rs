@@ -17,6 +17,7 @@
 use std::ops::{ControlFlow, Range};
 
 use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
+use posthaste_metrics::Counter;
 use posthaste_mime_summary::SummaryRef;
 use posthaste_net::BytePermit;
 use posthaste_store::{Keep, Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
@@ -433,6 +434,7 @@ impl<'v> Walk<'v> {
             ControlFlow::Break(())
         };
         let Unreadable(unreadable) = mailbox.summaries(&uids, &mut visit).await?;
+        posthaste_metrics::count(Counter::RecordReads, (done - missing) as u64);
         if !is_paused {
             missing += batch.len() - done;
             done = batch.len();

@@ -47,8 +47,8 @@ fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKe
             let uids = selected.announced.uids_of_seqs(&set.resolve(selected.announced.exists()));
             take(&uids, left)?;
             if set.0.has_saved() {
-                take(&selected.saved_search, left)?;
-                named(&uids.union(&selected.saved_search))
+                take(selected.saved_search.uids(), left)?;
+                named(&uids.union(selected.saved_search.uids()))
             } else {
                 named(&uids)
             }
@@ -59,7 +59,7 @@ fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKe
                 return Err("A range of UIDs that ends in * is not kept up to date");
             }
             if set.0.has_saved() {
-                take(&selected.saved_search, left)?;
+                take(selected.saved_search.uids(), left)?;
                 named(&selected.uids_of(set))
             } else {
                 key.clone()

@@ -34,8 +34,9 @@ use crate::service::ImapService;
 const CONTEXTS_MAX: usize = 8;
 
 /// Bytes that the contexts of one session take without the budget, so that every client gets
-/// contexts of small results (RFC 5267 §4.3.1: "at least one").
-const UNRESERVED_BYTES_MAX: usize = 16 * 1024;
+/// contexts of small results (RFC 5267 §4.3.1: "at least one"). With those of `$` they are the
+/// 16 KiB that the plan of memory counts for each connection.
+const UNRESERVED_BYTES_MAX: usize = 12 * 1024;
 /// Bytes taken from the budget at once, at least: so a growing result takes them rarely.
 const RESERVED_BYTES_MIN: usize = 64 * 1024;
 

@@ -7,7 +7,7 @@ use posthaste_imap_codec::response::{ListAttribute, ListData};
 use posthaste_mail_model::{MailboxId, MailboxName, SEPARATOR};
 use posthaste_store::{MailboxEntry, MailboxList};
 
-use super::group::{Group, group_of};
+use super::group::{Group, events_of};
 use crate::heavy::Pace;
 use crate::listed::data_of;
 use crate::mailbox_filter::FILTER_STEPS;
@@ -93,9 +93,9 @@ impl Differences<'_> {
     ) {
         for name in self.old.subscribed.symmetric_difference(&self.new.subscribed) {
             pace.worked(2 * self.groups_steps()).await;
-            let group =
-                group_of(self.groups, name, self.own.1).or_else(|| group_of(self.groups, name, self.own.0));
-            if group.is_some_and(|group| group.subscriptions) && reported.insert(name.clone()) {
+            // SUBSCRIBED names it before the change or after it.
+            let is_wanted = |own| events_of(self.groups, name, own).subscriptions;
+            if (is_wanted(self.own.1) || is_wanted(self.own.0)) && reported.insert(name.clone()) {
                 lines.push(match self.new.find(name) {
                     Some(entry) => data_of(self.new, entry, &MailboxArg::from(name)),
                     None => self.absent(name),
@@ -129,7 +129,7 @@ impl Differences<'_> {
 
     async fn wants_name(&self, name: &MailboxName, pace: &mut Pace) -> bool {
         pace.worked(LINE_STEPS + self.groups_steps()).await;
-        group_of(self.groups, name, self.own.1).is_some_and(|group| group.names)
+        events_of(self.groups, name, self.own.1).names
     }
 
     fn groups_steps(&self) -> u64 {
@@ -160,6 +160,7 @@ mod tests {
 
     use posthaste_mail_model::{AccountId, Id, UidValidity};
 
+    use super::super::group::Events;
     use super::*;
     use crate::heavy::SLICE_STEPS;
     use crate::mailbox_filter::Filter;
@@ -193,14 +194,8 @@ mod tests {
     #[test]
     fn a_renamed_parent_is_compared_in_pieces() {
         let (old, new) = (list("a"), list("b"));
-        let group = |filter| Group {
-            filter,
-            messages: false,
-            flags: false,
-            names: true,
-            subscriptions: false,
-            metadata: false,
-        };
+        let events = Some(Events { names: true, ..Events::default() });
+        let group = |filter| Group { filter, events };
         let mut groups: Vec<Group> = (0..63).map(|_| group(Filter::Mailboxes(BTreeSet::new()))).collect();
         groups.push(group(Filter::Personal));
         let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };

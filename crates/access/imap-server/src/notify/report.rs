@@ -8,7 +8,7 @@ use posthaste_imap_codec::response::{StatusValue, Untagged};
 use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
 use posthaste_store::{Counts, MailboxEntry, MailboxNews};
 
-use super::group::{Group, group_of};
+use super::group::{Events, events_of};
 use super::names::Differences;
 use super::others::FollowedMailboxes;
 use super::{Notify, ReportedState, overflow};
@@ -94,17 +94,17 @@ impl Notify {
         let is_reported = |entry: &&MailboxEntry| Some(entry.id) != selected && self.may_read(entry.id);
         for entry in self.list.entries.iter().filter(is_reported) {
             pace.worked(self.filter_steps()).await;
-            followed
-                .extend(self.group(&entry.name).filter(|group| group.messages).map(|group| (entry, group)));
+            let events = self.events(&entry.name);
+            followed.extend(events.messages.then_some((entry, events)));
         }
         for batch in followed.chunks(STATUS_BATCH) {
             let ids: Vec<MailboxId> = batch.iter().map(|(entry, _)| entry.id).collect();
             let heads = to.service.store.status(&ids).await?;
-            for ((entry, group), head) in batch.iter().zip(heads) {
+            for (&(entry, events), head) in batch.iter().zip(heads) {
                 let Some(head) = head else { continue };
-                let counts = self.counts_of(to, entry.id, group, head.counts).await?;
+                let counts = self.counts_of(to, entry.id, events, head.counts).await?;
                 let (uid_next, modseq) = (head.uid_next, head.modseq);
-                report_status(to, group, &StatusValues { entry, counts, uid_next, modseq, messages: true });
+                report_status(to, events, &StatusValues { entry, counts, uid_next, modseq, messages: true });
                 to.wire.relieve().await?;
             }
         }
@@ -158,11 +158,14 @@ impl Notify {
                 continue;
             }
             pace.worked(self.filter_steps()).await;
-            if let Some(group) = self.group(&entry.name)
-                && (group.messages && messages || group.flags)
-            {
-                let counts = self.counts_of(to, entry.id, group, counts).await?;
-                report_status(to, group, &StatusValues { entry: &entry, counts, uid_next, modseq, messages });
+            let events = self.events(&entry.name);
+            if events.messages && messages || events.flags {
+                let counts = self.counts_of(to, entry.id, events, counts).await?;
+                report_status(
+                    to,
+                    events,
+                    &StatusValues { entry: &entry, counts, uid_next, modseq, messages },
+                );
                 to.wire.relieve().await?;
             }
         }
@@ -199,13 +202,13 @@ impl Notify {
         &self,
         to: &Listener<'_>,
         mailbox: MailboxId,
-        group: &Group,
+        events: Events,
         counts: Counts,
     ) -> Result<Counts, Failure> {
         let Some(owner) = self.others.as_ref().and_then(|others| others.account_of(mailbox)) else {
             return Ok(counts);
         };
-        if !group.flags {
+        if !events.flags {
             return Ok(counts);
         }
         let reading = Reading { owner, mailbox, reader: to.login.id };
@@ -229,7 +232,7 @@ impl Notify {
             let Untagged::MetadataChanged { mailbox, .. } = &change else { continue };
             let is_wanted = match mailbox.text() {
                 Ok("") => self.request.server_metadata,
-                _ => mailbox.name().is_ok_and(|name| self.group(&name).is_some_and(|group| group.metadata)),
+                _ => mailbox.name().is_ok_and(|name| self.events(&name).metadata),
             };
             if is_wanted {
                 to.wire.say(change);
@@ -249,8 +252,8 @@ impl Notify {
         self.annotations.as_deref_mut()
     }
 
-    fn group(&self, name: &MailboxName) -> Option<&Group> {
-        group_of(&self.request.groups, name, &self.own_list)
+    fn events(&self, name: &MailboxName) -> Events {
+        events_of(&self.request.groups, name, &self.own_list)
     }
 
     fn filter_steps(&self) -> u64 {
@@ -259,17 +262,17 @@ impl Notify {
 }
 
 /// `* STATUS Lists (UIDVALIDITY 4 UIDNEXT 10000 MESSAGES 501)`: RFC 5465 §5.1 to §5.3.
-fn report_status(to: &mut Listener<'_>, group: &Group, state: &StatusValues<'_>) {
+fn report_status(to: &mut Listener<'_>, events: Events, state: &StatusValues<'_>) {
     let mut items = vec![StatusValue::UidValidity(state.entry.uid_validity)];
     if state.messages {
         items.push(StatusValue::UidNext(state.uid_next));
         items.push(StatusValue::Messages(state.counts.messages));
     }
-    if group.flags {
+    if events.flags {
         items.push(StatusValue::Unseen(state.counts.unseen));
     }
     // RFC 5465 §3.1 wants it with FlagChange, from every server that has CONDSTORE.
-    if group.flags || to.enabled.condstore {
+    if events.flags || to.enabled.condstore {
         items.push(StatusValue::HighestModSeq(reported_modseq(state.modseq)));
     }
     to.wire.say(Untagged::Status { mailbox: MailboxArg::from(&state.entry.name), items });

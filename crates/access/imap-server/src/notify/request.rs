@@ -3,9 +3,10 @@
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;
 
-use super::group::Group;
+use super::group::{Events, Group};
 use crate::mailbox_filter::Filter;
 use crate::options::ImapOptions;
+use crate::own::Quiet;
 use crate::reply::Reply;
 
 /// The events there are (RFC 5465 §5, BADEVENT).
@@ -27,7 +28,7 @@ const ANNOTATION_CHANGE: &str = "AnnotationChange";
 #[derive(Debug)]
 pub(crate) struct NotifyRequest {
     pub(super) groups: Vec<Group>,
-    pub(super) selected: SelectedRequest,
+    pub(crate) selected: SelectedRequest,
     pub(super) server_metadata: bool,
 }
 
@@ -45,6 +46,13 @@ pub(crate) struct SelectedRequest {
     pub(crate) items: Vec<FetchItem>,
 }
 
+impl SelectedRequest {
+    /// What reports leave out.
+    pub(crate) fn quiet(&self) -> Quiet {
+        Quiet { messages: !self.messages, flags: !self.flags, annotations: !self.annotations }
+    }
+}
+
 impl NotifyRequest {
     /// Compiles the groups of NOTIFY SET.
     pub(crate) fn of(groups: Vec<EventGroup>, options: &ImapOptions) -> Result<Self, Reply> {
@@ -52,10 +60,12 @@ impl NotifyRequest {
             Self { groups: Vec::new(), selected: SelectedRequest::default(), server_metadata: false };
         let mut has_selected = false;
         for EventGroup { mailboxes, events } in groups {
+            let is_none = events.is_empty();
             let asked = GroupEvents::of(events, options)?;
             request.server_metadata |= asked.server_metadata;
             if let Some(filter) = Filter::of(&mailboxes) {
-                request.groups.push(asked.of_others(filter)?);
+                let events = Some(asked.of_others()?).filter(|_| !is_none);
+                request.groups.push(Group { filter, events });
                 continue;
             }
             if std::mem::replace(&mut has_selected, true) {
@@ -75,12 +85,16 @@ impl NotifyRequest {
 
     /// Whether annotations are wanted.
     pub(super) fn annotations(&self) -> bool {
-        self.server_metadata || self.groups.iter().any(|group| group.metadata)
+        self.server_metadata || self.events().any(|events| events.metadata)
     }
 
     /// Whether names or subscriptions are wanted.
     pub(super) fn names(&self) -> bool {
-        self.groups.iter().any(|group| group.names || group.subscriptions)
+        self.events().any(|events| events.names || events.subscriptions)
+    }
+
+    fn events(&self) -> impl Iterator<Item = Events> {
+        self.groups.iter().filter_map(|group| group.events)
     }
 }
 
@@ -139,7 +153,7 @@ impl GroupEvents {
         Ok(SelectedRequest { messages: expunge, flags, annotations, at_once, items })
     }
 
-    fn of_others(self, filter: Filter) -> Result<Group, Reply> {
+    fn of_others(self) -> Result<Events, Reply> {
         if self.items.is_some_and(|items| !items.is_empty()) {
             // RFC 5465 §5.2: no FETCH is sent for other mailboxes.
             return Err(Reply::bad("MessageNew accepts items to fetch only for SELECTED"));
@@ -147,6 +161,6 @@ impl GroupEvents {
         let Self { expunge, names, subscriptions, metadata, .. } = self;
         // RFC 5465 §5.1: both events are a STATUS with HIGHESTMODSEQ, which rises for either.
         let flags = self.flags || self.annotations;
-        Ok(Group { filter, messages: expunge, flags, names, subscriptions, metadata })
+        Ok(Events { messages: expunge, flags, names, subscriptions, metadata })
     }
 }

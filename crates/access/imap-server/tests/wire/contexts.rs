@@ -397,13 +397,13 @@ fn without_memory_for_a_result() {
     let budget = ByteBudget::new(1 << 20);
     let server = Server::start_keeping(budget.clone());
     server.with_messages(2);
-    let text = "x".repeat(12_000);
+    let text = "x".repeat(8000);
     let keep = |wire: &mut Wire, tag: &str, refusal: &str| {
-        let search = format!("{tag} SEARCH RETURN (UPDATE COUNT) NOT SUBJECT {{12000+}}\r\n{text}\r\n");
+        let search = format!("{tag} SEARCH RETURN (UPDATE COUNT) NOT SUBJECT {{8000+}}\r\n{text}\r\n");
         wire.send(search.as_bytes());
         wire.run(&format!("S: * ESEARCH (TAG \"{tag}\") COUNT 2\n{refusal}\nS: {tag} OK …"));
     };
-    // A session's first 16 KiB take nothing from the budget. Then it takes 64 KiB at once, and an
+    // A session's first 12 KiB take nothing from the budget. Then it takes 64 KiB at once, and an
     // account has a quarter: four times 64 KiB.
     let mut sessions: Vec<Wire> = (0..4).map(|_| server.select("INBOX")).collect();
     for (nth, wire) in sessions.iter_mut().enumerate() {

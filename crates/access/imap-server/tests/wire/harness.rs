@@ -182,7 +182,8 @@ impl Server {
         Self::start_on(|engine| engine, service)
     }
 
-    fn start_on(
+    /// On an engine in front of the test's own.
+    pub fn start_on(
         wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
         service: impl FnOnce(Delivery) -> ImapService,
     ) -> Self {

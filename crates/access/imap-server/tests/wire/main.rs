@@ -45,6 +45,7 @@ mod messages;
 mod metadata;
 mod multi_search;
 mod notify;
+mod notify_quiet;
 mod partial;
 mod quota;
 mod referrals;

@@ -130,6 +130,81 @@ fn rfc_5267_contexts() {
     );
 }
 
+/// RFC 5465 §3.1: NOTIFY SET STATUS, new messages in another mailbox and in the selected one, and
+/// one more mailbox. Verified errata put the events in parentheses. §5: both of MessageNew and
+/// MessageExpunge are needed.
+#[test]
+fn rfc_5465_notify() {
+    let server = server_with(&["a", "b"]);
+    let mut others = server.login();
+    for name in ["Lists/Lemonade", "Lists/Im2000", "misc"] {
+        others.run(&format!("C: x CREATE {name}\nS: x OK …"));
+    }
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: b notify set status (selected (MessageNew (uid body.peek[header.fields (from to subject)]) MessageExpunge)) (subtree Lists (MessageNew MessageExpunge))
+        S: * STATUS Lists (UIDVALIDITY … UIDNEXT 1 MESSAGES 0)
+        S: * STATUS Lists/Im2000 (UIDVALIDITY … UIDNEXT 1 MESSAGES 0)
+        S: * STATUS Lists/Lemonade (UIDVALIDITY … UIDNEXT 1 MESSAGES 0)
+        S: b OK …
+        C: c select inbox
+        S~ * 2 EXISTS
+        S~ c OK [READ-WRITE] …
+        "#,
+    );
+    server.put("Lists/Lemonade", b"Subject: x\r\n\r\nx\r\n");
+    wire.expect("* STATUS Lists/Lemonade (UIDVALIDITY … UIDNEXT 2 MESSAGES 1)");
+    let message = "Subject: Re: good morning\r\nFrom: alice@example.org\r\nTo: bob@example.org\r\n\r\nx\r\n";
+    server.put("INBOX", message.as_bytes());
+    wire.run(
+        r#"
+        S: * 3 EXISTS
+        S: * … RECENT
+        S: * 3 FETCH (UID 3 BODY[HEADER.FIELDS (…)] {75}
+        S: Subject: Re: good morning
+        S: From: alice@example.org
+        S: To: bob@example.org
+        S:
+        S: )
+        C: d STATUS misc (UIDVALIDITY UIDNEXT MESSAGES)
+        S: * STATUS misc (…UIDNEXT 1…)
+        S: d OK …
+        C: e notify set (selected (MessageNew (uid body.peek[header.fields (from to subject)]) MessageExpunge)) (subtree Lists (MessageNew MessageExpunge)) (mailboxes misc (MessageNew MessageExpunge))
+        S: e OK …
+        "#,
+    );
+    server.put("misc", b"Subject: x\r\n\r\nx\r\n");
+    wire.expect("* STATUS misc (UIDVALIDITY … UIDNEXT 2 MESSAGES 1)");
+}
+
+/// RFC 5465 §6: two groups that name INBOX. Then FlagChange in all mailboxes but the selected one.
+#[test]
+fn rfc_5465_mailbox_specification() {
+    let server = server_with(&["a"]);
+    let (mut wire, mut others) = (server.login(), server.select("INBOX"));
+    others.run("C: a UNSUBSCRIBE INBOX\nS: a OK …");
+    wire.run("C: a notify set (mailboxes INBOX (Messagenew messageExpunge)) (personal (SubscriptionChange))\nS: a OK …");
+    others.run("C: b SUBSCRIBE INBOX\nS: b OK …");
+    wire.expect("* LIST (…\\Subscribed…) \"/\" INBOX");
+    server.put("INBOX", b"Subject: b\r\n\r\nx\r\n");
+    wire.expect("* STATUS INBOX (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)");
+    wire.run(
+        r#"
+        C: b SELECT INBOX
+        S~ b OK …
+        C: a notify set (selected (Messagenew (uid flags) messageExpunge)) (personal (MessageNew FlagChange MessageExpunge))
+        S: a OK …
+        "#,
+    );
+    others.run("C: c STORE 1 +FLAGS.SILENT (\\Flagged)\nS~ c OK …\nC: d COPY 1 Archive\nS~ d OK …");
+    wire.expect("* STATUS Archive (UIDVALIDITY … UIDNEXT 2 MESSAGES 1 UNSEEN 1 HIGHESTMODSEQ 1)");
+    others.run("C: e SELECT Archive\nS~ e OK …\nC: f STORE 1 +FLAGS.SILENT (\\Seen)\nS: f OK …");
+    wire.expect("* STATUS Archive (UIDVALIDITY … UNSEEN 0 HIGHESTMODSEQ 2)");
+    server.put("INBOX (\\Flagged)", b"Subject: c\r\n\r\nx\r\n");
+    wire.run("S: * 3 EXISTS\nS: * … RECENT\nS: * 3 FETCH (UID 3 FLAGS (…\\Flagged))");
+}
+
 /// RFC 5466 §3.2: a filter is set. §3.1: a search names it, and means the same as its text.
 #[test]
 fn rfc_5466_filters() {

@@ -1,6 +1,9 @@
 //! ESEARCH and the saved result: RFC 4731, RFC 5182, RFC 9051 §6.4.4; what a session knows while
 //! others expunge.
 
+use posthaste_net::ByteBudget;
+use posthaste_testkit::Wire;
+
 use crate::harness::Server;
 
 #[test]
@@ -294,4 +297,59 @@ fn charsets() {
         S: f OK …
         "#,
     );
+}
+
+/// RFC 5182 §2.5: NOTSAVED, and `$` is empty.
+#[test]
+fn a_result_without_memory_is_not_saved() {
+    let budget = ByteBudget::new(64 << 10);
+    let server = Server::start_keeping(budget.clone());
+    server.with_messages(1);
+    let mut wire = server.select("INBOX");
+    // Every second one of 2,048 messages is flagged: 1,024 ranges take 8 KiB.
+    for _ in 0..11 {
+        wire.run("C: a COPY 1:* INBOX\nS~ a OK …");
+    }
+    let every_second: Vec<String> = (1..=1024).map(|n| (2 * n).to_string()).collect();
+    wire.run(&format!("C: b STORE {} +FLAGS.SILENT (\\Flagged)\nS~ b OK …", every_second.join(",")));
+    // A small result takes nothing from the budget. An account has a quarter: 16 KiB.
+    let mut sessions: Vec<Wire> = (0..3).map(|_| server.select("INBOX")).collect();
+    for (nth, wire) in sessions[..2].iter_mut().enumerate() {
+        wire.run("C: c SEARCH RETURN (SAVE) 1:2000\nS: c OK …");
+        assert_eq!(budget.available(), (64 - 8 * nth) << 10);
+        wire.run("C: d SEARCH RETURN (SAVE) FLAGGED\nS: d OK …");
+        assert_eq!(budget.available(), (64 - 8 * (nth + 1)) << 10);
+    }
+    for command in [
+        "SEARCH RETURN (SAVE COUNT) FLAGGED",
+        "UID SEARCH RETURN (SAVE) FLAGGED",
+        "SORT RETURN (SAVE ALL) (SIZE) UTF-8 FLAGGED",
+        "ESEARCH IN (selected) RETURN (SAVE COUNT) FLAGGED",
+    ] {
+        sessions[2].run(&format!(
+            "C: e SEARCH RETURN (SAVE) 1\nS: e OK …\nC: f {command}\nS: f NO [NOTSAVED] …\n\
+             C: g SEARCH $\nS: * SEARCH\nS: g OK …"
+        ));
+    }
+    // A result that replaces another one has its memory.
+    sessions[0].run("C: h SEARCH RETURN (SAVE) FLAGGED\nS: h OK …\nC: i SEARCH RETURN (SAVE) 1\nS: i OK …");
+    sessions[2].run(
+        r#"
+        C: j SORT RETURN (SAVE COUNT) (SIZE) UTF-8 FLAGGED
+        S: * ESEARCH (TAG "j") COUNT 1024
+        S: j OK …
+        C: k SEARCH RETURN (COUNT) $
+        S: * ESEARCH (TAG "k") COUNT 1024
+        S: k OK …
+        C: l ESEARCH IN (selected) RETURN (SAVE) 1
+        S: l OK …
+        C: m ESEARCH IN (selected) RETURN (SAVE COUNT) FLAGGED
+        S: * ESEARCH (TAG "m" MAILBOX INBOX UIDVALIDITY …) UID COUNT 1024
+        S: m OK …
+        "#,
+    );
+    for wire in &mut sessions {
+        wire.run("C: n UNSELECT\nS: n OK …");
+    }
+    assert_eq!(budget.available(), 64 << 10);
 }

@@ -122,8 +122,6 @@ fn an_empty_mailbox() {
         S: * OK [UIDNEXT 1] …
         S: * OK [HIGHESTMODSEQ 1] …
         S~ a OK …
-        C: b FETCH 1:* FLAGS
-        S: b OK …
         C: c FETCH 1 FLAGS
         S: c BAD …
         C: d UID FETCH 1:* FLAGS
@@ -132,6 +130,39 @@ fn an_empty_mailbox() {
         S: * SEARCH
         S: e OK …
         C: f EXPUNGE
+        S: f OK …
+        "#,
+    );
+}
+
+/// RFC 9051 §9, seq-number: BAD for a number without a message, "This includes "*" if the selected
+/// mailbox is empty". UIDs need not exist (§6.4.9), and a search finds nothing.
+#[test]
+fn a_star_without_a_message() {
+    let server = Server::start();
+    let mut wire = server.select("Sent");
+    for command in [
+        "FETCH * FLAGS",
+        "FETCH 1:* FLAGS",
+        "FETCH *:1 (FLAGS) (CHANGEDSINCE 1)",
+        "STORE * +FLAGS (\\Seen)",
+        "COPY 1:* INBOX",
+        "MOVE * INBOX",
+        "FETCH $,* FLAGS",
+    ] {
+        // An OK in between resets the count of bad commands.
+        wire.run(&format!("C: a {command}\nS~ a BAD …\nC: b UID FETCH * FLAGS\nS: b OK …"));
+    }
+    wire.run(
+        r#"
+        C: c SEARCH *
+        S: * SEARCH
+        S: c OK …
+        C: d FETCH $ FLAGS
+        S: d OK …
+        C: e UID STORE * +FLAGS (\Seen)
+        S: e OK …
+        C: f UID MOVE * INBOX
         S: f OK …
         "#,
     );

@@ -1,4 +1,5 @@
-//! The deadline of the login, by a clock that the test advances; and turns of other sessions.
+//! The deadline of the login and the delay between two logins, by a clock that the test advances.
+//! Turns of other sessions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,15 +14,23 @@ use posthaste_testkit::Piped;
 use super::*;
 use crate::Pop3Options;
 
-/// A session over a pipe of this many octets each way. The greeting was read.
-async fn session_over(octets: usize) -> Piped {
+/// A service with an account.
+async fn service(options: Pop3Options) -> Arc<Pop3Service> {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
     let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
     let password = Secret::new("correct horse".to_owned());
     directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
     let delivery = Delivery::new(store, directory, DeliveryOptions::default());
-    let service = Arc::new(Pop3Service::new(Pop3Options::default(), delivery, None));
+    Arc::new(Pop3Service::new(options, delivery, None))
+}
+
+/// A session over a pipe of this many octets each way. The greeting was read.
+async fn session_over(octets: usize) -> Piped {
+    session_of(service(Pop3Options::default()).await, octets).await
+}
+
+async fn session_of(service: Arc<Pop3Service>, octets: usize) -> Piped {
     let mut piped = Piped::begin(octets, 110, |connection, shutdown| service.serve(connection, shutdown));
     piped.hear(|said| said.ends_with(b"\r\n")).await;
     piped
@@ -34,6 +43,27 @@ async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     client.send(b"NOOP\r\nUSER ana@example.org\r\nPASS correct horse\r\nSTAT\r\n").await;
     client.advance(Pop3Options::default().login_within).await;
     assert_eq!(client.rest().await, "");
+}
+
+/// RFC 2449 §6.5, by the clock of the session that logs in.
+#[tokio::test]
+async fn the_next_login_waits_for_the_delay() {
+    let (delay, long) = (Duration::from_secs(600), Duration::from_secs(86_400));
+    let options =
+        Pop3Options { pre_login_within: long, login_within: long, login_delay: delay, ..Default::default() };
+    let service = service(options).await;
+    let login = "USER ana@example.org\r\nPASS correct horse\r\n";
+    let answers = |said: &[u8]| said.iter().filter(|byte| **byte == b'\n').count() == 2;
+    let mut first = session_of(Arc::clone(&service), 4096).await;
+    first.send(login.as_bytes()).await;
+    assert!(first.hear(answers).await.contains("+OK Logged in"));
+    let mut second = session_of(service, 4096).await;
+    for (passes, answer) in [(delay / 2, "-ERR [LOGIN-DELAY] "), (delay, "+OK Logged in")] {
+        second.advance(passes).await;
+        second.send(login.as_bytes()).await;
+        let said = second.hear(answers).await;
+        assert!(said.contains(answer), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 //! rest is the directory's.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_delivery::{DeliveryError, Holding, Opening};
@@ -105,12 +104,16 @@ impl Driver {
         let Some(share) = self.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
             return self.refuse(Refusal::TooManyConnections);
         };
-        if !self.service.delays.admit(account.id, Instant::now()) {
+        let now = self.connection.clock().now();
+        if !self.service.delays.admit(account.id, now) {
             return self.refuse(Refusal::TooSoon);
         }
         let maildrop = match self.open(account).await {
             Ok(maildrop) => maildrop,
-            Err(error) => return self.refuse(Refusal::of_store(&error)),
+            Err(error) => {
+                self.service.delays.take_back(account.id, now);
+                return self.refuse(Refusal::of_store(&error));
+            }
         };
         self.connection.belongs_to(share);
         self.source().succeeded(&login);

@@ -15,6 +15,7 @@ use bytes::BytesMut;
 use posthaste_delivery::Holding;
 use posthaste_directory::{Lease, revoked, sasl};
 use posthaste_mail_model::{AccountId, NumSet};
+use posthaste_metrics::OpenFolder;
 use posthaste_net::{
     AccountLimit, CommandsBeforeLogin, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine,
 };
@@ -135,8 +136,8 @@ impl Driver {
     /// A command begins. A refusal if its account may give none now.
     async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Refusal>, NetError> {
         posthaste_metrics::command_ended();
-        let messages = self.inbox.as_ref().map(|inbox| inbox.mailbox.view().exists());
-        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), messages);
+        let of = |inbox: &Inbox| OpenFolder { messages: inbox.mailbox.view().exists(), is_inbox: true };
+        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), self.inbox.as_ref().map(of));
         self.held_back().await
     }
 

@@ -1,11 +1,17 @@
 //! Logins: USER and PASS, AUTH (RFC 5034), STLS (RFC 2595), and refusals.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::AccountChange;
+use posthaste_mail_model::MailboxId;
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_pop3_server::{ClearTextLogin, Pop3Options};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{Engine, MailboxHead, MemoryEngine, Row, StoreError};
 
 use crate::talk::{PASSWORD, Setup, USER, server};
 
@@ -91,6 +97,50 @@ async fn logins_have_a_delay_between_them() {
     client
         .play(&format!("S: +OK …\nC: USER {USER}\nS: +OK …\nC: PASS {PASSWORD}\nS: -ERR [LOGIN-DELAY] …"))
         .await;
+}
+
+/// An engine that reads no rows while a test says so.
+struct Unreadable {
+    inner: MemoryEngine,
+    fails: AtomicBool,
+}
+
+#[async_trait]
+impl Layer for Unreadable {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead, StoreError> {
+        match self.fails.load(Ordering::Relaxed) {
+            true => Err(StoreError::Unavailable("no disk".to_owned())),
+            false => self.inner.load(mailbox, rows).await,
+        }
+    }
+}
+
+/// RFC 2449 §6.5: the delay begins with the +OK of a login.
+#[tokio::test]
+async fn a_login_whose_maildrop_cannot_be_opened_does_not_count() {
+    let engine = Arc::new(Unreadable { inner: MemoryEngine::new(), fails: AtomicBool::new(true) });
+    let options = Pop3Options { login_delay: Duration::from_secs(3600), ..Pop3Options::default() };
+    let new_on = Some(Arc::clone(&engine) as Arc<dyn Engine>);
+    let server = Setup { options, new_on, ..Setup::default() }.start().await;
+    let mut client = server.connect().await;
+    let login = format!("C: USER {USER}\nS: +OK …\nC: PASS {PASSWORD}\n");
+    client
+        .play(&format!("S: +OK …\n{login}S: -ERR [SYS/TEMP] Storage is unavailable, try again later"))
+        .await;
+    engine.fails.store(false, Ordering::Relaxed);
+    client.play(&format!("{login}S: +OK Logged in: …")).await;
+    let mut client = server.connect().await;
+    client.play(&format!("S: +OK …\n{login}S: -ERR [LOGIN-DELAY] …")).await;
 }
 
 #[tokio::test]

@@ -370,7 +370,11 @@ impl Driver {
         }
         let replies = match incoming.refusal() {
             Some(refusal) => self.session.refused(transaction.recipients.len(), refusal),
-            None => self.deliver(&id, incoming, transaction).await,
+            None => {
+                // It ends when the replies are sent.
+                self.connection.work_begins()?;
+                self.deliver(&id, incoming, transaction).await
+            }
         };
         for reply in &replies {
             self.say(reply);
@@ -509,6 +513,7 @@ impl Driver {
         while_held(&mut self.incoming, write).await?;
         // An idle session keeps no buffer.
         self.replies = Vec::new();
+        self.connection.work_ends();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-pub use account::{Account, AccountFormat, FolderLimit, Format, Quota, Settings};
+pub use account::{Account, AccountFormat, Format, Settings};
 pub use acl::Acl;
 pub use credentials::{AppPasswords, Certificates, Scope};
 use report::RETENTION_EXAMPLES;
@@ -291,19 +291,6 @@ pub struct QueueItems {
     /// All items.
     #[arg(long)]
     pub all: bool,
-}
-
-impl std::fmt::Display for QueueItems {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.domain {
-            Some(domain) => write!(f, "--domain {domain}"),
-            None if self.all => write!(f, "--all"),
-            None => {
-                let numbers: Vec<String> = self.items.iter().map(u32::to_string).collect();
-                write!(f, "{}", numbers.join(" "))
-            }
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -4,7 +4,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub enum Report {
-    /// List the folders with the most messages, a line each: messages, size, account, folder.
+    /// List the folders with the most messages, a line each: messages, size, cost, account, folder.
+    ///
+    /// The cost comes from the server that runs on this machine with this data directory: the CPU
+    /// time of the folder's owner since the start of that server, and what smaller folders would
+    /// save. The INBOX has a cost of its own. Other folders of one account and size class are
+    /// counted together. Without a server, the list is without costs.
     Folders {
         /// Only folders of this account.
         #[arg(long)]
@@ -12,12 +17,15 @@ pub enum Report {
         /// The number of lines.
         #[arg(long, default_value_t = 20)]
         top: usize,
+        /// Assume that larger folders are reduced to this size.
+        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000)]
+        cut: u32,
         /// As JSON, a line each.
         #[arg(long)]
         json: bool,
     },
-    /// Show the cost of the running server since its start, by command, account or client: CPU
-    /// time, commands, octets, changes of mailboxes, messages read.
+    /// Show the cost of the running server since its start, by command, protocol, folder size,
+    /// account or client: CPU time, commands, octets, changes of mailboxes, messages read.
     ///
     /// The server always counts. The figures come from the socket `metrics.sock` in its data
     /// directory, so run this on the same machine. CPU time is that of sessions, the queue and
@@ -31,7 +39,8 @@ pub enum Report {
         /// The number of lines, the highest cost first.
         #[arg(long, default_value_t = 20)]
         top: usize,
-        /// Show one account: its folders by size, and what smaller folders would save.
+        /// Show one account: its folders by size, and what a smaller INBOX or smaller folders would
+        /// save.
         #[arg(long)]
         account: Option<String>,
         /// With --account: assume that larger folders are reduced to this size.
@@ -95,14 +104,22 @@ const COST_EXAMPLES: &str = "Examples:
   posthaste report cost                      the cost of each command, by the size of the folder
   posthaste report cost --by account --top 5 the five most expensive accounts
   posthaste report cost --by client          the cost of each mail program
+  posthaste report cost --by folder          the cost in folders of each size
   posthaste report cost --account ana@example.org --cut 5000
-                                             the cost of Ana's folders, and with 5,000 messages in each";
+                                             the cost of Ana's INBOX and folders, and with 5,000
+                                             messages in each";
 
 /// The keys by which `report cost` sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CostBy {
     /// Protocol, command and folder size.
     Command,
+    /// Protocol.
+    Protocol,
+    /// Size of the selected folder.
+    Folder,
+    /// Role of threads: the CPU time of all of them, with the thread that writes to the store.
+    Role,
     /// Account.
     Account,
     /// Client program, by the name it gives in ID (RFC 2971).

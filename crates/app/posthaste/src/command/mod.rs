@@ -45,7 +45,7 @@ pub fn run(cli: Cli) -> Result<()> {
         return sieve::run(options);
     }
     let config = configuration(&cli.common)?;
-    let act = Act::of(&cli.command, &config);
+    let act = Act::of(&cli.command, std::env::args_os().skip(1), &config);
     let outcome = run_with(config, cli);
     if let Some(act) = act {
         act.ended(&outcome);

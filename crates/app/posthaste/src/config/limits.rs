@@ -17,7 +17,7 @@ const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
 pub struct Limits {
     pub memory: Auto<ByteSize>,
     pub connections: Auto<usize>,
-    pub connections_per_address: usize,
+    pub connections_per_address: Auto<usize>,
     pub message_size: Auto<ByteSize>,
     pub incoming_bytes: Auto<ByteSize>,
     pub reading_bytes: Auto<ByteSize>,

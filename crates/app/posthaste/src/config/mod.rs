@@ -263,45 +263,45 @@ impl Config {
         self
     }
 
-    /// Settings that differ from those a server runs with and that it reads only when it starts.
-    pub fn keys_that_wait(&self, running: &Self) -> Vec<&'static str> {
-        let (limits, had) = (&self.limits, &running.limits);
+    /// Settings that a server reads only when it starts, and that differ from those of its start.
+    pub fn keys_that_wait(&self, started: &Self) -> Vec<&'static str> {
+        let (limits, had) = (&self.limits, &started.limits);
         let all = [
-            ("data", self.data != running.data),
-            ("engine", self.engine != running.engine),
-            ("bodies", self.bodies != running.bodies),
-            ("user, group", (&self.user, &self.group) != (&running.user, &running.group)),
-            ("s3", self.s3 != running.s3),
+            ("data", self.data != started.data),
+            ("engine", self.engine != started.engine),
+            ("bodies", self.bodies != started.bodies),
+            ("user, group", (&self.user, &self.group) != (&started.user, &started.group)),
+            ("s3", self.s3 != started.s3),
             (
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations, login.scram_sha1",
-                self.login.policy() != running.login.policy(),
+                self.login.policy() != started.login.policy(),
             ),
-            ("listen.metrics", self.listen.metrics != running.listen.metrics),
-            ("relay", self.relay != running.relay),
-            ("reports", self.reports != running.reports),
-            ("retention", self.retention != running.retention),
+            ("listen.metrics", self.listen.metrics != started.listen.metrics),
+            ("relay", self.relay != started.relay),
+            ("reports", self.reports != started.reports),
+            ("retention", self.retention != started.retention),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
             ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
             ("limits.summary_bytes", limits.summary_bytes != had.summary_bytes),
             ("limits.account_size", limits.account_size != had.account_size),
-            ("listen.lmtp_socket_mode", self.listen.lmtp_socket_mode != running.listen.lmtp_socket_mode),
-            ("listen.lmtp_socket_group", self.listen.lmtp_socket_group != running.listen.lmtp_socket_group),
+            ("listen.lmtp_socket_mode", self.listen.lmtp_socket_mode != started.listen.lmtp_socket_mode),
+            ("listen.lmtp_socket_group", self.listen.lmtp_socket_group != started.listen.lmtp_socket_group),
             ("limits.account_messages", limits.account_messages != had.account_messages),
             ("limits.folder_messages_warn", limits.folder_messages_warn != had.folder_messages_warn),
             ("limits.folder_messages_max", limits.folder_messages_max != had.folder_messages_max),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
-            ("search.index", self.search.index != running.search.index),
-            ("store.cache", self.store.cache != running.store.cache),
-            ("store.index_map", self.store.index_map != running.store.index_map),
+            ("search.index", self.search.index != started.search.index),
+            ("store.cache", self.store.cache != started.store.cache),
+            ("store.index_map", self.store.index_map != started.store.index_map),
             (
                 "store.format, store.keep_original",
-                self.store.format_settings() != running.store.format_settings(),
+                self.store.format_settings() != started.store.format_settings(),
             ),
-            ("store.precompute", self.store.precompute != running.store.precompute),
-            ("store.compress", self.store.compress != running.store.compress),
-            ("log.format", self.log.format != running.log.format),
-            ("log.long_polls", self.log.long_polls != running.log.long_polls),
+            ("store.precompute", self.store.precompute != started.store.precompute),
+            ("store.compress", self.store.compress != started.store.compress),
+            ("log.format", self.log.format != started.log.format),
+            ("log.long_polls", self.log.long_polls != started.log.long_polls),
         ];
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
@@ -462,7 +462,8 @@ mod tests {
     #[test]
     fn a_part_of_a_section_leaves_the_rest_at_its_default() {
         let config = parse("[limits]\nconnections = 7").unwrap();
-        assert_eq!((config.limits.connections, config.limits.connections_per_address), (Auto::Is(7), 100));
+        let limits = config.limits;
+        assert_eq!((limits.connections, limits.connections_per_address), (Auto::Is(7), Auto::Auto));
     }
 
     #[test]

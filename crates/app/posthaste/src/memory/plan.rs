@@ -11,7 +11,7 @@
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   sort keys                         what SORT and THREAD compare, of the mailboxes sorted last
-//!   live results                      searches that are kept up to date
+//!   kept results                      searches that are saved, or kept up to date
 //!   search index                      words of the mailboxes searched last
 //!   password hashes                   as many at once as there are threads for them
 //!   TABLES_BYTES                      what is known of other hosts, logins and reports
@@ -20,8 +20,7 @@
 //! ```
 //!
 //! The sum excludes the views of open mailboxes: some 29 bytes a message, shared by all sessions of
-//! a mailbox. It also excludes the results that sessions save (RFC 5182), and the page cache, which
-//! the system can reclaim.
+//! a mailbox. It also excludes the page cache, which the system can reclaim.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -32,7 +31,7 @@ use crate::config::{Auto, Config};
 
 /// The memory that one connection may hold in the worst case. That is a command of 256 KiB with the
 /// values that it was parsed into, and 128 KiB of input after it. To these come 128 KiB of output
-/// and 128 KiB of a message. There are also four TLS records each way, 16 KiB of live results and
+/// and 128 KiB of a message. There are also four TLS records each way, 16 KiB of kept results and
 /// the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.
@@ -44,8 +43,8 @@ const TABLES_BYTES: u64 = 60 << 20;
 const SCRIPTS_BYTES: u64 = 24 << 20;
 /// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
 const KEYS_BYTES_MAX: u64 = 32 << 20;
-/// Bytes for results that are kept up to date (RFC 5267). A sorted one of 100,000 messages takes
-/// half a MB.
+/// Bytes for results that are kept up to date (RFC 5267) or saved (RFC 5182). A sorted one of
+/// 100,000 messages takes half a MB. A saved one takes 8 bytes for each range of UIDs.
 const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for the search index: about a fifth of the texts that it covers.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
@@ -212,7 +211,7 @@ impl Plan {
         format!(
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
              `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of summaries that are made, {} of \
-             `store.cache`; {} of mail to other domains, {} of sort keys, {} of live results, {} of the search index; {} of \
+             `store.cache`; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the search index; {} of \
              `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
              most {} (`limits.message_size`)",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),

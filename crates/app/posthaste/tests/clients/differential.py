@@ -1,13 +1,14 @@
 # Asks Dovecot and Posthaste the same random commands on the same mail and compares what the answers
-# mean. `cat odd_messages.py differential.py | python3 - PORT USER PASSWORD DOVECOT SEED COUNT`: sequences SEED up to
-# SEED + COUNT - 1, two sessions each. A sequence depends on its seed alone.
+# mean. `cat odd_messages.py differential_names.py differential_resync.py differential.py | python3 - PORT USER
+# PASSWORD DOVECOT SEED COUNT`: sequences SEED up to SEED + COUNT - 1, two sessions each. A sequence depends on its
+# seed alone.
 #
 # Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and ESEARCH; the
 # order of SORT; the threads of THREAD;
 # STATUS; LIST; the numbers of COPYUID and APPENDUID; at the end UIDs, flags and sizes of all
-# messages. Not compared are texts for people, \Recent, and when a change is reported: each command
-# follows a NOOP in its session. `docs/differences.md` lists what differs and why; the rules for it
-# are in `allowed`, in the generators below, and in `odd_messages.py`, whose text stands before this one.
+# messages. Not compared are texts for people, \Recent, and when a change is reported: here each command
+# follows a NOOP in its session; `differential_resync.py` leaves it out. `docs/differences.md` lists what
+# differs and why; the rules for it are in `allowed`, in the generators, and in `odd_messages.py`.
 
 import os, random, re, shutil, socket, subprocess, sys, tempfile
 
@@ -292,7 +293,7 @@ def literal(text):
     return b"{%d}\0" % len(data) + data
 
 def number_set(r, top):
-    """Numbers of messages that are there (rows 3 and 4 of `docs/differences.md`), or UIDs."""
+    """Numbers of messages, mostly of those that are there (row 3 of `docs/differences.md`), or UIDs."""
     pick = lambda: str(r.randint(1, top))
     return r.choice([pick, lambda: "1:*", lambda: f"{pick()}:{pick()}", lambda: f"{pick()},{pick()}", lambda: "*", lambda: f"{pick()}:*"])()
 
@@ -320,8 +321,9 @@ def key(r, exists, depth=0):
 
 def command(r, box, exists):
     """A kind, what of FETCH is compared, and the command."""
-    uid = r.choice(["", "", "UID "]) if exists else "UID "
-    top = 8 if uid else exists
+    uid = r.choice(["", "", "UID "])
+    # In an empty mailbox a number is BAD, and so is `*`.
+    top = 8 if uid else max(exists, 1)
     choice = r.random()
     if choice < 0.4:
         items = r.sample(ITEMS, r.randint(1, 4))
@@ -522,6 +524,12 @@ def main(port, user, password, program, seed, count):
                 sequence(number, sessions)
                 ordered_sequence(number, sessions)
                 odd_sequence(number, sessions)
+                names_sequence(number, sessions)
+                # ENABLE QRESYNC changes the answers of a session for good.
+                others = start()
+                resync_sequence(number, others)
+                for session in others[0] + others[1]:
+                    session.ask(b"LOGOUT")
             except Differs as why:
                 differences += 1
                 print(f"seed {number}: {why}")

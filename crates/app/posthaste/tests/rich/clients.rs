@@ -122,8 +122,10 @@ print("read")
     }
 }
 
-/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting. The
-/// arguments are a port, a user, a password, and the calendar that `ytnef` makes of the meeting.
+/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting.
+/// Then of an answer, a counter-proposal, the cancellation of one occurrence, whole days, and a
+/// series with a changed occurrence. The arguments are a port, a user, a password, and the
+/// calendar that `ytnef` makes of the foreign meeting.
 const CALENDARS_AND_CARDS: &str = r#"
 import datetime, email, email.policy, icalendar, imaplib, sys, vobject
 client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
@@ -169,11 +171,39 @@ for name in ("DTSTART", "DTEND"):
     assert ours[name].dt == theirs[name].dt, name
 for name in ("SUMMARY", "LOCATION", "DESCRIPTION"):
     assert ours[name].strip() == theirs[name].strip() != "", name
+def parsed(number, method):
+    calendar = text(number, "text/calendar")
+    found, first = event(calendar)
+    assert found["METHOD"] == method, found["METHOD"]
+    assert first["UID"] == event1["UID"], first["UID"]
+    other = vobject.readOne(calendar)
+    assert other.method.value == method and other.vevent.dtstart.value == first["DTSTART"].dt
+    return first
+answer = parsed(5, "REPLY")
+assert (answer["ORGANIZER"], answer["ATTENDEE"]) == ("mailto:ana@y.example", "mailto:sender@x.example")
+assert answer["ATTENDEE"].params["PARTSTAT"] == "ACCEPTED" and "STATUS" not in answer
+counter = parsed(6, "COUNTER")
+assert counter["ATTENDEE"].params["PARTSTAT"] == "TENTATIVE"
+assert counter["DTSTART"].dt == datetime.datetime(2023, 11, 15, 22, 13, 20, tzinfo=utc)
+assert counter["DTEND"].dt - counter["DTSTART"].dt == datetime.timedelta(hours=1)
+cancelled = parsed(7, "CANCEL")
+assert cancelled["STATUS"] == "CANCELLED" and "RRULE" not in cancelled
+assert cancelled["RECURRENCE-ID"].dt == days[0]
+whole = parsed(8, "REQUEST")
+assert [whole[name].dt for name in ("DTSTART", "DTEND")] == [datetime.date(2023, 11, day) for day in (15, 17)]
+changed = icalendar.Calendar.from_ical(text(9, "text/calendar")).walk("VEVENT")
+assert len(changed) == 2 and not any(one.errors for one in changed)
+assert changed[0]["UID"] == changed[1]["UID"] and "RRULE" in changed[0] and "RRULE" not in changed[1]
+assert changed[1]["RECURRENCE-ID"].dt == days[1] and changed[1]["SUMMARY"] == "Moved"
+assert changed[1]["DTSTART"].dt == datetime.datetime(2023, 11, 17, 9, tzinfo=utc)
+assert changed[1]["DTEND"].dt - changed[1]["DTSTART"].dt == datetime.timedelta(minutes=30)
+series = vobject.readOne(text(9, "text/calendar")).vevent_list
+assert list(series[0].getrruleset()) == days and series[1].summary.value == "Moved"
 print("read")
 "#;
 
-/// Python's `icalendar` and `vobject` read a meeting's request, a series, and a contact. Of the
-/// meeting that another program wrote they read what `ytnef` makes of it.
+/// Python's `icalendar` and `vobject` read all kinds of messages about meetings, and a contact. Of
+/// the meeting that another program wrote they read what `ytnef` makes of it.
 #[test]
 fn libraries_of_others_read_calendars_and_cards() {
     if !client_tests_wanted() {
@@ -181,7 +211,16 @@ fn libraries_of_others_read_calendars_and_cards() {
     }
     let request = samples::meeting("IPM.Schedule.Meeting.Request");
     let rich = [request, samples::series(), samples::contact()];
-    let mail: Vec<_> = rich.iter().map(samples::mail).chain([foreign("triples.tnef")]).collect();
+    let more = [
+        samples::meeting("IPM.Schedule.Meeting.Resp.Pos"),
+        samples::counter_proposal(),
+        samples::occurrence("IPM.Schedule.Meeting.Canceled"),
+        samples::whole_days(),
+        samples::changed_series(),
+    ];
+    let foreign = foreign("triples.tnef");
+    let mail: Vec<_> =
+        rich.iter().map(samples::mail).chain([foreign]).chain(more.iter().map(samples::mail)).collect();
     let server = three_formats(&mail);
     let dir = tempfile::tempdir().unwrap();
     let mut ytnef = Command::new("ytnef");

@@ -6,13 +6,13 @@ use crate::MailboxArg;
 /// `NOTIFY NONE` and `NOTIFY SET …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notify {
-    /// Only the notifications of every session.
+    /// No event is reported from now on.
     None,
     /// The events that are wanted from now on, instead of all those before.
     Set {
         /// `STATUS`: the present state of the mailboxes is reported first.
         status: bool,
-        /// Never empty. The first that names a mailbox decides for it.
+        /// Never empty. Those that name a mailbox add up, to the first with `NONE`.
         groups: Vec<EventGroup>,
     },
 }

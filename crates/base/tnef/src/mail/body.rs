@@ -5,18 +5,25 @@ use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
 use crate::error::Damage;
 use crate::model::{Message, Value};
+use crate::rtf::Picture;
 use crate::tags::{attribute, property};
 use crate::{charset, rtf};
 
-/// How many bytes texts may still take. One is shared by all messages of a conversion.
+/// How many bytes texts may still take, and pictures in them. One is shared by all messages of a
+/// conversion.
 pub(super) struct TextBudget {
     left: usize,
     limit: usize,
+    picture_bytes: usize,
+    pictures: usize,
+    /// Pictures that are not shown.
+    pub unshown: usize,
 }
 
 impl TextBudget {
-    pub fn new(limit: usize) -> Self {
-        Self { left: limit, limit }
+    /// Limits for the bytes of texts, and for those of pictures.
+    pub fn new(limit: usize, picture_bytes: usize) -> Self {
+        Self { left: limit, limit, picture_bytes, pictures: rtf::PICTURES_MAX, unshown: 0 }
     }
 
     pub fn left(&self) -> usize {
@@ -34,6 +41,8 @@ impl TextBudget {
 pub(super) struct Bodies {
     pub text: Option<String>,
     pub html: Option<String>,
+    /// Pictures of RTF that the HTML shows.
+    pub pictures: Vec<Picture>,
 }
 
 impl Bodies {
@@ -45,18 +54,16 @@ impl Bodies {
         let has_words = |text: &String| text.contains(is_word);
         let text = message.text(property::BODY).filter(has_words);
         let text = text.or_else(|| message.attribute_text(attribute::BODY)).filter(has_words);
-        let mut bodies = Self { text, html: html(message).filter(has_words) };
+        let mut bodies = Self { text, html: html(message).filter(has_words), pictures: Vec::new() };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;
         if let (None, Some(Value::Binary(compressed))) =
             (&bodies.html, message.property(property::RTF_COMPRESSED))
             && !compressed.is_empty()
         {
-            let rtf = rtf::decompress(compressed, budget.left())?;
-            budget.take(rtf.len())?;
-            let document = rtf::read(&rtf, budget.left())?;
-            budget.take(document.text.len() + len(&document.html))?;
+            let document = document(compressed, budget)?;
             bodies.html = document.html;
+            bodies.pictures = document.pictures;
             bodies.text.get_or_insert(document.text);
         }
         let html = bodies.html.filter(has_words);
@@ -69,8 +76,22 @@ impl Bodies {
             budget.take(len(&made))?;
             text = made.filter(has_words);
         }
-        Ok(Self { text, html })
+        Ok(Self { text, html, pictures: bodies.pictures })
     }
+}
+
+/// What compressed RTF has.
+fn document(compressed: &[u8], budget: &mut TextBudget) -> Result<rtf::Document, Damage> {
+    let limits = rtf::Limits { text: budget.left(), pictures: budget.picture_bytes };
+    let slim = rtf::decompress_to_read(compressed, limits)?;
+    budget.take(slim.rtf.len() - slim.picture_len)?;
+    let document = rtf::read_within(&slim.rtf, budget.left(), budget.pictures)?;
+    budget.take(document.text.len() + document.html.as_ref().map_or(0, String::len))?;
+    let picture_bytes: usize = document.pictures.iter().map(|picture| picture.bytes.len()).sum();
+    budget.picture_bytes = budget.picture_bytes.saturating_sub(picture_bytes);
+    budget.pictures = budget.pictures.saturating_sub(document.pictures.len());
+    budget.unshown = budget.unshown.saturating_add(document.unshown);
+    Ok(document)
 }
 
 fn html(message: &Message) -> Option<String> {

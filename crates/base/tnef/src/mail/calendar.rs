@@ -8,8 +8,10 @@ use posthaste_mime_summary::InBounds;
 use time::OffsetDateTime;
 
 use super::dates;
+use super::occurrence::Scope;
 use super::people::{People, Person, Role};
-use super::recurrence::Recurrence;
+use super::recurrence::{Changed, Recurrence};
+use super::zone::Zone;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
@@ -39,24 +41,22 @@ impl Method {
         }
     }
 
-    /// By the class of a message: MS-OXCICAL §2.1.3.1.1.1.
+    /// By the class of a message: MS-OXCICAL §2.1.3.1.1.1. A program may add a name of its own.
     fn of_class(class: &str) -> Option<Self> {
-        const PREFIX: &str = "IPM.Schedule.Meeting.";
-        if class.eq_ignore_ascii_case("IPM.Appointment") {
-            return Some(Method::Publish);
-        }
-        let (begin, rest) = class.split_at_checked(PREFIX.len())?;
-        if !begin.eq_ignore_ascii_case(PREFIX) {
-            return None;
-        }
-        Some(match rest.to_ascii_lowercase().as_str() {
-            "request" => Method::Request,
-            "canceled" => Method::Cancel,
-            "resp.pos" => Method::Reply("ACCEPTED"),
-            "resp.neg" => Method::Reply("DECLINED"),
-            "resp.tent" => Method::Reply("TENTATIVE"),
-            _ => return None,
-        })
+        const CLASSES: [(&str, Method); 6] = [
+            ("ipm.appointment", Method::Publish),
+            ("ipm.schedule.meeting.request", Method::Request),
+            ("ipm.schedule.meeting.canceled", Method::Cancel),
+            ("ipm.schedule.meeting.resp.pos", Method::Reply("ACCEPTED")),
+            ("ipm.schedule.meeting.resp.neg", Method::Reply("DECLINED")),
+            ("ipm.schedule.meeting.resp.tent", Method::Reply("TENTATIVE")),
+        ];
+        let lower = class.to_ascii_lowercase();
+        let is = |name: &str| {
+            let more = lower.strip_prefix(name);
+            more.is_some_and(|more| more.is_empty() || more.starts_with('.'))
+        };
+        CLASSES.into_iter().find(|(name, _)| is(name)).map(|(_, method)| method)
     }
 
     pub fn name(self) -> &'static str {
@@ -89,14 +89,79 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
-/// A meeting as iCalendar. `None` if it has no start: such an event would be refused.
-pub(super) fn calendar(
-    message: &Message,
-    method: Method,
-    people: &People,
-    subject: Option<&str>,
-    description: Option<&str>,
-) -> Option<String> {
+/// What a calendar is made of.
+#[derive(Clone, Copy)]
+pub(super) struct Meeting<'a> {
+    pub message: &'a Message,
+    pub method: Method,
+    pub people: &'a People,
+    pub subject: Option<&'a str>,
+    pub description: Option<&'a str>,
+}
+
+/// What the events of a calendar may differ in.
+struct Event<'e> {
+    /// DTSTART, DTEND, RRULE and so on.
+    times: Vec<String>,
+    subject: Option<&'e str>,
+    place: Option<&'e str>,
+    description: Option<&'e str>,
+    is_free: bool,
+}
+
+/// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also
+/// if it is one occurrence of a series and does not say which one. The events of changed
+/// occurrences take at most `room` bytes. Those that have no room keep the usual time.
+pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
+    let Meeting { message, method, .. } = meeting;
+    let (start, end) = start_and_end(message)?;
+    let scope = Scope::of(message)?;
+    let series = match (method, &scope) {
+        // It proposes one time, and no rule.
+        (Method::Counter(_), _) | (_, Scope::Occurrence(_)) => None,
+        _ => Recurrence::of(message),
+    };
+    let mut out = Lines(String::new());
+    out.line("BEGIN:VCALENDAR");
+    out.line("PRODID:-//Posthaste//Rich mail//EN");
+    out.line("VERSION:2.0");
+    out.line(&format!("METHOD:{}", method.name()));
+    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
+    let head = [
+        format!("UID:{}", escape(&uid(message, start))),
+        format!("DTSTAMP:{}", dates::in_calendar(stamp(message, method).unwrap_or(start))),
+    ];
+    let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
+    let pattern = message.named_text(RECURRENCE_PATTERN);
+    let description = [pattern.as_deref(), meeting.description].into_iter().flatten();
+    let description = description.collect::<Vec<_>>().join("\n\n");
+    let mut event = Event {
+        times: Vec::new(),
+        subject: meeting.subject,
+        place: place.as_deref(),
+        description: Some(&description),
+        is_free: message.named(named::BUSY_STATUS).and_then(Value::number) == Some(FREE),
+    };
+    let (own, changed) = match &series {
+        Some(series) => changed_events(meeting, &head, (series, &event), room),
+        None => (0, String::new()),
+    };
+    event.times = match &series {
+        Some(series) => series.lines(own),
+        None if matches!(method, Method::Counter(_)) => times(message, proposed(message, (start, end))),
+        None => times(message, (start, end)),
+    };
+    if let Scope::Occurrence(id) = scope {
+        event.times.push(id);
+    }
+    add_event(&mut out, meeting, &head, &event);
+    out.0.push_str(&changed);
+    out.line("END:VCALENDAR");
+    Some(out.0)
+}
+
+/// When the meeting begins and ends.
+fn start_and_end(message: &Message) -> Option<(OffsetDateTime, Option<OffsetDateTime>)> {
     let time = |name| message.named(name).and_then(dates::of_value);
     let old = |id| dates::of_attribute(find_attribute(&message.attributes, id)?);
     let of_property = |id| message.property(id).and_then(dates::of_value);
@@ -107,66 +172,90 @@ pub(super) fn calendar(
         .or_else(|| of_property(property::END_DATE))
         .or_else(|| old(attribute::DATE_END))
         .filter(|end| *end >= start);
-    let mut out = Lines(String::new());
-    out.line("BEGIN:VCALENDAR");
-    out.line("PRODID:-//Posthaste//Rich mail//EN");
-    out.line("VERSION:2.0");
-    out.line(&format!("METHOD:{}", method.name()));
-    let series = match method {
-        // It proposes one time, and no rule.
-        Method::Counter(_) => None,
-        _ => Recurrence::of(message),
-    };
-    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
-    out.line("BEGIN:VEVENT");
-    out.line(&format!("UID:{}", escape(&uid(message, start))));
-    out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message).unwrap_or(start))));
-    match &series {
-        Some(series) => series.lines.iter().for_each(|line| out.line(line)),
-        None if matches!(method, Method::Counter(_)) => {
-            times(&mut out, message, proposed(message, (start, end)))
+    Some((start, end))
+}
+
+/// PidLidBusyStatus: the time is free.
+const FREE: i64 = 0;
+
+/// The events of a series' changed occurrences, and how many these are. The cancellation of a
+/// series and an answer are about all of it.
+fn changed_events(
+    meeting: Meeting<'_>,
+    head: &[String],
+    (series, usual): (&Recurrence, &Event<'_>),
+    room: usize,
+) -> (usize, String) {
+    let (mut own, mut all) = (0, String::new());
+    if !matches!(meeting.method, Method::Request | Method::Publish) {
+        return (own, all);
+    }
+    for Changed { times, change } in series.changed() {
+        let event = Event {
+            times,
+            subject: change.subject.as_deref().or(usual.subject),
+            place: change.place.as_deref().or(usual.place),
+            description: meeting.description,
+            is_free: change.busy.map_or(usual.is_free, |busy| i64::from(busy) == FREE),
+        };
+        let mut one = Lines(String::new());
+        add_event(&mut one, meeting, head, &event);
+        if all.len() + one.0.len() > room {
+            break;
         }
-        None => times(&mut out, message, (start, end)),
+        all.push_str(&one.0);
+        own += 1;
     }
-    if let Some(at) = time(named::EXCEPTION_REPLACE_TIME).filter(|_| is_exception(message)) {
-        out.line(&format!("RECURRENCE-ID:{}", dates::in_calendar(at)));
-    }
-    out.text("SUMMARY", subject);
-    let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
-    out.text("LOCATION", place.as_deref());
-    let pattern = message.named_text(RECURRENCE_PATTERN);
-    let description = [pattern.as_deref(), description].into_iter().flatten().collect::<Vec<_>>();
-    out.text("DESCRIPTION", Some(description.join("\n\n")).as_deref());
+    (own, all)
+}
+
+fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Event<'_>) {
+    let Meeting { message, method, .. } = meeting;
+    out.line("BEGIN:VEVENT");
+    head.iter().chain(&event.times).for_each(|line| out.line(line));
+    out.text("SUMMARY", event.subject);
+    out.text("LOCATION", event.place);
+    out.text("DESCRIPTION", event.description);
+    categories(out, message);
     let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
     out.line(&format!("SEQUENCE:{}", sequence.max(0)));
-    state(&mut out, message, method);
-    participants(&mut out, method, people);
-    alarm(&mut out, message, method);
+    match method {
+        Method::Request => out.line("STATUS:CONFIRMED"),
+        Method::Cancel => out.line("STATUS:CANCELLED"),
+        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
+    }
+    out.line(if event.is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    class_and_priority(out, message);
+    participants(out, meeting);
+    alarm(out, message, method);
     out.line("END:VEVENT");
-    out.line("END:VCALENDAR");
-    Some(out.0)
 }
 
-fn times(out: &mut Lines, message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) {
-    let is_whole_days = message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1);
+fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) -> Vec<String> {
+    let is_whole_days = dates::has_whole_days(message);
     let print = |name: &str, at: OffsetDateTime| match is_whole_days {
-        true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
+        true => format!("{name};VALUE=DATE:{}", dates::day(Zone::day(message, at))),
         false => format!("{name}:{}", dates::in_calendar(at)),
     };
-    out.line(&print("DTSTART", start));
     // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
-    if let Some(end) = end.filter(|end| print("", *end) > print("", start)) {
-        out.line(&print("DTEND", end));
-    }
+    let end = end.filter(|end| print("", *end) > print("", start)).map(|end| print("DTEND", end));
+    std::iter::once(print("DTSTART", start)).chain(end).collect()
 }
 
-/// When the sender last changed it. RFC 5546 §3.2: DTSTAMP and SEQUENCE say which copy is newer.
-fn stamp(message: &Message) -> Option<OffsetDateTime> {
+/// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an
+/// answer are its attendee's: RFC 5546 §2.1.5.
+fn stamp(message: &Message, method: Method) -> Option<OffsetDateTime> {
+    let sent = || message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value);
+    let sent_of_old = || dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?);
+    let sent = || sent().or_else(sent_of_old);
     let of = |name| message.named(name).and_then(dates::of_value);
-    of(named::OWNER_CRITICAL_CHANGE)
-        .or_else(|| of(named::ATTENDEE_CRITICAL_CHANGE))
-        .or_else(|| message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value))
-        .or_else(|| dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?))
+    let of_owner = || of(named::OWNER_CRITICAL_CHANGE);
+    let of_attendee = || of(named::ATTENDEE_CRITICAL_CHANGE);
+    match method {
+        // Without a time of its own, an answer was made when it was sent.
+        Method::Reply(_) | Method::Counter(_) => of_attendee().or_else(sent).or_else(of_owner),
+        _ => of_owner().or_else(of_attendee).or_else(sent),
+    }
 }
 
 /// MS-OXOCAL §2.2.1.27: 16 bytes of a mark, 4 of an exception's date, 8 of a time, 8 reserved, 4
@@ -174,12 +263,6 @@ fn stamp(message: &Message) -> Option<OffsetDateTime> {
 fn object_id(message: &Message) -> Option<&[u8]> {
     let id = message.named(named::CLEAN_GLOBAL_OBJECT_ID).or_else(|| message.named(named::GLOBAL_OBJECT_ID));
     id.and_then(Value::bytes).filter(|id| id.len() >= 40)
-}
-
-/// Whether it is about one occurrence of a series.
-fn is_exception(message: &Message) -> bool {
-    let id = message.named(named::GLOBAL_OBJECT_ID).and_then(Value::bytes).unwrap_or_default();
-    id.get(16..20).is_some_and(|date| date.iter().any(|byte| *byte != 0))
 }
 
 /// MS-OXCICAL §2.1.3.1.1.20.26: an id that came from another calendar is in the data, after a
@@ -209,15 +292,17 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     hex(&id)
 }
 
-fn state(out: &mut Lines, message: &Message, method: Method) {
-    let number = |id| message.property(id).and_then(Value::number);
-    match method {
-        Method::Request => out.line("STATUS:CONFIRMED"),
-        Method::Cancel => out.line("STATUS:CANCELLED"),
-        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
+/// RFC 5545 §3.8.1.2.
+fn categories(out: &mut Lines, message: &Message) {
+    let keywords = message.keywords();
+    if !keywords.is_empty() {
+        let keywords: Vec<_> = keywords.iter().map(|keyword| escape(keyword.trim())).collect();
+        out.line(&format!("CATEGORIES:{}", keywords.join(",")));
     }
-    let is_free = message.named(named::BUSY_STATUS).and_then(Value::number) == Some(0);
-    out.line(if is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+}
+
+fn class_and_priority(out: &mut Lines, message: &Message) {
+    let number = |id| message.property(id).and_then(Value::number);
     // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
     out.line(match number(property::SENSITIVITY) {
         Some(1 | 2) => "CLASS:PRIVATE",
@@ -234,7 +319,8 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
 /// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
 /// attendees.
-fn participants(out: &mut Lines, method: Method, people: &People) {
+fn participants(out: &mut Lines, meeting: Meeting<'_>) {
+    let Meeting { message, method, people, .. } = meeting;
     if let Method::Reply(participation) | Method::Counter(participation) = method {
         let organizer =
             people.recipients.iter().find(|(role, _)| *role == Role::To).map(|(_, person)| person);
@@ -246,20 +332,30 @@ fn participants(out: &mut Lines, method: Method, people: &People) {
     if method == Method::Publish {
         return;
     }
+    // PidTagResponseRequested: MS-OXCICAL §2.1.3.1.1.20.2. An organizer asks, if nothing is said.
+    let wants_answer = message.property(property::RESPONSE_REQUESTED).and_then(Value::number) != Some(0);
+    let asks = match (method, wants_answer) {
+        (Method::Request, true) => ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE",
+        (Method::Request, false) => ";PARTSTAT=NEEDS-ACTION",
+        _ => "",
+    };
     for (role, person) in &people.recipients {
         let role = match role {
             Role::To => ";ROLE=REQ-PARTICIPANT",
             Role::Cc => ";ROLE=OPT-PARTICIPANT",
             Role::Bcc => ";CUTYPE=RESOURCE;ROLE=NON-PARTICIPANT",
         };
-        let asks = if method == Method::Request { ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE" } else { "" };
         out.person("ATTENDEE", &format!("{role}{asks}"), Some(person));
     }
 }
 
 fn alarm(out: &mut Lines, message: &Message, method: Method) {
+    /// MS-OXORMDR §2.2.1.3: this number says the usual time of the reader, which is 15 minutes in
+    /// the programs that write it.
+    const USUAL: i64 = 0x5AE9_80E1;
     let number = |name| message.named(name).and_then(Value::number);
-    let minutes = number(named::REMINDER_DELTA).filter(|minutes| (0..=40_320).contains(minutes));
+    let minutes = number(named::REMINDER_DELTA).map(|minutes| if minutes == USUAL { 15 } else { minutes });
+    let minutes = minutes.filter(|minutes| (0..=40_320).contains(minutes));
     if let (Method::Request, Some(1), Some(minutes)) = (method, number(named::REMINDER_SET), minutes) {
         out.line("BEGIN:VALARM");
         out.line("ACTION:DISPLAY");

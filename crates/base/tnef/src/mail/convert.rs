@@ -56,6 +56,13 @@ fn text_max(len: usize) -> usize {
     len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
 }
 
+/// Bytes that pictures inside RTF may take together, in a message of this many bytes. Compressed
+/// RTF takes 1.3 bytes for one of a picture: RTF has it as two digits, and a picture is compressed
+/// already. So no more than this comes from a real one.
+fn pictures_max(len: usize) -> usize {
+    len / 4 * 3
+}
+
 /// Memory that [`convert`] takes at most for a message of this many bytes, besides the message. It
 /// holds the decoded part, the model, the texts, and the result while it grows.
 pub fn conversion_memory_max(len: usize) -> usize {
@@ -73,7 +80,8 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
 }
 
 /// [`convert`], with a list: `left` gets the damage of each part that is not changed while others
-/// are converted. It also gets why a message inside a part stays an attachment.
+/// are converted. It also gets why a message inside a part stays an attachment, and how many
+/// pictures are not shown.
 pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);
@@ -101,7 +109,9 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     if damaged.len() == count {
         return Err(damaged.swap_remove(0));
     }
-    damaged.into_iter().chain(conversion.left.drain(..)).for_each(left);
+    let count = conversion.budget.unshown;
+    let unshown = (count > 0).then_some(Damage::Pictures { count });
+    damaged.into_iter().chain(conversion.left.drain(..)).chain(unshown).for_each(left);
     Ok(conversion.finish())
 }
 
@@ -238,7 +248,7 @@ impl<'m> Conversion<'m> {
         Ok(Self {
             message,
             structure,
-            budget: TextBudget::new(text_max(message.len())),
+            budget: TextBudget::new(text_max(message.len()), pictures_max(message.len())),
             printer: Printer::new(stem),
             boundaries,
             edits: Vec::new(),

@@ -168,6 +168,11 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
         ("answer", mail(&samples::meeting("IPM.Schedule.Meeting.Resp.Pos"))),
         ("cancellation", mail(&samples::meeting("IPM.Schedule.Meeting.Canceled"))),
         ("contact", mail(&contact)),
+        ("counter-proposal", mail(&samples::counter_proposal())),
+        ("occurrence", mail(&samples::occurrence("IPM.Schedule.Meeting.Canceled"))),
+        ("whole days", mail(&samples::whole_days())),
+        ("changed series", mail(&samples::changed_series())),
+        ("picture in RTF", mail(&with(vec![samples::picture_in_rtf()]))),
     ];
     let hashes: Vec<_> = corpus
         .iter()
@@ -342,6 +347,9 @@ fn answers_cancellations_and_days() {
     );
     assert!(!days.contains("ATTENDEE"));
 }
+
+#[path = "meeting_tests.rs"]
+mod meeting;
 
 #[test]
 fn an_id_from_another_calendar_stays() {

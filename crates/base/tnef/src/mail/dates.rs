@@ -3,8 +3,9 @@
 use posthaste_mime_summary::InBounds;
 use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
-use crate::model::Value;
+use crate::model::{Message, Value};
 use crate::reader::Reader;
+use crate::tags::named;
 
 /// A time, from a FILETIME: 100 ns since 1601-01-01. `None` outside of the years 1601 to 9999.
 pub(super) fn of_filetime(ticks: u64) -> Option<OffsetDateTime> {
@@ -60,8 +61,12 @@ pub(super) fn day(at: OffsetDateTime) -> String {
     format!("{:04}{:02}{:02}", at.year(), u8::from(at.month()), at.day())
 }
 
-/// The midnight nearest to a time: the day of an event that lasts whole days. It begins at midnight
-/// of its own time zone, and zones are at most half a day from UTC, most of them.
+/// Whether a meeting lasts whole days: PidLidAppointmentSubType.
+pub(super) fn has_whole_days(message: &Message) -> bool {
+    message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1)
+}
+
+/// The midnight nearest to a time.
 pub(super) fn nearest_day(at: OffsetDateTime) -> OffsetDateTime {
     at.checked_add(Duration::hours(12)).unwrap_or(at).replace_time(Time::MIDNIGHT)
 }

@@ -138,3 +138,83 @@ fn a_file_that_cannot_stand_as_a_message_keeps_its_bytes() {
     let mime = converted(&samples::mail(&Message { attachments, ..samples::with_html("x", "<p>a</p>") }));
     assert_eq!(last(&mime).0, "application/octet-stream");
 }
+
+/// A one-off entry (MS-OXCDATA §2.2.5.1) with this address, in a list of entries (§2.3.3).
+fn reply_to(name: &str, address: &str) -> Property {
+    let mut entry = vec![0; 4];
+    entry.extend(b"\x81\x2B\x1F\xA4\xBE\xA3\x10\x19\x9D\x6E\x00\xDD\x01\x0F\x54\x02\0\0\x01\x90");
+    for text in [name, "SMTP", address] {
+        entry.extend(text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+    }
+    let mut list = vec![];
+    for number in [2_u32, 0, 3] {
+        list.extend(number.to_le_bytes());
+    }
+    // An entry of an address book, with its padding.
+    list.extend(b"abc\0");
+    list.extend((entry.len() as u32).to_le_bytes());
+    list.extend(entry);
+    Property::new(property::REPLY_RECIPIENT_ENTRIES, Value::Binary(list))
+}
+
+/// A message inside gets all fields that its properties have.
+#[test]
+fn the_header_of_an_embedded_message_is_complete() {
+    let recipient = |address: &str, role: i32| {
+        let role = Property::new(property::RECIPIENT_TYPE, Value::Int32(role));
+        vec![samples::text(property::SMTP_ADDRESS, address), role]
+    };
+    let mut inner = samples::with_html("Inner", "<p>inner</p>");
+    let name = crate::Name {
+        set: crate::tags::SET_PUBLIC_STRINGS,
+        key: crate::NameKey::Text("Keywords".to_owned()),
+    };
+    let keywords = ["Red", "a\r\nX-Evil: 1"].map(|text| Value::String(text.to_owned())).to_vec();
+    inner.properties.extend([
+        samples::text(property::SENDER_NAME, "Agent"),
+        samples::text(property::SENDER_SMTP_ADDRESS, "agent@x.example"),
+        Property::new(property::SENSITIVITY, Value::Int32(3)),
+        Property::new(property::READ_RECEIPT_REQUESTED, Value::Bool(true)),
+        Property {
+            id: 0x8000,
+            name: Some(Box::new(name)),
+            value: Value::Many(crate::Kind::String, keywords),
+        },
+        reply_to("List\r\nX-Evil: 1", "list@x.example"),
+    ]);
+    inner.recipients = vec![recipient("to@x.example", 1), recipient("bcc@x.example", 3)];
+    let note = Message { attachments: vec![samples::forwarded(inner.clone())], ..samples::note() };
+    let mime = converted(&samples::mail(&note));
+    let place = tree(&mime).iter().position(|media| media.contains("message/rfc822")).expect("it") + 1;
+    for (name, expected) in [
+        ("from", "\u{c9}mile <emile@x.example>"),
+        ("sender", "\"Agent\" <agent@x.example>"),
+        ("to", "to@x.example"),
+        ("bcc", "bcc@x.example"),
+        ("sensitivity", "Company-Confidential"),
+        ("disposition-notification-to", "\u{c9}mile <emile@x.example>"),
+        ("reply-to", "\"List  X-Evil: 1\" <list@x.example>"),
+    ] {
+        assert_eq!(field(&mime, place, name), expected, "{name}");
+    }
+    let keywords = field(&mime, place, "keywords").replace("\r\n", "");
+    assert_eq!(keywords, "\"Red\", \"a  X-Evil: 1\"");
+    assert!(memchr::memmem::find(&mime, b"\nX-Evil").is_none());
+    // What was delivered has its own.
+    let outer = converted(&bare("Subject: x\r\n", &inner));
+    for name in ["from", "sender", "bcc", "disposition-notification-to"] {
+        assert_eq!(field(&outer, 0, name), "", "{name}");
+    }
+    assert_eq!(field(&outer, 0, "sensitivity"), "Company-Confidential");
+}
+
+/// RFC 5322 §3.6.2: the author sends most messages without an agent.
+#[test]
+fn an_author_who_sent_it_is_no_agent() {
+    let mut inner = samples::with_html("Inner", "<p>inner</p>");
+    inner.properties.push(samples::text(property::SENDER_SMTP_ADDRESS, "emile@x.example"));
+    let note = Message { attachments: vec![samples::forwarded(inner)], ..samples::note() };
+    let mime = converted(&samples::mail(&note));
+    let place = tree(&mime).iter().position(|media| media.contains("message/rfc822")).expect("it") + 1;
+    assert_eq!(field(&mime, place, "sender"), "");
+}

@@ -2,9 +2,10 @@
 
 use posthaste_mime_summary::{HeaderFields, InBounds, Structure};
 
+use super::calendar::Method;
 use super::dates;
 use super::header;
-use super::people::{People, Role};
+use super::people::{self, People, Person, Role, reply_recipients};
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{attribute, property};
 
@@ -36,7 +37,7 @@ pub(super) fn header_of_embedded(message: &Message, people: &People) -> String {
         }
         names.push(name);
     }
-    for (name, value) in header_fields(message, people) {
+    for (name, value) in header_fields(message, people).into_iter().chain(embedded_fields(message, people)) {
         if !names.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             out.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -102,6 +103,48 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         _ => None,
     };
     fields.extend(importance.map(|word| ("Importance", word.to_owned())));
+    // RFC 4021 §2.1.55.
+    let sensitivity = match message.property(property::SENSITIVITY).and_then(Value::number) {
+        Some(1) => Some("Personal"),
+        Some(2) => Some("Private"),
+        Some(3) => Some("Company-Confidential"),
+        _ => None,
+    };
+    fields.extend(sensitivity.map(|word| ("Sensitivity", word.to_owned())));
+    // RFC 5322 §3.6.5: phrases with commas between them.
+    let keywords: Vec<_> = message.keywords().iter().map(|keyword| header::phrase(keyword.trim())).collect();
+    if !keywords.is_empty() {
+        fields.push(("Keywords", keywords.join(",\r\n ")));
+    }
+    let replies: Vec<_> = reply_recipients(message).iter().map(Person::in_header).collect();
+    if !replies.is_empty() {
+        fields.push(("Reply-To", replies.join(",\r\n ")));
+    }
+    fields
+}
+
+/// Fields that an embedded message gets from its properties, and a delivered one does not. Checks
+/// of the sender look at Sender. A blind copy came without its Bcc. The header that was delivered
+/// says who wants a receipt.
+fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    let has_author = people.from.as_ref().is_some_and(|from| from.address.is_some());
+    // RFC 5322 §3.6.2: it stands only where it differs from the author.
+    let agent = people::agent(message).filter(|agent| has_author && agent.address.is_some());
+    let agent = agent.filter(|agent| people.from.as_ref().is_some_and(|from| from.address != agent.address));
+    fields.extend(agent.map(|agent| ("Sender", agent.in_header())));
+    // What is a blind copy of mail is a room of a meeting.
+    if Method::of(message).is_none() {
+        let blind = people.recipients.iter().filter(|(role, _)| *role == Role::Bcc);
+        let blind: Vec<_> = blind.map(|(_, person)| person.in_header()).collect();
+        if !blind.is_empty() {
+            fields.push(("Bcc", blind.join(",\r\n ")));
+        }
+    }
+    // RFC 8098 §2.1: to whom the receipt goes.
+    let wants_receipt = message.property(property::READ_RECEIPT_REQUESTED).and_then(Value::number) == Some(1);
+    let receiver = people.from.as_ref().filter(|from| wants_receipt && from.address.is_some());
+    fields.extend(receiver.map(|from| ("Disposition-Notification-To", from.in_header())));
     fields
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use posthaste_mime_summary::InBounds;
+use posthaste_mime_summary::{InBounds, is_charset};
 
 use super::dates;
 use super::entity::Entity;
@@ -41,7 +41,11 @@ pub enum Disposition {
 /// An attachment as mail has it.
 pub(super) struct Item<'m> {
     name: Option<String>,
+    /// What its name ends with, for a file without a name.
+    extension: Option<String>,
     media: String,
+    /// The charset of a text, as a parameter.
+    charset: String,
     /// Content-ID without its brackets.
     pub id: Option<String>,
     /// Content-Location: how HTML names it, if not by its id.
@@ -54,19 +58,10 @@ impl<'m> Item<'m> {
     /// An attachment of a message with these code pages. `None` if it has neither data nor
     /// a path nor a name.
     pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
-        let code_page = code_pages.text;
-        let property = |id| find(&attachment.properties, id);
-        let text = |id| property(id)?.text(code_page);
-        let name = text(property::ATTACH_LONG_FILENAME)
-            .or_else(|| text(property::ATTACH_FILENAME))
-            .or_else(|| {
-                attribute_text(&attachment.attributes, attribute::ATTACH_TITLE, code_pages.attributes)
-            })
-            .or_else(|| text(property::DISPLAY_NAME));
-        let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty());
-        let path = || text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
-        let path = || path().filter(|path| !path.trim().is_empty()).map(Inner::Elsewhere);
-        let found = data(attachment).or_else(|| Some((path()?, false)));
+        let text = |id| find(&attachment.properties, id)?.text(code_pages.text);
+        let extension = text(property::ATTACH_EXTENSION).and_then(|extension| extension_named(&extension));
+        let name = name_of(attachment, code_pages, extension.as_deref());
+        let found = found(attachment, code_pages);
         let is_lost = found.is_none();
         // The reader sees that there was a file.
         let (inner, is_tnef) = found.or_else(|| name.is_some().then_some((Inner::Bytes(&[]), false)))?;
@@ -74,32 +69,26 @@ impl<'m> Item<'m> {
         let id = text(property::ATTACH_CONTENT_ID).and_then(|id| content_id(&id));
         let location = text(property::ATTACH_CONTENT_LOCATION).and_then(|location| content_id(&location));
         let media = text(property::ATTACH_MIME_TAG).and_then(|tag| media_type(&tag));
-        let media = match (is_tnef, media, &name) {
+        let media = match (is_tnef, media) {
             _ if is_lost => "application/octet-stream".to_owned(),
-            (true, ..) => "application/ms-tnef".to_owned(),
-            (_, Some(media), _) => media,
-            (_, None, Some(name)) => media_of_name(name).to_owned(),
-            (_, None, None) => "application/octet-stream".to_owned(),
-        };
-        let date = |id: u16, old: u32| {
-            let own = property(id).and_then(dates::of_value);
-            own.or_else(|| dates::of_attribute(find_attribute(&attachment.attributes, old)?))
-        };
-        let mut fields = String::new();
-        let created = date(property::CREATION_TIME, attribute::ATTACH_CREATE_DATE);
-        let changed = date(property::LAST_MODIFICATION_TIME, attribute::ATTACH_MODIFY_DATE);
-        for (field, at) in [("creation-date", created), ("modification-date", changed)] {
-            if let Some(at) = at {
-                fields.push_str(&header::parameter(field, &dates::in_mail(at)));
+            (true, _) => "application/ms-tnef".to_owned(),
+            (_, Some(media)) => media,
+            (_, None) => {
+                media_of_name(name.as_ref().or(extension.as_ref()).map_or("", String::as_str)).to_owned()
             }
-        }
-        Some(Self { name, media, id, location, fields, inner })
+        };
+        let charset =
+            text(property::TEXT_ATTACHMENT_CHARSET).filter(|name| is_charset(name.trim().as_bytes()));
+        let charset = charset.filter(|_| media.starts_with("text/"));
+        let charset = charset.map(|name| header::parameter("charset", name.trim())).unwrap_or_default();
+        let fields = date_parameters(attachment);
+        Some(Self { name, extension, media, charset, id, location, fields, inner })
     }
 
     /// As an entity. `number` stands in the name of a file that has none.
     pub fn entity(&self, bytes: &'m [u8], disposition: Disposition, number: usize) -> Entity<'m> {
         let name = self.name.clone().unwrap_or_else(|| {
-            let extension = extension_of(&self.media);
+            let extension = self.extension.clone().unwrap_or_else(|| extension_of(&self.media));
             format!("attachment-{number}{extension}")
         });
         let mut fields = vec![self.disposition(&name, disposition, Some(bytes.len()))];
@@ -111,7 +100,7 @@ impl<'m> Item<'m> {
         }
         let params = header::parameter("name", &name);
         if self.media != MESSAGE {
-            let media = format!("{}{params}", self.media);
+            let media = format!("{}{}{params}", self.media, self.charset);
             return Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) };
         }
         match AsItIs::of(bytes) {
@@ -155,6 +144,59 @@ impl<'m> Item<'m> {
         let name = header::parameter("filename", name);
         ("Content-Disposition", format!("{kind}{name}{size}{}", self.fields))
     }
+}
+
+/// The name of an attachment. A name without an extension gets the one that the attachment has
+/// (MS-OXCMSG §2.2.2.12).
+fn name_of(attachment: &Attachment, code_pages: CodePages, extension: Option<&str>) -> Option<String> {
+    let text = |id| find(&attachment.properties, id)?.text(code_pages.text);
+    let old = |id| attribute_text(&attachment.attributes, id, code_pages.attributes);
+    let name = text(property::ATTACH_LONG_FILENAME)
+        .or_else(|| text(property::ATTACH_FILENAME))
+        .or_else(|| old(attribute::ATTACH_TITLE))
+        .or_else(|| text(property::DISPLAY_NAME))
+        .or_else(|| text(property::ATTACH_TRANSPORT_NAME))
+        .or_else(|| old(attribute::ATTACH_TRANSPORT_FILENAME));
+    let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty())?;
+    let more = extension.filter(|_| !name.contains('.')).unwrap_or_default();
+    Some(format!("{name}{more}"))
+}
+
+/// An extension with its dot, if it is one.
+fn extension_named(text: &str) -> Option<String> {
+    const LEN_MAX: usize = 16;
+    let word = text.trim().trim_start_matches('.');
+    let is_word =
+        !word.is_empty() && word.len() <= LEN_MAX && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_word.then(|| format!(".{word}"))
+}
+
+/// The parameters of RFC 2183 §2.4 and §2.5.
+fn date_parameters(attachment: &Attachment) -> String {
+    let date = |id: u16, old: u32| {
+        let own = find(&attachment.properties, id).and_then(dates::of_value);
+        own.or_else(|| dates::of_attribute(find_attribute(&attachment.attributes, old)?))
+    };
+    let created = date(property::CREATION_TIME, attribute::ATTACH_CREATE_DATE);
+    let changed = date(property::LAST_MODIFICATION_TIME, attribute::ATTACH_MODIFY_DATE);
+    let both = [("creation-date", created), ("modification-date", changed)].into_iter();
+    both.filter_map(|(field, at)| Some(header::parameter(field, &dates::in_mail(at?)))).collect()
+}
+
+/// The data of an attachment, or where it is, and whether it is TNEF that stays as it is. One by
+/// reference may have empty data beside its path.
+fn found(attachment: &Attachment, code_pages: CodePages) -> Option<(Inner<'_>, bool)> {
+    const BY_VALUE: i64 = 1;
+    let text = |id| find(&attachment.properties, id)?.text(code_pages.text);
+    let method = find(&attachment.properties, property::ATTACH_METHOD).and_then(Value::number);
+    match data(attachment) {
+        None => {}
+        Some((Inner::Bytes([]), _)) if method != Some(BY_VALUE) => {}
+        found => return found,
+    }
+    let path = text(property::ATTACH_LONG_PATHNAME).or_else(|| text(property::ATTACH_PATHNAME));
+    let path = path.filter(|path| !path.trim().is_empty()).map(|path| (Inner::Elsewhere(path), false));
+    path.or_else(|| data(attachment))
 }
 
 /// The data of an attachment, and whether it is TNEF that stays as it is. Of two that should be
@@ -246,7 +288,8 @@ fn media_of_name(name: &str) -> &'static str {
     found.map_or("application/octet-stream", |(_, media)| media)
 }
 
-fn extension_of(media: &str) -> String {
+/// The extension of a file of this type, with its dot.
+pub(super) fn extension_of(media: &str) -> String {
     let found = TYPES.iter().find(|(_, known)| *known == media);
     found.map_or_else(String::new, |(extension, _)| format!(".{extension}"))
 }
@@ -254,6 +297,37 @@ fn extension_of(media: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Attribute, Property};
+
+    #[test]
+    fn a_name_gets_the_extension_that_it_lacks() {
+        let code_pages = CodePages { text: 1252, attributes: 1252 };
+        let text = |id, text: &str| Property::new(id, Value::String(text.to_owned()));
+        let transport = Attribute { id: attribute::ATTACH_TRANSPORT_FILENAME, data: b"old.doc\0".to_vec() };
+        let named = |properties: Vec<Property>, attributes: Vec<Attribute>| {
+            let attachment = Attachment { properties, attributes, ..Attachment::default() };
+            Item::of(&attachment, code_pages).and_then(|item| item.name.map(|name| (name, item.media)))
+        };
+        let display = || text(property::DISPLAY_NAME, "Report");
+        let extension = |with: &str| text(property::ATTACH_EXTENSION, with);
+        let lost = "application/octet-stream";
+        for (properties, name) in [
+            (vec![display(), extension(".pdf")], "Report.pdf"),
+            (vec![display(), extension("pdf")], "Report.pdf"),
+            (vec![display(), extension("../x")], "Report"),
+            (vec![text(property::ATTACH_FILENAME, "a.txt"), extension(".pdf")], "a.txt"),
+            (vec![text(property::ATTACH_TRANSPORT_NAME, "b.txt")], "b.txt"),
+        ] {
+            let expected = Some((name.to_owned(), lost.to_owned()));
+            assert_eq!(named(properties.clone(), vec![]), expected, "{properties:?}");
+        }
+        assert_eq!(named(vec![], vec![transport]), Some(("old.doc".to_owned(), lost.to_owned())));
+        // The type of a file with bytes is that of its extension, also without a name.
+        let bytes = Property::new(property::ATTACH_DATA, Value::Binary(b"x".to_vec()));
+        let attachment = Attachment { properties: vec![bytes, extension(".PDF")], ..Attachment::default() };
+        let item = Item::of(&attachment, code_pages).expect("a file");
+        assert_eq!((item.media.as_str(), item.extension.as_deref()), ("application/pdf", Some(".PDF")));
+    }
 
     #[test]
     fn names_types_and_ids_are_safe() {

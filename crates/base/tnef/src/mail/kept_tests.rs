@@ -156,11 +156,25 @@ fn a_file_that_is_elsewhere_is_named() {
         samples::text(property::ATTACH_LONG_PATHNAME, "\\\\server\\share\\plan.doc"),
         Property::new(property::ATTACH_METHOD, Value::Int32(2)),
     ];
-    let attachments = vec![Attachment { properties, ..Attachment::default() }];
+    // Some writers add data that is empty.
+    let empty = Property::new(property::ATTACH_DATA, Value::Binary(vec![]));
+    let old = Attribute { id: attribute::ATTACH_DATA, data: vec![] };
+    let plain = Attachment { properties: properties.clone(), ..Attachment::default() };
+    let with_empty = [properties.clone(), vec![empty.clone()]].concat();
+    let with_empty = Attachment { properties: with_empty, attributes: vec![old], ..Attachment::default() };
+    for attachment in [plain, with_empty] {
+        let attachments = vec![attachment];
+        let mime = converted(&with_text(&Message { attachments, ..Message::default() }, COMMENT));
+        assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " text/plain"]);
+        let text = text_of(&mime, 2);
+        assert!(text.contains("plan.doc") && text.contains("\\\\server\\share\\plan.doc"), "{text}");
+    }
+    // A file by value may be empty, and its path is where its sender had it.
+    let mut by_value = vec![Property::new(property::ATTACH_METHOD, Value::Int32(1)), empty];
+    by_value.extend(properties);
+    let attachments = vec![Attachment { properties: by_value, ..Attachment::default() }];
     let mime = converted(&with_text(&Message { attachments, ..Message::default() }, COMMENT));
-    assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " text/plain"]);
-    let text = text_of(&mime, 2);
-    assert!(text.contains("plan.doc") && text.contains("\\\\server\\share\\plan.doc"), "{text}");
+    assert_eq!(tree(&mime)[2..], [" application/msword"]);
 }
 
 #[test]

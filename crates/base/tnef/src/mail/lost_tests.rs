@@ -162,3 +162,72 @@ fn each_text_and_its_header_are_read_once_however_many_rich_parts_there_are() {
     let text = Essence::of("Gr\u{fc}\u{df}e, bold &");
     assert!(text.is_some_and(|text| outer.has_text(&text)));
 }
+
+/// A letter that Word made: a photo, which the HTML shows, and its metafile, which is far longer
+/// than any text.
+#[test]
+fn pictures_in_rtf_are_parts_and_do_not_count_as_text() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let photo = [&b"\x89PNG\r\n\x1a\n"[..], &[0x5A; 500]].concat();
+    let metafile = "0".repeat(18 << 20);
+    let rtf = format!(
+        r"Before{{\*\shppict{{\pict\pngblip {}}}}}{{\nonshppict{{\pict\wmetafile8 {metafile}}}}}after\par{{\pict\wmetafile8 00}}",
+        hex(&photo)
+    );
+    let rich = of_properties(vec![in_rtf(&rtf)]);
+    let mut named = Vec::new();
+    let Ok(Outcome::Converted(mime)) = convert_and_name(&bare("", &rich), &mut |why| named.push(why)) else {
+        panic!("it is converted")
+    };
+    assert_eq!(named, [Damage::Pictures { count: 1 }]);
+    assert_eq!(
+        tree(&mime),
+        ["multipart/alternative", " text/plain", " multipart/related", "  text/html", "  image/png"]
+    );
+    assert_eq!((text_of(&mime, 1).trim_end(), content(&mime, 4)), ("Beforeafter", photo));
+    let id = field(&mime, 4, "content-id");
+    let shown = format!("Before<img src=\"cid:{}\">after", id.trim_matches(['<', '>']));
+    assert!(text_of(&mime, 3).contains(&shown), "{}", text_of(&mime, 3));
+    let disposition = field(&mime, 4, "content-disposition");
+    assert!(disposition.starts_with("inline") && disposition.contains("picture-1.png"), "{disposition}");
+    // Where the text that is there has the HTML already, it is a file.
+    let html = "Content-Type: text/html\r\n\r\n<p>Beforeafter</p>\r\n";
+    let mime = converted(&with_text(&rich, html));
+    assert_eq!(tree(&mime), ["multipart/mixed", " text/html", " image/png"]);
+    assert!(field(&mime, 2, "content-disposition").starts_with("attachment"));
+}
+
+/// MS-OXCMSG §2.2.2.25: bytes of a text mean nothing without its charset.
+#[test]
+fn a_text_that_is_attached_keeps_its_charset() {
+    let shown = |media: &str, charset: &str| {
+        let mut file = samples::file("a.txt", b"\xcf\xf0");
+        file.properties.push(samples::text(property::ATTACH_MIME_TAG, media));
+        file.properties.push(samples::text(property::TEXT_ATTACHMENT_CHARSET, charset));
+        let rich = Message { attachments: vec![file], ..Message::default() };
+        let mime = converted(&bare("", &rich));
+        assert!(memchr::memmem::find(&mime, b"\nX-Evil").is_none());
+        let structure = Structure::parse(&mime);
+        let place = tree(&mime).len() - 1;
+        assert_eq!(content(&mime, place), b"\xcf\xf0");
+        structure.parts()[place].media(&mime).params.decoded("charset")
+    };
+    assert_eq!(shown("text/plain", "windows-1251").as_deref(), Some("windows-1251"));
+    for (media, charset) in
+        [("application/pdf", "utf-8"), ("text/plain", "x\r\nX-Evil: 1"), ("text/plain", "no-such")]
+    {
+        assert_eq!(shown(media, charset), None, "{media} {charset}");
+    }
+}
+
+/// MS-OXOCAL §2.2.10.1: a changed occurrence is an attachment of its series, and no message.
+#[test]
+fn a_changed_occurrence_is_no_attachment() {
+    let attached = |class: &str| {
+        let mut rich = samples::series();
+        rich.attachments = vec![samples::forwarded(of_class(class, vec![]))];
+        tree(&converted(&bare("", &rich))).iter().any(|media| media.ends_with("message/rfc822"))
+    };
+    assert!(!attached("IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}"));
+    assert!(attached("IPM.Note"));
+}

@@ -10,6 +10,7 @@
 mod body;
 mod calendar;
 mod card;
+mod changes;
 mod convert;
 mod dates;
 mod entity;
@@ -18,11 +19,13 @@ mod frame;
 mod header;
 mod headers;
 mod item;
+mod occurrence;
 mod outer_text;
 mod people;
 mod recurrence;
 mod sources;
 mod whole;
+mod zone;
 
 pub use convert::{
     Outcome, conversion_memory_max, convert, convert_and_name, might_be_rich, says_it_is_rich,

@@ -6,7 +6,7 @@ use super::header;
 use crate::charset;
 use crate::model::{Message, Property, Value, find, find_attribute};
 use crate::reader::Reader;
-use crate::tags::{attribute, property};
+use crate::tags::{Guid, attribute, property};
 
 /// Someone with a name, an address, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -86,28 +86,143 @@ fn people_of(value: &[u8]) -> Vec<Person> {
     address_list(value).iter().filter_map(person).collect()
 }
 
-/// The sender. If it was sent on behalf of another person, that person (MS-OXOMSG §2.2.1.48).
+/// Where the properties of a person are.
+struct Fields {
+    name: u16,
+    smtp: u16,
+    kind: u16,
+    address: u16,
+    entry: u16,
+}
+
+const SENT_REPRESENTING: Fields = Fields {
+    name: property::SENT_REPRESENTING_NAME,
+    smtp: property::SENT_REPRESENTING_SMTP_ADDRESS,
+    kind: property::SENT_REPRESENTING_ADDRESS_TYPE,
+    address: property::SENT_REPRESENTING_EMAIL_ADDRESS,
+    entry: property::SENT_REPRESENTING_ENTRY_ID,
+};
+const SENDER: Fields = Fields {
+    name: property::SENDER_NAME,
+    smtp: property::SENDER_SMTP_ADDRESS,
+    kind: property::SENDER_ADDRESS_TYPE,
+    address: property::SENDER_EMAIL_ADDRESS,
+    entry: property::SENDER_ENTRY_ID,
+};
+const RECIPIENT: Fields = Fields {
+    name: property::DISPLAY_NAME,
+    smtp: property::SMTP_ADDRESS,
+    kind: property::ADDRESS_TYPE,
+    address: property::EMAIL_ADDRESS,
+    entry: property::ENTRY_ID,
+};
+
+impl Fields {
+    /// The person that they describe. The address is that in SMTP, or one whose type is SMTP, or
+    /// that of a one-off entry. `untyped` is what an address without a type is.
+    fn person(&self, properties: &[Property], code_page: u32, untyped: Untyped) -> Option<Person> {
+        let text = |id| find(properties, id)?.text(code_page);
+        let is_smtp = match text(self.kind) {
+            Some(kind) => kind.eq_ignore_ascii_case("SMTP"),
+            None => untyped == Untyped::Smtp,
+        };
+        let entry = find(properties, self.entry).and_then(Value::bytes);
+        let entry = entry.and_then(|entry| OneOff::read(entry, code_page));
+        let (entry_name, entry_address) = entry.map(|one| (one.name, one.address)).unwrap_or_default();
+        let addresses = [text(self.smtp), text(self.address).filter(|_| is_smtp), entry_address];
+        let address = addresses.into_iter().flatten().find(|address| mail_address(address).is_some());
+        Person::new(text(self.name).or(entry_name), address)
+    }
+}
+
+/// What an address without a type is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Untyped {
+    Smtp,
+    Unknown,
+}
+
+/// An entry of no address book: MS-OXCDATA §2.2.5.1.
+struct OneOff {
+    name: Option<String>,
+    /// If its type is SMTP.
+    address: Option<String>,
+}
+
+impl OneOff {
+    const PROVIDER: Guid =
+        [0x81, 0x2B, 0x1F, 0xA4, 0xBE, 0xA3, 0x10, 0x19, 0x9D, 0x6E, 0x00, 0xDD, 0x01, 0x0F, 0x54, 0x02];
+
+    fn read(entry: &[u8], code_page: u32) -> Option<Self> {
+        const WHAT: &str = "a one-off entry";
+        const IS_UNICODE: u16 = 0x8000;
+        let mut reader = Reader::new(entry);
+        reader.u32(WHAT).ok()?;
+        if reader.guid(WHAT).ok()? != Self::PROVIDER {
+            return None;
+        }
+        reader.u16(WHAT).ok()?;
+        let is_unicode = reader.u16(WHAT).ok()? & IS_UNICODE != 0;
+        let mut rest = reader.rest();
+        // Three texts, each with its NUL.
+        let mut text = || {
+            let width = if is_unicode { 2 } else { 1 };
+            let len = rest.chunks(width).take_while(|unit| unit.iter().any(|byte| *byte != 0)).count();
+            let (bytes, after) = rest.split_at((len * width).min(rest.len()));
+            rest = after.get(width..).unwrap_or_default();
+            let code_page = if is_unicode { UTF_16 } else { code_page };
+            Some(charset::decode(code_page, bytes).into_owned()).filter(|text| !text.is_empty())
+        };
+        let (name, kind, address) = (text(), text(), text());
+        let is_smtp = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("SMTP"));
+        Some(Self { name, address: address.filter(|_| is_smtp) })
+    }
+}
+
+/// The code page of UTF-16.
+const UTF_16: u32 = 1200;
+
+/// The sender. If it was sent on behalf of another person, that person (MS-OXOMSG §2.2.1.48). Old
+/// clients have attFrom. Of these, one who has an address counts, since a name alone cannot be
+/// answered.
 fn sender(message: &Message) -> Option<Person> {
-    let person = |name, smtp, kind, address| {
-        let is_smtp = message.text(kind).is_some_and(|kind| kind.eq_ignore_ascii_case("SMTP"));
-        let address = message.text(address).filter(|_| is_smtp);
-        Person::new(message.text(name), message.text(smtp).or(address))
-    };
-    person(
-        property::SENT_REPRESENTING_NAME,
-        property::SENT_REPRESENTING_SMTP_ADDRESS,
-        property::SENT_REPRESENTING_ADDRESS_TYPE,
-        property::SENT_REPRESENTING_EMAIL_ADDRESS,
-    )
-    .or_else(|| {
-        person(
-            property::SENDER_NAME,
-            property::SENDER_SMTP_ADDRESS,
-            property::SENDER_ADDRESS_TYPE,
-            property::SENDER_EMAIL_ADDRESS,
-        )
-    })
-    .or_else(|| of_attribute(find_attribute(&message.attributes, attribute::FROM)?, message.code_page))
+    let represented =
+        SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown);
+    let old = || of_attribute(find_attribute(&message.attributes, attribute::FROM)?, message.code_page);
+    let mut all = [represented, agent(message), old()].into_iter().flatten();
+    let first = all.next()?;
+    if first.address.is_some() {
+        return Some(first);
+    }
+    all.find(|person| person.address.is_some()).or(Some(first))
+}
+
+/// Who sent a message, on behalf of another person or not: PidTagSenderName and its like.
+pub(super) fn agent(message: &Message) -> Option<Person> {
+    SENDER.person(&message.properties, message.text_code_page(), Untyped::Unknown)
+}
+
+/// Those to whom answers go: PidTagReplyRecipientEntries, a list of entries (MS-OXCDATA §2.3.3).
+/// Entries of an address book have no address that means something elsewhere.
+pub(super) fn reply_recipients(message: &Message) -> Vec<Person> {
+    const WHAT: &str = "a list of entries";
+    const COUNT_MAX: usize = 100;
+    let bytes =
+        message.property(property::REPLY_RECIPIENT_ENTRIES).and_then(Value::bytes).unwrap_or_default();
+    let mut reader = Reader::new(bytes);
+    let count = reader.len(WHAT).unwrap_or_default().min(COUNT_MAX);
+    // The length of all of them.
+    let _ = reader.u32(WHAT);
+    let code_page = message.text_code_page();
+    let entries = (0..count).map_while(|_| {
+        let len = reader.len(WHAT).ok()?;
+        let entry = reader.take(len, WHAT).ok()?;
+        reader.skip_padding(len);
+        Some(entry)
+    });
+    let people = entries.filter_map(|entry| OneOff::read(entry, code_page));
+    let people = people.filter_map(|one| Person::new(one.name, one.address));
+    people.filter(|person| person.address.is_some()).collect()
 }
 
 /// attFrom: MS-OXTNEF §2.1.3.3.8. Four numbers of 16 bits (a mark, the length of all, of the name
@@ -129,10 +244,7 @@ fn of_attribute(data: &[u8], code_page: u32) -> Option<Person> {
 }
 
 fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
-    let text = |id| find(row, id)?.text(code_page);
-    let is_smtp = text(property::ADDRESS_TYPE).is_none_or(|kind| kind.eq_ignore_ascii_case("SMTP"));
-    let address = text(property::EMAIL_ADDRESS).filter(|_| is_smtp);
-    let person = Person::new(text(property::DISPLAY_NAME), text(property::SMTP_ADDRESS).or(address))?;
+    let person = RECIPIENT.person(row, code_page, Untyped::Smtp)?;
     // The upper bits say whether the server has taken charge: MS-OXOMSG §2.2.3.1.2.
     let role = match find(row, property::RECIPIENT_TYPE).and_then(Value::number).map(|n| n & 0xF) {
         Some(2) => Role::Cc,
@@ -152,4 +264,81 @@ pub(super) fn mail_address(text: &str) -> Option<String> {
         !part.is_empty() && part.len() <= 255 && part.bytes().all(fits)
     };
     (is_plain(local) && is_plain(domain)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Attribute;
+    use crate::samples::text;
+
+    fn from(properties: Vec<Property>, attributes: Vec<Attribute>) -> Option<String> {
+        let message = Message { properties, attributes, ..Message::default() };
+        People::of_message(&message).from.map(|person| person.in_header())
+    }
+
+    fn one_off(kind: &str, flags: u16, encode: fn(&str) -> Vec<u8>) -> Vec<u8> {
+        let mut bytes = [&[0; 4][..], &OneOff::PROVIDER, &[0, 0], &flags.to_le_bytes()].concat();
+        for text in ["Zo\u{eb}", kind, "zoe@x.example"] {
+            bytes.extend(encode(&format!("{text}\0")));
+        }
+        bytes
+    }
+
+    fn utf_16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    fn latin_1(text: &str) -> Vec<u8> {
+        text.chars().map(|c| c as u8).collect()
+    }
+
+    fn entry(id: u16, bytes: Vec<u8>) -> Property {
+        Property::new(id, Value::Binary(bytes))
+    }
+
+    /// A name hides no address that the message has elsewhere.
+    #[test]
+    fn a_sender_who_has_an_address_counts() {
+        let name = || text(property::SENT_REPRESENTING_NAME, "Ana");
+        let sender =
+            || vec![text(property::SENDER_NAME, "Ana"), text(property::SENDER_SMTP_ADDRESS, "ana@x.example")];
+        let old = [&[4, 0, 0, 0, 4, 0, 19, 0][..], b"Ana\0SMTP:ana@x.example\0"].concat();
+        let old = || vec![Attribute { id: attribute::FROM, data: old.clone() }];
+        let expected = Some("\"Ana\" <ana@x.example>".to_owned());
+        assert_eq!(from([vec![name()], sender()].concat(), vec![]), expected);
+        assert_eq!(from(vec![name()], old()), expected);
+        assert_eq!(from(vec![name()], vec![]).as_deref(), Some("\"Ana\":;"));
+        // A name within Exchange is no address either.
+        let exchange = vec![
+            name(),
+            text(property::SENT_REPRESENTING_ADDRESS_TYPE, "EX"),
+            text(property::SENT_REPRESENTING_EMAIL_ADDRESS, "/o=Org/cn=ana"),
+        ];
+        assert_eq!(from([exchange, sender()].concat(), vec![]), expected);
+        // On behalf of another person.
+        let both = vec![name(), text(property::SENT_REPRESENTING_SMTP_ADDRESS, "boss@x.example")];
+        assert_eq!(from([both, sender()].concat(), vec![]).as_deref(), Some("\"Ana\" <boss@x.example>"));
+    }
+
+    /// MS-OXCDATA §2.2.5.1.
+    #[test]
+    fn a_one_off_entry_has_an_address() {
+        let expected = Some("=?utf-8?B?Wm/Dqw==?= <zoe@x.example>".to_owned());
+        for bytes in [one_off("SMTP", 0x9001, utf_16), one_off("smtp", 0x1001, latin_1)] {
+            for id in [property::SENDER_ENTRY_ID, property::SENT_REPRESENTING_ENTRY_ID] {
+                assert_eq!(from(vec![entry(id, bytes.clone())], vec![]), expected);
+            }
+            let recipients = vec![vec![entry(property::ENTRY_ID, bytes.clone())]];
+            let people = People::of_message(&Message { recipients, ..Message::default() });
+            assert_eq!(people.recipients.first().map(|(_, person)| person.in_header()), expected);
+            for len in 0..bytes.len() - 2 {
+                let cut = from(vec![entry(property::SENDER_ENTRY_ID, bytes[..len].to_vec())], vec![]);
+                assert_ne!(cut, expected, "{len}");
+            }
+        }
+        let other = one_off("FAX", 0x9001, utf_16);
+        let found = from(vec![entry(property::SENDER_ENTRY_ID, other)], vec![]);
+        assert_eq!(found.as_deref(), Some("=?utf-8?B?Wm/Dqw==?=:;"));
+    }
 }

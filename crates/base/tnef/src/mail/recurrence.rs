@@ -5,30 +5,42 @@
 //! change of clocks. There is no rule if the blob or its zone is missing. There is none for another
 //! calendar than the Gregorian one either, since RFC 5545 cannot express it. Then the caller
 //! describes the pattern as text.
+//!
+//! Occurrences that differ from the rule are events of their own: [`super::changes`].
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
+use super::changes::{Change, changes};
 use super::dates;
+use super::zone::{WEEKDAYS, ZONE, Zone};
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::reader::Reader;
 use crate::tags::named;
 
-/// The name by which the event refers to its zone.
-const ZONE: &str = "Organizer";
 /// Exceptions of one meeting at most: twenty years of a daily one.
 const EXCEPTIONS_MAX: usize = 7_300;
 const WHAT: &str = "a recurrence";
+/// Minutes of a day.
+const DAY: i64 = 24 * 60;
 
-/// The lines in place of DTSTART and DTEND, and the zone that they name.
+/// A series of meetings.
 pub(super) struct Recurrence {
     /// VTIMEZONE.
     pub zone: Vec<String>,
-    /// DTSTART, DTEND, RRULE, EXDATE, RDATE.
-    pub lines: Vec<String>,
+    pattern: Pattern,
+    form: Form,
+}
+
+/// One occurrence that differs from its series.
+pub(super) struct Changed<'r> {
+    /// DTSTART, DTEND, RECURRENCE-ID.
+    pub times: Vec<String>,
+    /// What else differs.
+    pub change: &'r Change,
 }
 
 impl Recurrence {
@@ -37,13 +49,57 @@ impl Recurrence {
     pub fn of(message: &Message) -> Option<Self> {
         let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
         let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
-        let pattern = Pattern::read(blob).ok()??;
-        if message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1) {
-            return Some(Self { zone: Vec::new(), lines: pattern.lines(";VALUE=DATE:", day, None) });
+        let pattern = Pattern::read(blob, message.text_code_page()).ok()??;
+        if dates::has_whole_days(message) {
+            return Some(Self { zone: Vec::new(), pattern, form: Form::Days });
         }
         let zone = Zone::read(message.named(named::TIME_ZONE_STRUCT).and_then(Value::bytes)?).ok()?;
-        let lines = pattern.lines(&format!(";TZID={ZONE}:"), local, Some(zone.standard));
-        Some(Self { zone: zone.lines(), lines })
+        Some(Self { zone: zone.lines(), pattern, form: Form::Times { standard: zone.standard } })
+    }
+
+    /// DTSTART, DTEND, RRULE, EXDATE, RDATE. The first `own` of [`Self::changed`] are events of
+    /// their own. Of the others, the days are here, at the usual time.
+    pub fn lines(&self, own: usize) -> Vec<String> {
+        self.pattern.lines(self.form, own)
+    }
+
+    /// The occurrences that were changed.
+    pub fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
+        self.pattern.changes.iter().map(move |change| {
+            let form = match change.has_whole_days {
+                Some(true) => Form::Days,
+                _ => self.form,
+            };
+            let mut times = form.times(change.start, change.end);
+            times.push(self.form.property("RECURRENCE-ID", change.original));
+            Changed { times, change }
+        })
+    }
+}
+
+/// How the times of an event are printed.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Days,
+    /// With the zone, whose offset from UTC in winter this is.
+    Times {
+        standard: i64,
+    },
+}
+
+impl Form {
+    fn property(self, name: &str, minutes: i64) -> String {
+        match self {
+            Form::Days => format!("{name};VALUE=DATE:{}", day(minutes)),
+            Form::Times { .. } => format!("{name};TZID={ZONE}:{}", local(minutes)),
+        }
+    }
+
+    /// RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
+    fn times(self, start: i64, end: i64) -> Vec<String> {
+        let is_later = self.property("", end) > self.property("", start);
+        let end = is_later.then(|| self.property("DTEND", end));
+        std::iter::once(self.property("DTSTART", start)).chain(end).collect()
     }
 }
 
@@ -71,14 +127,17 @@ struct Pattern {
     first: i64,
     starts_at: i64,
     ends_at: i64,
-    left_out: Vec<i64>,
-    added: Vec<i64>,
+    /// Days without the usual occurrence, since it was deleted or changed.
+    deleted: Vec<i64>,
+    /// Days with a changed one.
+    changed: Vec<i64>,
+    changes: Vec<Change>,
 }
 
 impl Pattern {
     /// MS-OXOCAL §2.2.1.44.1 and §2.2.1.44.5. `Ok(None)` is a pattern that iCalendar cannot
     /// express.
-    fn read(blob: &[u8]) -> Result<Option<Self>, Damage> {
+    fn read(blob: &[u8], code_page: u32) -> Result<Option<Self>, Damage> {
         let mut reader = Reader::new(blob);
         let _versions = (reader.u16(WHAT)?, reader.u16(WHAT)?);
         let frequency = reader.u16(WHAT)?;
@@ -96,13 +155,13 @@ impl Pattern {
         let count = reader.u32(WHAT)?;
         let first_weekday = reader.u32(WHAT)?;
         let deleted = days(&mut reader)?;
-        // The old days of occurrences that were moved stand among the deleted ones, the new days
-        // here. They keep the usual time: a change of one occurrence alone is sent on its own.
         let changed = days(&mut reader)?;
         let first = i64::from(reader.u32(WHAT)?);
         let last = i64::from(reader.u32(WHAT)?);
-        let _versions = (reader.u32(WHAT)?, reader.u32(WHAT)?);
+        let (_reader, writer) = (reader.u32(WHAT)?, reader.u32(WHAT)?);
         let (starts_at, ends_at) = (i64::from(reader.u32(WHAT)?), i64::from(reader.u32(WHAT)?));
+        // Without them, the days of changed occurrences are known all the same.
+        let changes = changes(&mut reader, writer, code_page, EXCEPTIONS_MAX).unwrap_or_default();
         // 0 is the default calendar, 1 the Gregorian one.
         let rule = match calendar {
             0 | 1 => rule(frequency, kind, period, specific, first),
@@ -114,39 +173,44 @@ impl Pattern {
         }
         let count = if end == 0x2022 { count } else { 0 };
         let last = (end == 0x2021).then_some(last);
-        let less = |these: &[i64], those: &[i64]| -> Vec<i64> {
-            let others: HashSet<i64> = those.iter().copied().collect();
-            these.iter().copied().filter(|day| !others.contains(day)).collect()
-        };
-        let (left_out, added) = (less(&deleted, &changed), less(&changed, &deleted));
-        Ok(Some(Self { rule, count, last, first, starts_at, ends_at, left_out, added }))
+        Ok(Some(Self { rule, count, last, first, starts_at, ends_at, deleted, changed, changes }))
     }
 
-    /// The properties of the event. `kind` comes before each time, which `print` makes of minutes.
-    /// `offset` is that of the zone from UTC; a series of whole days has none.
-    fn lines(&self, kind: &str, print: fn(i64) -> String, offset: Option<i64>) -> Vec<String> {
+    /// The days that have no occurrence, and those that have another one. An event of its own says
+    /// both of its days.
+    fn exceptions(&self, own: usize) -> (Vec<i64>, Vec<i64>) {
+        let own = self.changes.get(..own).unwrap_or(&self.changes);
+        let day_of = |minutes: i64| minutes - minutes.rem_euclid(DAY);
+        let less = |these: &[i64], those: HashSet<i64>| -> Vec<i64> {
+            these.iter().copied().filter(|day| !those.contains(day)).collect()
+        };
+        let deleted = less(&self.deleted, own.iter().map(|change| day_of(change.original)).collect());
+        let changed = less(&self.changed, own.iter().map(|change| day_of(change.start)).collect());
+        // An occurrence that keeps its day is among both.
+        let left_out = less(&deleted, changed.iter().copied().collect());
+        let added = less(&changed, deleted.iter().copied().collect());
+        (left_out, added)
+    }
+
+    fn lines(&self, form: Form, own: usize) -> Vec<String> {
         let start = self.first + self.starts_at;
-        let mut lines = vec![format!("DTSTART{kind}{}", print(start))];
-        let end = start + self.ends_at - self.starts_at;
-        // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
-        if print(end) > print(start) {
-            lines.push(format!("DTEND{kind}{}", print(end)));
-        }
-        lines.push(format!("RRULE:{}{}", self.rule, self.until(offset)));
-        for (name, days) in [("EXDATE", &self.left_out), ("RDATE", &self.added)] {
-            lines.extend(days.iter().map(|day| format!("{name}{kind}{}", print(day + self.starts_at))));
+        let mut lines = form.times(start, start + self.ends_at - self.starts_at);
+        lines.push(format!("RRULE:{}{}", self.rule, self.until(form)));
+        let (left_out, added) = self.exceptions(own);
+        for (name, days) in [("EXDATE", left_out), ("RDATE", added)] {
+            lines.extend(days.iter().map(|day| form.property(name, day + self.starts_at)));
         }
         lines
     }
 
     /// RFC 5545 §3.3.10: UNTIL is UTC, or a day if the series has whole days. In summer the last
     /// occurrence is an hour before this.
-    fn until(&self, offset: Option<i64>) -> String {
+    fn until(&self, form: Form) -> String {
         match (self.count, self.last) {
             (0, Some(last)) => {
-                let until = match offset {
-                    Some(offset) => at(last + self.starts_at - offset).map(dates::in_calendar),
-                    None => at(last).map(dates::day),
+                let until = match form {
+                    Form::Times { standard } => at(last + self.starts_at - standard).map(dates::in_calendar),
+                    Form::Days => at(last).map(dates::day),
                 };
                 until.map(|until| format!(";UNTIL={until}")).unwrap_or_default()
             }
@@ -164,8 +228,6 @@ fn days(reader: &mut Reader<'_>) -> Result<Vec<i64>, Damage> {
     }
     (0..count).map(|_| reader.u32(WHAT).map(i64::from)).collect()
 }
-
-const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
 
 /// The days of a mask: bit 0 is Sunday.
 fn by_day(mask: u32) -> Option<String> {
@@ -200,109 +262,6 @@ fn rule(frequency: u16, kind: u16, period: u32, (first, second): (u32, u32), sta
             Some(format!("FREQ=YEARLY;INTERVAL={years};BYMONTH={};{}", month()?, within_month()?))
         }
         _ => None,
-    }
-}
-
-/// PidLidTimeZoneStruct: MS-OXOCAL §2.2.1.39. Offsets are minutes east of UTC.
-struct Zone {
-    standard: i64,
-    daylight: i64,
-    to_standard: Change,
-    to_daylight: Change,
-}
-
-/// When clocks change: month (0 is never), day of the week, which one in the month, hour, minute.
-#[derive(Clone, Copy)]
-struct Change {
-    month: u16,
-    weekday: u16,
-    place: u16,
-    hour: u16,
-    minute: u16,
-}
-
-impl Zone {
-    fn read(bytes: &[u8]) -> Result<Self, Damage> {
-        let mut reader = Reader::new(bytes);
-        let mut number = || Ok::<i64, Damage>(i64::from(reader.u32(WHAT)?.cast_signed()));
-        let (bias, standard, daylight) = (number()?, number()?, number()?);
-        let to_standard = Change::read(&mut reader)?;
-        let to_daylight = Change::read(&mut reader)?;
-        let is_offset = |minutes: i64| minutes.abs() < 24 * 60;
-        let (standard, daylight) = (-(bias + standard), -(bias + daylight));
-        if !is_offset(standard) || !is_offset(daylight) {
-            return Err(Damage::Truncated { what: "a time zone", at: 0 });
-        }
-        Ok(Self { standard, daylight, to_standard, to_daylight })
-    }
-
-    /// RFC 5545 §3.6.5.
-    fn lines(&self) -> Vec<String> {
-        let mut lines = vec!["BEGIN:VTIMEZONE".to_owned(), format!("TZID:{ZONE}")];
-        let has_summer = self.to_standard.is_valid() && self.to_daylight.is_valid();
-        let daylight = if has_summer { self.daylight } else { self.standard };
-        let repeats = if has_summer { Repeats::Yearly } else { Repeats::Never };
-        let offsets = Offsets { from: daylight, to: self.standard };
-        self.to_standard.lines("STANDARD", offsets, repeats, &mut lines);
-        if has_summer {
-            let offsets = Offsets { from: self.standard, to: self.daylight };
-            self.to_daylight.lines("DAYLIGHT", offsets, repeats, &mut lines);
-        }
-        lines.push("END:VTIMEZONE".to_owned());
-        lines
-    }
-}
-
-/// Minutes ahead of UTC, before and after a change.
-#[derive(Clone, Copy)]
-struct Offsets {
-    from: i64,
-    to: i64,
-}
-
-/// How often a change comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeats {
-    /// It only begins the one time that the zone has.
-    Never,
-    Yearly,
-}
-
-impl Change {
-    /// A year, and a SYSTEMTIME.
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Damage> {
-        let mut number = || reader.u16(WHAT);
-        let (_year, _year_of_rule) = (number()?, number()?);
-        let (month, weekday, place) = (number()?, number()?, number()?);
-        let (hour, minute) = (number()?, number()?);
-        let (_second, _millisecond) = (number()?, number()?);
-        Ok(Self { month, weekday, place, hour, minute })
-    }
-
-    fn is_valid(&self) -> bool {
-        (1..=12).contains(&self.month)
-            && self.weekday < 7
-            && (1..=5).contains(&self.place)
-            && self.hour < 24
-            && self.minute < 60
-    }
-
-    fn lines(&self, name: &str, offsets: Offsets, repeats: Repeats, lines: &mut Vec<String>) {
-        let is_yearly = repeats == Repeats::Yearly;
-        let (hour, minute) = if is_yearly { (self.hour, self.minute) } else { (0, 0) };
-        lines.push(format!("BEGIN:{name}"));
-        lines.push(format!("DTSTART:16010101T{hour:02}{minute:02}00"));
-        if let Some(day) = WEEKDAYS.get(usize::from(self.weekday)).filter(|_| is_yearly) {
-            let place = if self.place == 5 { -1 } else { i32::from(self.place) };
-            lines.push(format!("RRULE:FREQ=YEARLY;BYDAY={place}{day};BYMONTH={}", self.month));
-        }
-        for (field, minutes) in [("TZOFFSETFROM", offsets.from), ("TZOFFSETTO", offsets.to)] {
-            let offset = Duration::minutes(minutes);
-            let sign = if minutes < 0 { '-' } else { '+' };
-            let (hours, rest) = (offset.whole_hours().abs(), offset.whole_minutes().abs() % 60);
-            lines.push(format!("{field}:{sign}{hours:02}{rest:02}"));
-        }
-        lines.push(format!("END:{name}"));
     }
 }
 

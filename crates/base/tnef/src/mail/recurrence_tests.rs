@@ -13,7 +13,7 @@ fn zone() -> Vec<u8> {
 }
 
 /// Minutes from 1601 to 2023-11-14.
-const DAY: u32 = 222_406_560;
+const FIRST: u32 = 222_406_560;
 
 fn blob(frequency: u16, kind: u16, period: u32, specific: &[u32], end: u32, deleted: &[u32]) -> Vec<u8> {
     let mut bytes: Vec<u8> =
@@ -26,10 +26,10 @@ fn blob(frequency: u16, kind: u16, period: u32, specific: &[u32], end: u32, dele
     add(deleted);
     // The first of the deleted days keeps its day, and one was moved to the end.
     let changed: Vec<u32> =
-        deleted.iter().take(1).copied().chain(deleted.iter().skip(2).map(|_| DAY + 9 * 1440)).collect();
+        deleted.iter().take(1).copied().chain(deleted.iter().skip(2).map(|_| FIRST + 9 * 1440)).collect();
     add(&[u32::try_from(changed.len()).expect("few")]);
     add(&changed);
-    add(&[DAY, DAY + 14 * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30]);
+    add(&[FIRST, FIRST + 14 * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30]);
     bytes
 }
 
@@ -48,10 +48,10 @@ fn recurrence(blob: Vec<u8>, zone: Vec<u8>) -> Option<Recurrence> {
 
 #[test]
 fn a_weekly_meeting_in_its_zone() {
-    let blob = blob(0x200B, 1, 2, &[0b0010100], 0x2021, &[DAY, DAY + 1440, DAY + 2880]);
+    let blob = blob(0x200B, 1, 2, &[0b0010100], 0x2021, &[FIRST, FIRST + 1440, FIRST + 2880]);
     let found = recurrence(blob, zone()).expect("a rule");
     assert_eq!(
-        found.lines,
+        found.lines(0),
         [
             "DTSTART;TZID=Organizer:20231114T090000",
             "DTEND;TZID=Organizer:20231114T103000",
@@ -71,7 +71,7 @@ END:VTIMEZONE";
 /// Days are the same in every zone: RFC 5545 §3.3.10 wants UNTIL in the form of DTSTART.
 #[test]
 fn a_series_of_whole_days() {
-    let mut blob = blob(0x200B, 1, 1, &[0b0000100], 0x2021, &[DAY, DAY + 7 * 1440]);
+    let mut blob = blob(0x200B, 1, 1, &[0b0000100], 0x2021, &[FIRST, FIRST + 7 * 1440]);
     let times = blob.len() - 8;
     let with = |from: u32, to: u32, mut blob: Vec<u8>| {
         blob[times..].copy_from_slice(&[from.to_le_bytes(), to.to_le_bytes()].concat());
@@ -81,7 +81,7 @@ fn a_series_of_whole_days() {
     };
     let found = with(0, 2 * 1440, blob.clone());
     assert_eq!(
-        found.lines,
+        found.lines(0),
         [
             "DTSTART;VALUE=DATE:20231114",
             "DTEND;VALUE=DATE:20231116",
@@ -90,11 +90,11 @@ fn a_series_of_whole_days() {
         ]
     );
     assert!(found.zone.is_empty());
-    assert!(!with(0, 0, blob.clone()).lines[1].starts_with("DTEND"));
+    assert!(!with(0, 0, blob.clone()).lines(0)[1].starts_with("DTEND"));
     // An occurrence without a length has no end either.
     blob[times..].copy_from_slice(&[540u32.to_le_bytes(), 540u32.to_le_bytes()].concat());
     let found = recurrence(blob, zone()).expect("a rule");
-    assert!(found.lines[0].ends_with("T090000") && found.lines[1].starts_with("RRULE"));
+    assert!(found.lines(0)[0].ends_with("T090000") && found.lines(0)[1].starts_with("RRULE"));
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn patterns_of_all_kinds() {
         (0x1234, 0, 1, &[], None),
     ] {
         let found = recurrence(blob(frequency, kind, period, specific, 0x2022, &[]), zone());
-        let line = found.and_then(|found| found.lines.get(2).cloned());
+        let line = found.and_then(|found| found.lines(0).get(2).cloned());
         assert_eq!(line, rule.map(|rule| format!("RRULE:{rule};WKST=MO;COUNT=7")), "{frequency:x} {kind}");
     }
     let endless = recurrence(blob(0x200A, 0, 1440, &[], 0x2023, &[]), zone()).expect("a rule");
-    assert_eq!(endless.lines[2], "RRULE:FREQ=DAILY;INTERVAL=1;WKST=MO");
+    assert_eq!(endless.lines(0)[2], "RRULE:FREQ=DAILY;INTERVAL=1;WKST=MO");
 }
 
 #[test]

@@ -6,15 +6,17 @@ use std::collections::HashSet;
 use posthaste_mime_summary::InBounds;
 
 use super::body::{Bodies, TextBudget};
-use super::calendar::{self, Method};
+use super::calendar::{Meeting, Method, calendar};
 use super::card;
 use super::entity::Entity;
 use super::header;
 use super::headers::{header_of_embedded, subject};
-use super::item::{CodePages, Disposition, ID_MAX, Inner, Item};
+use super::item::{CodePages, Disposition, ID_MAX, Inner, Item, extension_of};
 use super::people::People;
 use crate::error::Damage;
-use crate::model::Message;
+use crate::model::{Attachment, Content, Message, Value, find};
+use crate::rtf::Picture;
+use crate::tags::property;
 
 /// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
@@ -33,11 +35,21 @@ pub(super) struct Whole<'m> {
 impl<'m> Whole<'m> {
     /// `people` are those of the message, or of the header around it.
     pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
-        let Bodies { text, html } = Bodies::of(message, budget)?;
+        let Bodies { text, html, pictures } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
         let shown_ones = Shown::of(html.as_deref().unwrap_or_default());
+        for (place, picture) in pictures.into_iter().enumerate() {
+            let is_shown = shown_ones.ids.contains(picture.id.as_str());
+            let entity = picture_entity(picture, place + 1);
+            // One that the text has no more, in the form that counts, is not lost.
+            if is_shown { shown.push(entity) } else { attachments.push(entity.attached()) }
+        }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
+        let method = Method::of(message);
         for (place, attachment) in message.attachments.iter().enumerate() {
+            if method.is_some() && is_changed_occurrence(attachment) {
+                continue;
+            }
             let Some(item) = Item::of(attachment, code_pages) else { continue };
             match &item.inner {
                 Inner::Message(inner) => attachments.push(embedded(&item, inner, budget)?),
@@ -52,8 +64,12 @@ impl<'m> Whole<'m> {
         }
         let class = message.class();
         let subject = subject(message);
-        let meeting = Method::of(message).and_then(|method| {
-            let text = calendar::calendar(message, method, people, subject.as_deref(), text.as_deref())?;
+        let meeting = method.and_then(|method| {
+            let (subject, description) = (subject.as_deref(), text.as_deref());
+            let room = (budget.left() / 2).min(CHANGED_MAX);
+            let text = calendar(Meeting { message, method, people, subject, description }, room)?;
+            // It has as much of the budget as there is.
+            let _ = budget.take(text.len().min(budget.left()));
             let media = format!("text/calendar; method={}", method.name());
             Some(Entity::Text { media, fields: vec![], text })
         });
@@ -111,6 +127,35 @@ impl<'m> Whole<'m> {
 
 fn text_entity<'m>(media: &str, text: String) -> Entity<'m> {
     Entity::Text { media: media.to_owned(), fields: vec![], text }
+}
+
+/// Whether it is a changed occurrence of a series: MS-OXOCAL §2.2.10.1. The calendar has it.
+fn is_changed_occurrence(attachment: &Attachment) -> bool {
+    const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
+    match find(&attachment.properties, property::ATTACH_DATA) {
+        Some(Value::Object(object)) => match &object.content {
+            Content::Message(inner) => inner.class().eq_ignore_ascii_case(CLASS),
+            Content::Bytes(_) => false,
+        },
+        _ => false,
+    }
+}
+
+/// Bytes that the events of changed occurrences take at most. A meeting with a hundred attendees
+/// has 12 KiB in each of them.
+const CHANGED_MAX: usize = 1 << 20;
+
+/// A picture of RTF, as a part that HTML shows.
+fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
+    let Picture { media, id, bytes } = picture;
+    let name = format!("picture-{number}{}", extension_of(media));
+    let (size, file) = (bytes.len(), header::parameter("filename", &name));
+    let fields = vec![
+        ("Content-Disposition", format!("inline{file};\r\n size={size}")),
+        ("Content-ID", format!("<{id}>")),
+    ];
+    let media = format!("{media}{}", header::parameter("name", &name));
+    Entity::Bytes { media, fields, bytes: Cow::Owned(bytes) }
 }
 
 /// What HTML refers to.

@@ -8,8 +8,7 @@
 //! panics on input under 16 bytes and on false lengths, and allocates as much memory as those
 //! lengths claim.
 
-use posthaste_mime_summary::InBounds;
-
+use super::slim::{Limits, Slim, Slimmer};
 use crate::error::Damage;
 use crate::reader::Reader;
 
@@ -48,49 +47,86 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
 /// RAWSIZE). So a stream that ends early is not taken for the whole text. NULs after it may be
 /// uncounted.
 pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
-    const WHAT: &str = "compressed RTF";
-    let mut reader = Reader::new(bytes);
-    let size = reader.len(WHAT)?;
-    let raw_len = reader.len(WHAT)?;
-    let compression = reader.u32(WHAT)?;
-    let expected = reader.u32(WHAT)?;
-    let content_len = size.checked_sub(HEADER_AFTER_SIZE).ok_or(Damage::Truncated { what: WHAT, at: 0 })?;
-    let content = reader.take(content_len, WHAT)?;
-    match compression {
-        UNCOMPRESSED => {
-            check_length(content, raw_len)?;
-            if raw_len > limit {
-                Err(Damage::Expands { limit })
-            } else {
-                Ok(content.in_bounds(..raw_len).to_vec())
-            }
+    let stream = Stream::read(bytes)?;
+    let mut out = Vec::with_capacity(stream.expected_len().min(limit));
+    let put = |byte| {
+        out.push(byte);
+        if out.len() > limit { Err(Damage::Expands { limit }) } else { Ok(()) }
+    };
+    stream.expand(put)?;
+    if !stream.is_compressed {
+        out.truncate(stream.raw_len);
+    }
+    Ok(out)
+}
+
+/// The same, for [`super::read()`]: without the data that it does not read, of which Word writes
+/// megabytes. See [`super::slim`].
+pub fn decompress_to_read(bytes: &[u8], limits: Limits) -> Result<Slim, Damage> {
+    let stream = Stream::read(bytes)?;
+    let mut slimmer = Slimmer::new(limits);
+    stream.expand(|byte| slimmer.put(byte))?;
+    slimmer.finish()
+}
+
+/// Compressed RTF whose header was read.
+struct Stream<'b> {
+    content: &'b [u8],
+    /// The length that the header names.
+    raw_len: usize,
+    is_compressed: bool,
+}
+
+impl<'b> Stream<'b> {
+    fn read(bytes: &'b [u8]) -> Result<Self, Damage> {
+        const WHAT: &str = "compressed RTF";
+        let mut reader = Reader::new(bytes);
+        let size = reader.len(WHAT)?;
+        let raw_len = reader.len(WHAT)?;
+        let compression = reader.u32(WHAT)?;
+        let expected = reader.u32(WHAT)?;
+        let content_len =
+            size.checked_sub(HEADER_AFTER_SIZE).ok_or(Damage::Truncated { what: WHAT, at: 0 })?;
+        let content = reader.take(content_len, WHAT)?;
+        match compression {
+            UNCOMPRESSED => Ok(Self { content, raw_len, is_compressed: false }),
+            COMPRESSED if crc(content) != expected => Err(Damage::Crc),
+            COMPRESSED => Ok(Self { content, raw_len, is_compressed: true }),
+            other => Err(Damage::Compression(other)),
         }
-        COMPRESSED if crc(content) != expected => Err(Damage::Crc),
-        COMPRESSED => {
-            let text = expand(content, raw_len, limit)?;
-            check_length(&text, raw_len)?;
-            Ok(text)
+    }
+
+    /// How long the text is at most.
+    fn expected_len(&self) -> usize {
+        self.raw_len.min(self.content.len().saturating_mul(8))
+    }
+
+    /// Gives `put` the text, byte by byte, and checks its length.
+    fn expand(&self, mut put: impl FnMut(u8) -> Result<(), Damage>) -> Result<(), Damage> {
+        // The text is as long as its header says, apart from NULs after it.
+        let (mut len, mut nuls) = (0_usize, 0_usize);
+        let counted = |byte: u8| {
+            len += 1;
+            nuls = if byte == 0 { nuls + 1 } else { 0 };
+            put(byte)
+        };
+        match self.is_compressed {
+            true => expand(self.content, counted)?,
+            false => self.content.iter().copied().try_for_each(counted)?,
         }
-        other => Err(Damage::Compression(other)),
+        let said = self.raw_len;
+        if said <= len && len - nuls <= said { Ok(()) } else { Err(Damage::Length { len, said }) }
     }
 }
 
-/// Whether text is as long as its header says, apart from NULs after it.
-fn check_length(text: &[u8], said: usize) -> Result<(), Damage> {
-    let is_whole = text.get(said..).is_some_and(|after| after.iter().all(|byte| *byte == 0));
-    if is_whole { Ok(()) } else { Err(Damage::Length { len: text.len(), said }) }
-}
-
-fn expand(content: &[u8], raw_len: usize, limit: usize) -> Result<Vec<u8>, Damage> {
+fn expand(content: &[u8], mut put: impl FnMut(u8) -> Result<(), Damage>) -> Result<(), Damage> {
     let mut window = [0u8; WINDOW];
     window[..INITIAL.len()].copy_from_slice(INITIAL);
     let mut write = INITIAL.len();
-    let mut out = Vec::with_capacity(raw_len.min(content.len().saturating_mul(8)).min(limit));
     let mut put = |byte: u8, write: &mut usize, window: &mut [u8; WINDOW]| {
         window[*write] = byte;
         *write = (*write + 1) % WINDOW;
-        out.push(byte);
-        if out.len() > limit { Err(Damage::Expands { limit }) } else { Ok(()) }
+        put(byte)
     };
     let mut input = content.iter().copied();
     'runs: while let Some(control) = input.next() {
@@ -112,7 +148,7 @@ fn expand(content: &[u8], raw_len: usize, limit: usize) -> Result<Vec<u8>, Damag
             }
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// RTF in its compressed form. The same text always gives the same bytes. Text over 4 GiB is cut

@@ -4,12 +4,13 @@
 //! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
 //! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
 //! struck text, links. Lists become paragraphs with their bullets. A text box stands where it is
-//! anchored.
+//! anchored. Pictures are parts of the message: [`super::pictures`].
 
 use std::collections::HashMap;
 
 use posthaste_mime_summary::InBounds;
 
+use super::pictures::{PICTURES_MAX, Picture, Pictures};
 use super::simple::{Place, Simple, take_back};
 use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
 use super::token::{Token, Tokens};
@@ -44,6 +45,10 @@ pub struct Document {
     pub text: String,
     /// As HTML; `None` if it was made from text.
     pub html: Option<String>,
+    /// The pictures that the HTML shows. Those of encapsulated HTML are attachments.
+    pub pictures: Vec<Picture>,
+    /// How many pictures it does not show.
+    pub unshown: usize,
 }
 
 /// The format from which RTF was made.
@@ -61,25 +66,33 @@ pub fn origin(rtf: &[u8]) -> Origin {
         .unwrap_or(Origin::Rtf)
 }
 
-/// Reads RTF. `limit` is the most bytes that text and HTML may have together.
+/// Reads RTF. `limit` is the most bytes that text and HTML may have together. Pictures are read
+/// as [`super::decompress_to_read`] leaves them.
 pub fn read(rtf: &[u8], limit: usize) -> Result<Document, Damage> {
+    read_within(rtf, limit, PICTURES_MAX)
+}
+
+/// The same, with so many different pictures at most.
+pub(crate) fn read_within(rtf: &[u8], limit: usize, pictures_max: usize) -> Result<Document, Damage> {
     let origin = origin(rtf);
     let out = match origin {
         Origin::Rtf => Out::Simple(Simple::new()),
         Origin::Html => Out::Html(String::new()),
         Origin::Text => Out::Text(String::new()),
     };
-    let document = |text, html| Document { origin, text, html };
-    match run(rtf, out, limit)? {
+    let document = |text, html| Document { origin, text, html, pictures: Vec::new(), unshown: 0 };
+    let (out, pictures) = run(rtf, out, (limit, pictures_max))?;
+    match out {
         Out::Simple(simple) => {
             let (text, html) = simple.finish();
-            Ok(document(text, Some(html)))
+            let Pictures { all, unshown, .. } = pictures;
+            Ok(Document { pictures: all, unshown, ..document(text, Some(html)) })
         }
         Out::Text(text) => Ok(document(text, None)),
         Out::Html(html) => {
             // As text, it is shown by a program that knows only RTF.
             let left = limit.saturating_sub(html.len());
-            match run(rtf, Out::Simple(Simple::without_html()), left)? {
+            match run(rtf, Out::Simple(Simple::without_html()), (left, 0))?.0 {
                 Out::Simple(simple) => Ok(document(simple.finish().0, Some(html))),
                 Out::Text(text) | Out::Html(text) => Ok(document(text, Some(html))),
             }
@@ -104,8 +117,10 @@ enum Destination {
     HtmlTag,
     FontTable,
     FieldInstruction,
-    /// The properties of a shape. Of the shape, the text alone is part of the document.
+    /// The properties of a shape. Of the shape, its text and its pictures are part of the
+    /// document.
     Shape,
+    Picture,
     Nowhere,
 }
 
@@ -128,8 +143,8 @@ struct Group {
     is_rtf_only: bool,
     /// A link's number, counted from 1.
     link: u32,
-    /// Where the shape began that this group is in.
-    shape: Option<usize>,
+    /// Where the shape began that this group is in: the text before it, and the pictures.
+    shape: Option<(usize, usize)>,
     /// Where the text began that is here in two forms: `\upr`.
     two_forms: Option<Mark>,
 }
@@ -152,9 +167,11 @@ struct Machine {
     font_described: i32,
     code_page_default: u32,
     instruction: String,
+    pictures: Pictures,
 }
 
-fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
+/// Reads RTF, with these limits of bytes and of pictures.
+fn run(rtf: &[u8], out: Out, (limit, pictures): (usize, usize)) -> Result<(Out, Pictures), Damage> {
     let group = Group {
         destination: Destination::Document,
         code_page: 1252,
@@ -179,10 +196,14 @@ fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
         font_described: 0,
         code_page_default: 1252,
         instruction: String::new(),
+        pictures: Pictures::new(pictures),
     };
     let mut tokens = Tokens::new(rtf);
-    for token in tokens.by_ref() {
+    while let Some(token) = tokens.next() {
         machine.token(token)?;
+        if let Some(data) = tokens.take_data().filter(|_| machine.group.destination == Destination::Picture) {
+            machine.pictures.data(data);
+        }
     }
     if let Some(left) = tokens.cut() {
         return Err(Damage::Truncated { what: "binary data of its RTF", at: rtf.len() - left });
@@ -191,7 +212,7 @@ fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
         return Err(Damage::Unclosed { groups: machine.groups.len() });
     }
     machine.flush()?;
-    Ok(machine.out)
+    Ok((machine.out, machine.pictures))
 }
 
 impl Machine {
@@ -256,6 +277,12 @@ impl Machine {
         if inner.destination == Destination::Document && outer.destination == Destination::Shape {
             self.end_paragraph();
         }
+        if inner.destination == Destination::Picture
+            && outer.destination != inner.destination
+            && let (Some(element), Out::Simple(simple)) = (self.pictures.end(), &mut self.out)
+        {
+            simple.picture(&element, inner.link);
+        }
         if inner.link != outer.link
             && let Out::Simple(simple) = &mut self.out
         {
@@ -265,7 +292,7 @@ impl Machine {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        let unread = [Destination::Nowhere, Destination::FontTable, Destination::Shape];
+        let unread = [Destination::Nowhere, Destination::FontTable, Destination::Shape, Destination::Picture];
         if !unread.contains(&self.group.destination) {
             self.pending.extend_from_slice(bytes);
         }
@@ -344,6 +371,10 @@ impl Machine {
             b"shp" | b"shpgrp" | b"shpinst" | b"shptxt" | b"shprslt" | b"do" | b"dptxbxtext" => {
                 self.shape(word);
             }
+            b"pict" => self.picture(),
+            _ if self.group.destination == Destination::Picture && !is_optional => {
+                self.pictures.word(word, number);
+            }
             b"upr" => self.group.two_forms = Some(self.mark()),
             b"ud" if is_optional && self.group.two_forms.is_some() => self.second_form(),
             b"htmltag" if is_optional => self.group.destination = Destination::HtmlTag,
@@ -374,10 +405,15 @@ impl Machine {
         };
         let is_shown = matches!(self.group.destination, Destination::Document | Destination::Shape);
         match word {
-            b"shp" | b"shpgrp" => self.group.shape = Some(simple.len_of_text()),
+            b"shp" | b"shpgrp" => self.group.shape = Some((simple.len_of_text(), self.pictures.shown)),
             b"shpinst" | b"do" if is_shown => self.group.destination = Destination::Shape,
             b"shpinst" | b"do" => self.group.destination = Destination::Nowhere,
-            b"shprslt" if self.group.shape.is_some_and(|at| simple.has_words_from(at)) => {
+            b"shprslt"
+                if self
+                    .group
+                    .shape
+                    .is_some_and(|(at, shown)| simple.has_words_from(at) || self.pictures.shown > shown) =>
+            {
                 self.group.destination = Destination::Nowhere;
             }
             b"shptxt" | b"dptxbxtext" if self.group.destination == Destination::Shape => {
@@ -386,6 +422,19 @@ impl Machine {
             }
             _ => {}
         }
+    }
+
+    /// `\pict`: a picture where text would be shown. HTML that is encapsulated has its own.
+    fn picture(&mut self) {
+        let Group { destination, style, .. } = self.group;
+        let is_shown = matches!(destination, Destination::Document | Destination::Shape);
+        self.group.destination = match &self.out {
+            Out::Simple(simple) if simple.has_html() && is_shown && style & HIDDEN == 0 => {
+                self.pictures.begin();
+                Destination::Picture
+            }
+            _ => Destination::Nowhere,
+        };
     }
 
     /// Ends the line, if anything stands on it.

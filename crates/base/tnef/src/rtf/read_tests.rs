@@ -111,7 +111,7 @@ fn rtf_of_its_own_becomes_simple_html() {
         ),
         (r#"{\field{\*\fldinst HYPERLINK "javascript:x()"}{\fldrslt y}}"#, "y", "<p>y</p>\r\n"),
         (r"{\pntext\'b7\tab}one\par", "·\tone\r\n", "<p>·&nbsp;&nbsp;&nbsp; one</p>\r\n"),
-        (r"a{\v hidden}b{\pict\wmetafile8 0123}{\*\shppict{\pict 55}}\bin3 }}}c", "abc", "<p>abc</p>\r\n"),
+        (r"a{\v hidden}b{\pict\wmetafile8 0123}\bin3 }}}c", "abc", "<p>abc</p>\r\n"),
         (r"{\strike a}\'fc\emdash", "aü—", "<p><s>a</s>ü—</p>\r\n"),
     ] {
         let rtf = format!("{head}{rtf}}}");
@@ -203,7 +203,8 @@ fn rtf_that_ends_within_a_group_is_damaged() {
 fn text_comes_out_as_it_went_in() {
     let rtf = r"{\rtf1\ansi\fromtext\deff0{\fonttbl{\f0\fmodern Courier;}}\pard a <b> & c\par\tab d\'e4}";
     let document = read(rtf.as_bytes(), 1000).expect("RTF");
-    assert_eq!(document, Document { origin: Origin::Text, text: "a <b> & c\r\n\tdä".into(), html: None });
+    assert_eq!((document.origin, document.html), (Origin::Text, None));
+    assert_eq!(document.text, "a <b> & c\r\n\tdä");
 }
 
 #[test]

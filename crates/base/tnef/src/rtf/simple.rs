@@ -45,6 +45,10 @@ impl Simple {
         Self { text: String::new(), html: None, words_end: 0, links: Vec::new() }
     }
 
+    pub fn has_html(&self) -> bool {
+        self.html.is_some()
+    }
+
     pub fn len(&self) -> usize {
         self.text.len() + self.html.as_ref().map_or(0, |html| html.out.len())
     }
@@ -80,6 +84,14 @@ impl Simple {
         }
         if let Some(html) = &mut self.html {
             html.text(text, style, link, &self.links);
+        }
+    }
+
+    /// A picture, as an element of HTML.
+    pub fn picture(&mut self, element: &str, link: u32) {
+        if let Some(html) = &mut self.html {
+            html.begin_inline(0, link, &self.links);
+            html.out.push_str(element);
         }
     }
 
@@ -157,12 +169,17 @@ impl Html {
         if text.is_empty() {
             return;
         }
+        self.begin_inline(style, link, links);
+        escape_into(text, &mut self.out);
+    }
+
+    /// What follows stands in a paragraph, in this style and link.
+    fn begin_inline(&mut self, style: Style, link: u32, links: &[(String, usize)]) {
         self.open_paragraph();
         if (style, link) != (self.state.style, self.state.link) {
             self.close_elements();
             self.open_elements(style, link, links);
         }
-        escape_into(text, &mut self.out);
     }
 
     fn open_paragraph(&mut self) {

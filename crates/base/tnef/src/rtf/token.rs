@@ -22,16 +22,23 @@ pub(super) struct Tokens<'r> {
     rest: &'r [u8],
     /// As [`Tokens::cut`] returns it.
     cut: Option<usize>,
+    /// As [`Tokens::take_data`] returns it.
+    data: Option<&'r [u8]>,
 }
 
 impl<'r> Tokens<'r> {
     pub fn new(rtf: &'r [u8]) -> Self {
-        Self { rest: rtf, cut: None }
+        Self { rest: rtf, cut: None, data: None }
     }
 
     /// How many bytes were left at a `\bin` that claims more of them. It was the last token.
     pub fn cut(&self) -> Option<usize> {
         self.cut
+    }
+
+    /// The data of the last token, if that was a `\bin`.
+    pub fn take_data(&mut self) -> Option<&'r [u8]> {
+        self.data.take()
     }
 
     fn split(&mut self, at: usize) -> &'r [u8] {
@@ -81,7 +88,7 @@ impl<'r> Tokens<'r> {
                 _ => number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default(),
             };
             self.cut = (len > self.rest.len()).then_some(self.rest.len());
-            self.split(len);
+            self.data = Some(self.split(len));
         }
         Token::Word(name, number)
     }

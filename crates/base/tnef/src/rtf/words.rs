@@ -42,7 +42,6 @@ pub(super) fn is_skipped(word: &[u8]) -> bool {
         b"colortbl"
             | b"stylesheet"
             | b"info"
-            | b"pict"
             | b"header"
             | b"headerl"
             | b"headerr"

@@ -151,6 +151,7 @@ pub fn search_tree(stage: &Stage) -> Outcome {
         }
         said.push(answer.split(' ').next().unwrap_or_default().to_owned());
     }
+    stage.hold()?;
     Ok(said.join(" "))
 }
 
@@ -188,6 +189,7 @@ pub fn recipients(stage: &Stage) -> Outcome {
             first_refusal.get_or_insert(reply);
         }
     }
+    stage.hold()?;
     match first_refusal {
         Some(reply) if taken <= 1000 => {
             Ok(format!("{taken} taken, then {}", reply.chars().take(9).collect::<String>()))
@@ -205,7 +207,7 @@ pub fn logins(stage: &Stage) -> Outcome {
     let began = std::time::Instant::now();
     let is_over = || began.elapsed() > LOGINS_FOR;
     let imap = stage.address("imap");
-    let tried = std::thread::scope(|scope| {
+    let (tried, held) = std::thread::scope(|scope| {
         let attackers: Vec<_> = (0..clients)
             .map(|number| {
                 let is_over = &is_over;
@@ -235,11 +237,13 @@ pub fn logins(stage: &Stage) -> Outcome {
                 })
             })
             .collect();
-        attackers
+        let held = stage.hold();
+        let joined = attackers
             .into_iter()
             .map(|attacker| attacker.join().map_err(|_| "an attacker panicked".to_owned())?)
-            .sum::<Result<usize, String>>()
-    })?;
-    stage.hold()?;
-    Ok(format!("{tried} refused"))
+            .sum::<Result<usize, String>>();
+        (joined, held)
+    });
+    held?;
+    Ok(format!("{} refused", tried?))
 }

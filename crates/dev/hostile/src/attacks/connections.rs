@@ -1,10 +1,12 @@
 //! Many connections, and connections whose client does not read, write or finish.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 
 use super::lines::PLAIN;
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, PASSWORD, PROTOCOLS, Stage, push};
+use crate::Scale;
+use crate::stage::{ATTACKER, BYSTANDER, PASSWORD, PROTOCOLS, Stage, push};
 
 /// Descriptors that this process keeps for all else.
 const KEPT: u64 = 64;
@@ -24,10 +26,61 @@ pub fn silent(stage: &Stage) -> Outcome {
     Ok(format!("{} open{bounded}", open.len()))
 }
 
+/// Addresses of a user and of a host that are in no network of the attackers.
+const USER_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const HOST_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
+
+/// More silent connections from 128 networks than connections without a login may be open.
+pub fn full(stage: &Stage) -> Outcome {
+    let wanted = stage.of(450, 13_000);
+    let possible = usize::try_from(stage.descriptors.saturating_sub(KEPT)).unwrap_or(wanted).min(wanted);
+    let mut open = Vec::new();
+    let connect = |n: usize| {
+        let (network, host) = (n % 128, 1 + n / 128 % 250);
+        let address = Ipv4Addr::new(198, 18, network as u8, host as u8);
+        // One that is closed before its header was sent is out of it.
+        stage.socket_from(PROTOCOLS[n % PROTOCOLS.len()], address).ok()
+    };
+    let first = possible * 9 / 10;
+    open.extend((0..first).filter_map(connect));
+    let mut user = stage.login_from(USER_AT, BYSTANDER).map_err(|error| format!("from elsewhere {error}"))?;
+    match stage.deliver_from(HOST_AT, BYSTANDER, b"Subject: from elsewhere\r\n\r\nhello\r\n") {
+        Ok(reply) if reply.starts_with("250") => {}
+        other => return Err(format!("mail from elsewhere: {other:?}")),
+    }
+    open.extend((first..possible).filter_map(connect));
+    stage.hold()?;
+    user.imap("NOOP").map_err(|error| format!("a user was disconnected: {error}"))?;
+    open.retain_mut(|socket| !is_closed(socket));
+    match possible - open.len() {
+        // At full scale the server may have more room than this process has descriptors.
+        0 if stage.scale == Scale::Quick => Err("the server was not full".into()),
+        closed => Ok(format!("{closed} of {possible} closed for others, users served")),
+    }
+}
+
+/// Whether the server has closed a connection. Reads what came before that.
+fn is_closed(socket: &mut TcpStream) -> bool {
+    let mut piece = [0; 1024];
+    if socket.set_nonblocking(true).is_err() {
+        return true;
+    }
+    loop {
+        match socket.read(&mut piece) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
 pub fn churn(stage: &Stage) -> Outcome {
     let count = stage.of(300, 10_000);
     for n in 0..count {
         drop(stage.socket(PROTOCOLS[n % PROTOCOLS.len()]).map_err(text)?);
+        if n == count / 2 {
+            stage.hold()?;
+        }
     }
     Ok(format!("{count} taken"))
 }
@@ -102,5 +155,6 @@ pub fn idle(stage: &Stage) -> Outcome {
             return Err(format!("an idle session was sent {line:?}"));
         }
     }
+    stage.hold()?;
     Ok(format!("{} reported it", open.len()))
 }

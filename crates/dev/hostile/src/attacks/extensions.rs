@@ -257,6 +257,7 @@ pub fn exchanges(stage: &Stage) -> Outcome {
             left = left.checked_sub(1)?;
             Some(line.repeat(20).into_bytes())
         })?;
+        stage.hold()?;
         let words = crate::stage::last_words(&mut socket).unwrap_or_default();
         let lines = words.lines().count();
         if lines > 3000 {

@@ -20,6 +20,7 @@ pub fn endless(stage: &Stage) -> Outcome {
             left = left.checked_sub(1)?;
             Some(vec![b'a'; 1 << 20])
         })?;
+        stage.hold()?;
         let _ = last_words(&mut socket);
         said.push(format!("{port} read {} MiB", sent >> 20));
     }
@@ -34,6 +35,7 @@ pub fn exchange(stage: &Stage) -> Outcome {
         left = left.checked_sub(1)?;
         Some(STANDARD.encode(vec![0; 768 << 10]).into_bytes())
     })?;
+    stage.hold()?;
     let said = last_words(&mut socket).unwrap_or_default();
     match said.contains("a OK") {
         true => Err("zeros are a password".into()),
@@ -59,6 +61,9 @@ pub fn literal_sizes(stage: &Stage) -> Outcome {
             let lines = format!("{login}a {command} {eight}{{{size}{form}}}\r\n");
             socket.write_all(lines.as_bytes()).map_err(text)?;
             asked += 1;
+            if asked == 1 {
+                stage.hold()?;
+            }
             let said = last_words(&mut socket).map_err(|e| format!("{lines:?}: {e}"))?;
             if said.contains("a OK") {
                 return Err(format!("{lines:?} was answered {said:?}"));
@@ -80,6 +85,9 @@ pub fn http(stage: &Stage) -> Outcome {
                 "{verb} / HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{hello} a.example\r\na1 NOOP\r\n"
             );
             let _ = socket.write_all(request.as_bytes());
+            if verb == "POST" {
+                stage.hold()?;
+            }
             let answer = last_words(&mut socket).unwrap_or_default();
             // A web page must not be able to speak SMTP or LMTP through a browser.
             if answer.contains("PIPELINING") {
@@ -105,6 +113,7 @@ pub fn starttls(stage: &Stage) -> Outcome {
     for (port, script, obeyed) in scripts {
         let mut socket = stage.socket(port).map_err(text)?;
         socket.write_all(script.as_bytes()).map_err(text)?;
+        stage.hold()?;
         let said = last_words(&mut socket).map_err(text)?;
         // RFC 3207 §4.2, RFC 9051 §11.1: nothing from before the handshake counts.
         if said.contains(obeyed) {
@@ -136,6 +145,9 @@ pub fn smuggling(stage: &Stage) -> Outcome {
         client.send(lines.as_bytes()).map_err(text)?;
         for _ in 0..4 {
             client.reply().map_err(text)?;
+        }
+        if end == ends[0] {
+            stage.hold()?;
         }
         let second = format!("MAIL FROM:<evil@example.net>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\nSubject: two");
         let first = format!("Subject: one\r\n\r\none{end}{second}\r\n.\r\nQUIT\r\n");

@@ -30,7 +30,6 @@ pub fn announced(stage: &Stage) -> Outcome {
     if accepted < open.len() {
         return Err(format!("{accepted} of {} accepted", open.len()));
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{accepted} of {} accepted, mail for others taken", open.len()))
 }
@@ -50,7 +49,6 @@ pub fn unfinished(stage: &Stage) -> Outcome {
         })?;
         open.push(socket);
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{} unfinished, mail for others taken", open.len()))
 }
@@ -71,6 +69,7 @@ pub fn deflate_bomb(stage: &Stage) -> Outcome {
         compress.compress_vec(&zeros, &mut piece, FlushCompress::Sync).ok()?;
         Some(piece)
     })?;
+    stage.hold()?;
     last_words(&mut client).map_err(text)?;
     Ok(format!("{} KiB taken and thrown away", sent >> 10))
 }

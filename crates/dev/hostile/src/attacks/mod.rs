@@ -62,6 +62,13 @@ pub const ATTACKS: &[Attack] = &[
         run: connections::silent,
     },
     Attack {
+        name: "full",
+        what: "13,000 silent connections from 128 networks: more than may be open without a login",
+        // 32 KiB each.
+        memory_mib: |stage| 64 + stage.of(450, 13_000) as u64 / 32,
+        run: connections::full,
+    },
+    Attack {
         name: "churn",
         what: "10,000 connections that close at once",
         memory_mib: little,

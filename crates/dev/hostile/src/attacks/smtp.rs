@@ -44,7 +44,7 @@ pub fn recipients(stage: &Stage) -> Outcome {
             false => (refused, last) = (refused + 1, reply.chars().take(9).collect()),
         }
     }
-    stage.bystander_gets_mail()?;
+    stage.hold()?;
     match taken {
         0..=1000 => Ok(format!("{taken} taken, {refused} refused, at last {last}")),
         _ => Err(format!("{taken} recipients were taken")),
@@ -93,7 +93,6 @@ pub fn chunks(stage: &Stage) -> Outcome {
         }
         silent.push(client);
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     let (unfinished, silent) = (open.len(), silent.len());
     Ok(format!(

@@ -22,7 +22,6 @@ pub fn behind(stage: &Stage) -> Outcome {
         }
         open.push(client);
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{} wait behind {} MB each", open.len(), message.len() / 1_000_000))
 }
@@ -53,7 +52,6 @@ pub fn beside(stage: &Stage) -> Outcome {
     if !line.starts_with("b NO [CANNOT]") {
         return Err(format!("the APPEND of another session was answered {line:?}"));
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{} read no answer, another one is served", open.len()))
 }
@@ -70,7 +68,6 @@ pub fn ready(stage: &Stage) -> Outcome {
         })?;
         open.push(socket);
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{} KiB of commands before a login, {} connections", sent >> 10, open.len()))
 }
@@ -88,7 +85,6 @@ pub fn trickled(stage: &Stage) -> Outcome {
         // A connection that was hung up on is out of it.
         open.retain_mut(|socket| socket.write_all(b"x").is_ok());
     }
-    stage.bystander_gets_mail()?;
     stage.hold()?;
     Ok(format!("{} of {count} still open", open.len()))
 }

@@ -10,14 +10,23 @@ use posthaste_load_workload::{Think, Workload};
 use crate::accounts::Accounts;
 use crate::target::Target;
 
-/// How SEND steps send.
-#[derive(Clone, Debug)]
+/// A way of mail to its recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendBy {
     /// SMTP, LMTP or submission.
     Mail(Target),
-    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in
-    /// for mail.
-    Append,
+    /// APPEND to the recipient's INBOX at this server of IMAP, by a session of the recipient: for
+    /// servers without a way in for mail.
+    Append(Target),
+}
+
+impl SendBy {
+    /// The server that gets the mail.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Mail(target) | Self::Append(target) => target,
+        }
+    }
 }
 
 /// Open loop: when tasks are due.
@@ -45,6 +54,8 @@ pub struct ClusterOptions {
     /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next
     /// when theirs fails.
     pub others: Vec<Target>,
+    /// Further servers that take mail beside that of [`SendBy::Mail`].
+    pub senders: Vec<Target>,
     /// Outages are counted by themselves and are no errors. A wrong answer always is one.
     pub tolerate_outages: bool,
 }
@@ -80,8 +91,10 @@ pub struct RunOptions {
     pub server: Target,
     /// Other servers of the same accounts.
     pub cluster: ClusterOptions,
-    /// The way in which mail is sent, if users send any.
+    /// The way in which users send mail, if they send any.
     pub send: Option<SendBy>,
+    /// The way in which mail from outside arrives. Without one it comes as users send it.
+    pub deliver: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
     /// The recipients of mail.
@@ -128,10 +141,16 @@ pub struct RunOptions {
 impl RunOptions {
     /// The server of a user who was sent to the `turn`th.
     pub fn server_at(&self, turn: u32) -> &Target {
-        let others = &self.cluster.others;
-        match (turn as usize % (others.len() + 1)).checked_sub(1) {
-            Some(other) => others.get(other).unwrap_or(&self.server),
-            None => &self.server,
+        one_of(&self.server, &self.cluster.others, turn)
+    }
+
+    /// The server that takes mail of the `turn`th sender, where `first` is the first of them. Mail
+    /// by another protocol than that of the further ones has one server.
+    pub fn sender_at<'a>(&'a self, first: &'a Target, turn: u32) -> &'a Target {
+        let senders = self.cluster.senders.as_slice();
+        match senders.iter().all(|sender| sender.scheme == first.scheme) {
+            true => one_of(first, senders, turn),
+            false => first,
         }
     }
 
@@ -144,5 +163,27 @@ impl RunOptions {
     /// The think time that holds.
     pub fn think(&self) -> Think {
         self.think.unwrap_or(self.workload.think)
+    }
+}
+
+/// The `turn`th of several servers, from the first again after the last.
+fn one_of<'a>(first: &'a Target, others: &'a [Target], turn: u32) -> &'a Target {
+    match (turn as usize % (others.len() + 1)).checked_sub(1) {
+        Some(other) => others.get(other).unwrap_or(first),
+        None => first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_take_turns() {
+        let [a, b, c] = ["lmtp://a", "lmtp://b", "lmtp://c"].map(|url| url.parse::<Target>().unwrap());
+        let others = [b.clone(), c.clone()];
+        let turns = [0, 1, 2, 3].map(|turn| one_of(&a, &others, turn));
+        assert_eq!(turns, [&a, &b, &c, &a]);
+        assert_eq!(one_of(&a, &[], 7), &a);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
     GeneratorCost, Latency, Machine, NamedSummary, Offered, Outcome, RunResult, SCHEMA, Series, ServerCost,
-    Summary, Transaction, Window, WorkloadFacts,
+    Summary, Transaction, Window, WorkloadFacts, steady,
 };
 
 use super::alone_cost::MEASURED_ALONE;
@@ -40,7 +40,6 @@ impl Ending<'_> {
         let done = Done { sessions: record.sessions, messages: record.messages, transactions: total.count };
         let server = self.monitor.and_then(|m| m.cost(start_s, end_s, &done, &self.machine));
         let server = server.and_then(|cost| self.alone(cost, &done));
-        let server_cpu_s = server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s);
         let mut result = RunResult {
             schema: SCHEMA,
             tool: concat!("posthaste-load ", env!("CARGO_PKG_VERSION")).into(),
@@ -67,7 +66,7 @@ impl Ending<'_> {
             series,
             errors: record.errors.values().cloned().collect(),
             slowest: record.slowest.clone(),
-            generator: self.generator(total.count, server_cpu_s),
+            generator: self.generator(total.count, server.as_ref()),
             total,
             server,
             counted: match self.shared.meter {
@@ -118,7 +117,8 @@ impl Ending<'_> {
         outcome
     }
 
-    fn generator(&self, transactions: u64, server_cpu_s: Option<f64>) -> GeneratorCost {
+    fn generator(&self, transactions: u64, server: Option<&ServerCost>) -> GeneratorCost {
+        let server_cpu_s = server.map(|s| s.cpu_user_s + s.cpu_system_s);
         let ends = self.watched.ends(self.window()).unwrap_or_default();
         let [(_, before), (_, after)] = ends;
         let alone = &self.record.alone;
@@ -126,12 +126,7 @@ impl Ending<'_> {
             Some(_) => (alone.own_user_s, alone.own_system_s),
             None => (after.user_s - before.user_s, after.system_s - before.system_s),
         };
-        let here = match self.shared.options.watch {
-            WatchTarget::Nothing => None,
-            WatchTarget::Local { .. } => server_cpu_s,
-            // The server is on a machine of its own.
-            WatchTarget::Agent { .. } => Some(0.0),
-        };
+        let here = here_s(&self.shared.options.watch, server);
         let lateness = &self.record.lateness;
         GeneratorCost {
             cpu_user_s: user,
@@ -144,6 +139,22 @@ impl Ending<'_> {
             other_cpus: here
                 .filter(|_| self.shared.meter.is_none())
                 .and_then(|server_s| self.watched.others(self.window(), server_s)),
+        }
+    }
+}
+
+/// CPU seconds of the server on the generator's own machine.
+fn here_s(watch: &WatchTarget, server: Option<&ServerCost>) -> Option<f64> {
+    match watch {
+        WatchTarget::Nothing => None,
+        WatchTarget::Local { .. } => server.map(|s| s.cpu_user_s + s.cpu_system_s),
+        // The server is on a machine of its own.
+        WatchTarget::Agent { .. } => Some(0.0),
+        WatchTarget::Parts(parts) => {
+            let is_here = |name: &str| {
+                parts.iter().any(|(part, of)| part == name && matches!(of, WatchTarget::Local { .. }))
+            };
+            Some(server?.roles.iter().filter(|role| is_here(&role.name)).map(|role| role.cpu_s).sum())
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The instrument's end of an agent.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 
 use hmac::Mac;
 
 use super::wire::{Answer, CLOCK, Challenge, Hello, Lines, TIMEOUT, bad, hex, proof};
+use crate::link::{network, peer};
 use crate::machine::ClockFacts;
 use crate::sample::Sample;
 
@@ -18,19 +19,22 @@ fn other_version(address: &str) -> io::Error {
 pub struct Remote {
     lines: Lines,
     address: String,
+    peer: io::Result<IpAddr>,
 }
 
 impl Remote {
     /// Connects and proves to know the token.
     pub fn connect(address: &str, token: &str, pid: Option<u32>) -> io::Result<Self> {
         let to = address.to_socket_addrs()?.next().ok_or_else(|| bad("the agent's name has no address"))?;
-        let mut lines = Lines::new(TcpStream::connect_timeout(&to, TIMEOUT)?)?;
+        let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+        let peer = peer(&stream);
+        let mut lines = Lines::new(stream)?;
         let challenge: Challenge = lines.receive()?;
         let mac = proof(token, &challenge.nonce)
             .ok_or_else(|| bad("the token is no key for HMAC: pass another --token-file"))?;
         lines.send(&Hello { proof: hex(&mac.finalize().into_bytes()), pid })?;
         match lines.receive()? {
-            Answer::Ready => Ok(Self { lines, address: address.to_owned() }),
+            Answer::Ready => Ok(Self { lines, address: address.to_owned(), peer }),
             Answer::Error(why) => Err(bad(&format!("agent {address}: {why}"))),
             Answer::Sample(_) | Answer::Clock(_) => Err(other_version(address)),
         }
@@ -41,6 +45,7 @@ impl Remote {
         self.lines.send(&"sample")?;
         match self.lines.receive()? {
             Answer::Sample(mut sample) => {
+                sample.waits.network = network(&self.peer, &sample.waits.boot);
                 sample.source = format!("agent {}: {}", self.address, sample.source);
                 Ok(*sample)
             }

@@ -24,6 +24,8 @@ pub struct AgentOptions {
     pub pid: Option<u32>,
     /// The control group to report.
     pub cgroup: Option<PathBuf>,
+    /// The folder of the server's mail, for the time that its disk was busy.
+    pub data: Option<PathBuf>,
 }
 
 /// Instruments served at the same time; more are refused.
@@ -145,7 +147,11 @@ fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Gues
         lines.send(&Answer::Error(why.clone()))?;
         return Err(bad(&format!("refused, {why}")));
     };
-    let target = WatchTarget::Local { pid: hello.pid.or(options.pid), cgroup: options.cgroup.clone() };
+    let target = WatchTarget::Local {
+        pid: hello.pid.or(options.pid),
+        cgroup: options.cgroup.clone(),
+        data: options.data.clone(),
+    };
     let mut monitor = match Monitor::start(&target) {
         Ok(Some(monitor)) => monitor,
         Ok(None) => return lines.send(&Answer::Error("no process and no control group to report".into())),
@@ -181,8 +187,12 @@ mod tests {
 
     fn agent_on(listener: TcpListener) -> String {
         let address = listener.local_addr().unwrap().to_string();
-        let options =
-            AgentOptions { token: "open sesame".into(), pid: Some(std::process::id()), cgroup: None };
+        let options = AgentOptions {
+            token: "open sesame".into(),
+            pid: Some(std::process::id()),
+            cgroup: None,
+            data: None,
+        };
         std::thread::spawn(move || serve(&listener, &options, |_| ()));
         address
     }

@@ -2,12 +2,13 @@
 //! users.
 
 use posthaste_load_results::capacity::{
-    CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
+    CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users,
+    fetch_rate_at, project,
 };
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table};
 
-use super::points::{Points, cpu_ms_per_user, figure, plot};
+use super::points::{Points, cpu_ms_per_user, figure, plot, whole};
 use super::versions;
 
 /// A figure of a run; `None` where it was not measured.
@@ -15,6 +16,19 @@ type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;
 
 /// Points of a fitted curve.
 const STEPS: u32 = 24;
+
+/// The columns of the table.
+const HEAD: [&str; 9] = [
+    "Server, mailbox",
+    "linear fit",
+    "quadratic fit",
+    "residual, linear",
+    "residual, quadratic",
+    "users at 75 % CPU",
+    "beyond the measured range",
+    "fetches per s at 75 % CPU",
+    "daily users at 75 % CPU",
+];
 
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
@@ -34,12 +48,14 @@ pub fn analyse(points: Points) -> Analysis {
             if measured.points.is_empty() {
                 continue;
             }
-            let fetches = curve(server, *place, &fetch_rate).points.last().map(|p| p.1);
+            let limit = projection.as_ref().and_then(|p| p.users);
+            let at_limit =
+                limit.and_then(|users| fetch_rate_at(&curve(server, *place, &fetch_rate).points, users));
             if let Some(projection) = &projection {
-                findings.push(sentence(&measured.name, projection));
+                findings.push(sentence(&measured.name, projection, at_limit));
                 cpu.extend(fitted(&measured, projection));
             }
-            rows.push(row(&measured, projection.as_ref(), fetches));
+            rows.push(row(&measured, projection.as_ref(), at_limit));
             cpu.push(measured);
         }
     }
@@ -57,17 +73,7 @@ pub fn analyse(points: Points) -> Analysis {
     against_users.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
     let mut plots = vec![against_users];
     plots.extend(plots_per_user(&each));
-    let head = [
-        "Server, mailbox",
-        "linear fit",
-        "quadratic fit",
-        "residual, linear",
-        "residual, quadratic",
-        "users at 75 % CPU",
-        "beyond the measured range",
-        "daily users",
-    ];
-    let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
+    let table = Table { title: "Capacity".into(), head: HEAD.map(str::to_owned).to_vec(), rows };
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
@@ -138,18 +144,27 @@ fn fetch_rate(run: &RunResult) -> Option<f64> {
     run.commands.iter().find(|c| c.name == "FETCH").map(|c| c.summary.rate_per_s)
 }
 
-fn sentence(name: &str, projection: &Projection) -> String {
+/// Users a day whose fetches so many fetches a second are, by the article's arithmetic.
+fn daily(fetch_rate: f64) -> f64 {
+    daily_users(fetch_rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR)
+}
+
+/// `fetches`: messages fetched a second at the limit.
+fn sentence(name: &str, projection: &Projection, fetches: Option<f64>) -> String {
     let instead =
         if projection.by_line_instead { " (by the line: the parabola never reaches it)" } else { "" };
+    let served = fetches.map_or(String::new(), |rate| {
+        format!("; with {} fetches a second it serves {} users a day there", figure(rate), whole(daily(rate)))
+    });
     match (projection.users, projection.extrapolation) {
         (Some(users), Some(beyond)) if beyond > 1.0 => format!(
-            "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, extrapolated to {} × the {} users measured",
+            "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, extrapolated to {} × the {} users measured{served}",
             figure(users),
             figure(beyond),
             projection.measured_max
         ),
         (Some(users), _) => {
-            format!("{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, measured", figure(users))
+            format!("{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, measured{served}", figure(users))
         }
         _ => format!("{name}: the fitted curve never reaches {CPU_LIMIT_PERCENT} % CPU"),
     }
@@ -178,7 +193,7 @@ fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) 
     let none = || "–".to_owned();
     let mut row = vec![measured.name.clone()];
     let Some(p) = projection else {
-        row.resize_with(8, none);
+        row.resize_with(HEAD.len(), none);
         return row;
     };
     let quadratic = p.fits.quadratic.as_ref();
@@ -192,16 +207,17 @@ fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) 
             format!("{}{}", figure(u), if p.by_line_instead { " (line)" } else { "" })
         }),
         p.extrapolation.map_or_else(none, |b| format!("{} ×", figure(b))),
-        // The users whose fetches the busiest point served, by the article's arithmetic.
-        fetches.map_or_else(none, |rate| {
-            figure(daily_users(rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR))
-        }),
+        fetches.map_or_else(none, figure),
+        fetches.map_or_else(none, |rate| whole(daily(rate))),
     ]);
     row
 }
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{NamedSummary, Summary};
+
+    use super::super::sample::{self, run};
     use super::*;
 
     fn curve(points: &[(f64, f64)]) -> (Curve, Projection) {
@@ -214,7 +230,7 @@ mod tests {
     fn a_parabola_that_stays_below_is_shown_and_not_projected() {
         let (measured, projection) = curve(&[(100.0, 18.0), (200.0, 32.0), (300.0, 42.0), (400.0, 48.0)]);
         assert_eq!(
-            sentence(&measured.name, &projection),
+            sentence(&measured.name, &projection, None),
             "it, 2 MB: 650 users at 75 % CPU (by the line: the parabola never reaches it), \
              extrapolated to 1.62 × the 400 users measured"
         );
@@ -231,7 +247,39 @@ mod tests {
     #[test]
     fn a_fit_that_gets_there_stands_alone() {
         let (measured, projection) = curve(&[(100.0, 15.0), (200.0, 25.0), (300.0, 35.0), (400.0, 45.0)]);
-        assert!(sentence(&measured.name, &projection).contains("700 users at 75 % CPU, extrapolated"));
+        let said = sentence(&measured.name, &projection, None);
+        assert!(said.contains("700 users at 75 % CPU, extrapolated"), "{said}");
         assert_eq!(fitted(&measured, &projection).len(), 1);
+    }
+
+    #[test]
+    fn daily_users_are_those_of_the_limit_with_and_without_deliveries() {
+        let servers = sample::servers(["it"]);
+        let point = |clients: f64, arrivals: Option<f64>| {
+            let mut run = run(1.0, 100);
+            // CPU reaches 75 % at 700 users. Each user fetches half a message a second.
+            run.server.as_mut().unwrap().cpu_percent = 5.0 + clients / 10.0;
+            let fetches = Summary { rate_per_s: clients / 2.0, ..Summary::default() };
+            run.commands = vec![NamedSummary { name: "FETCH".into(), summary: fetches }];
+            let mut point = sample::point("it", &[("mailbox_mb", 2.0), ("clients", clients)], run);
+            point.at.extend(arrivals.map(|rate| ("arrivals_per_hour".to_owned(), rate)));
+            point
+        };
+        let clients = [100.0, 200.0, 400.0];
+        let points: Vec<StudyPoint> = [None, Some(10.0)]
+            .into_iter()
+            .flat_map(|arrivals| clients.map(|clients| point(clients, arrivals)))
+            .collect();
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let table = analysis.tables.iter().find(|t| t.title == "Capacity").unwrap();
+        assert_eq!(table.head[8], "daily users at 75 % CPU");
+        // 350 fetches a second ÷ 0.00278 ÷ 2; the 200 of the busiest point would be 35,971.
+        for row in &table.rows {
+            assert_eq!(row[7..], ["350", "62,949"], "{row:?}");
+        }
+        assert_eq!(table.rows.len(), 2);
+        assert!(
+            analysis.findings[0].ends_with("with 350 fetches a second it serves 62,949 users a day there")
+        );
     }
 }

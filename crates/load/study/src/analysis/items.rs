@@ -105,10 +105,15 @@ fn columns(points: Points) -> Table {
         "network (MB/s)",
         "disk operations per s",
         "read (MB/s)",
+        "written (MB/s)",
+        "disk busy (% of the time)",
+        "waiting for a disk (% of the time)",
         "memory, PSS (MB)",
+        "waiting for memory (% of the time)",
     ];
     let row = |place: &PointRuns| {
         let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
+        let offered = |of: fn(&ServerCost) -> Option<f64>| place.offered(|run| of(run.server.as_ref()?));
         vec![
             place.point.server.clone(),
             place.point.at.get("items").map_or("–".to_owned(), |n| whole(*n)),
@@ -119,9 +124,13 @@ fn columns(points: Points) -> Table {
             cell(|s| s.megacycles_per_session),
             cell(|s| s.megacycles_per_message),
             place.cell(|run| bottleneck::network_bytes_per_s(run).map(|b| b / 1e6)),
-            cell(|s| Some(*s.disk_operations.value()? as f64 / s.seconds)),
-            cell(|s| Some(*s.disk_read_bytes.value()? as f64 / s.seconds / 1e6)),
-            cell(|s| Some(*s.pss_max_bytes.value()? as f64 / 1e6)),
+            offered(|s| Some(*s.disk_operations.value()? as f64 / s.seconds)),
+            offered(|s| Some(*s.disk_read_bytes.value()? as f64 / s.seconds / 1e6)),
+            offered(|s| Some(*s.disk_write_bytes.value()? as f64 / s.seconds / 1e6)),
+            offered(|s| s.waits.disk_busy_percent.value().copied()),
+            offered(|s| s.waits.disk_pressure.value().map(|p| p.some_percent)),
+            offered(|s| Some(*s.pss_max_bytes.value()? as f64 / 1e6)),
+            offered(|s| s.waits.memory_pressure.value().map(|p| p.some_percent)),
         ]
     };
     Table {
@@ -184,7 +193,29 @@ fn table(points: Points, title: &str, of: fn(&RunResult) -> Option<f64>) -> Tabl
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::Offered;
+
+    use super::super::sample::{self, run};
     use super::*;
+
+    #[test]
+    fn the_columns_have_what_was_read_and_written_or_say_that_nobody_counts() {
+        let servers = sample::servers(["A"]);
+        let mut known = run(1.0, 100);
+        if let Some(server) = &mut known.server {
+            server.seconds = 10.0;
+            server.disk_write_bytes = Offered::Value(25_000_000);
+            server.waits.disk_busy_percent = Offered::Value(12.5);
+        }
+        let points = [sample::point("A", &[("items", 100.0)], known)];
+        let table = columns(Points { servers: &servers, points: &points });
+        let cell = |head: &str| table.rows[0][table.head.iter().position(|h| h == head).unwrap()].as_str();
+        assert_eq!((cell("written (MB/s)"), cell("disk busy (% of the time)")), ("2.50", "12.5"));
+        assert_eq!(
+            (cell("read (MB/s)"), cell("disk operations per s")),
+            ("not offered here", "not offered here")
+        );
+    }
 
     #[test]
     fn the_knee_of_the_article() {

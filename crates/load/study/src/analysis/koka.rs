@@ -6,7 +6,8 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, SimulatedCounts, StudyPoint, Summary, Table,
 };
 
-use super::points::{Points, figure, plot};
+use super::points::{Points, figure, mix, plot};
+use super::shares;
 use super::spread::{PointRuns, Spread, shown, spread};
 
 /// Functions of each server and mix in the table of the hottest.
@@ -38,7 +39,7 @@ pub fn analyse(points: Points) -> Analysis {
         for workload in points.workloads() {
             for server in points.servers() {
                 let pass = |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == wanted;
-                curves.push(points.curve(&format!("{server}, {}", short(workload)), swept, pass, of));
+                curves.push(points.curve(&format!("{server}, {}", mix(workload)), swept, pass, of));
             }
         }
         curves
@@ -95,18 +96,14 @@ pub fn analyse(points: Points) -> Analysis {
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
-    tables.extend(hottest(points));
-    tables.extend(simulated(points));
+    tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated(points)));
+    findings.extend(shares::findings(points));
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
         tables,
         ..Analysis::default()
     }
-}
-
-fn short(workload: &str) -> &str {
-    workload.strip_prefix("koka-").unwrap_or(workload).trim_end_matches("-frequencies")
 }
 
 fn memory(run: &RunResult) -> Option<f64> {
@@ -169,35 +166,47 @@ fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -
 }
 
 /// Figures 2 and 3: the mean response time of each transaction against the users, a plot for each
-/// mix and server.
+/// mix and server, without think time and with it.
 fn each_transaction(points: Points) -> Vec<Plot> {
     let mut plots = Vec::new();
     for workload in points.workloads() {
-        for server in points.servers() {
-            let pass =
-                |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == Part::Throughput;
-            let first = points.measured().find(|(p, _)| pass(p));
-            let names =
-                first.map_or_else(Vec::new, |(_, r)| r.transactions.iter().map(|t| t.name.clone()).collect());
-            let curve = |name: &String| {
-                points.curve(name, "clients", pass, |run| {
-                    let times = &run.transactions.iter().find(|t| t.name == *name)?.summary;
-                    (times.count > 0).then_some(times.mean_ms)
-                })
-            };
-            let title = format!("Response time of each transaction, {} mix, {server}", short(workload));
-            // One number of users makes no curve; the tables have it.
-            let curves = names.iter().map(curve).filter(|c| c.points.len() > 1).collect();
-            let mut plot = plot(&title, "virtual users", "response time, mean (ms)", curves);
-            plot.log_y = true;
-            plots.push(plot);
+        for wanted in [Part::Throughput, Part::Times] {
+            plots.extend(points.servers().map(|server| curves_of_each(points, workload, server, wanted)));
         }
     }
     plots
 }
 
-/// For each mix: times of each transaction on each server, at the most users without think time and
-/// with it.
+/// A curve for each transaction of a mix on a server, in one part of the study.
+fn curves_of_each(points: Points, workload: &str, server: &str, wanted: Part) -> Plot {
+    let pass = |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == wanted;
+    let first = points.measured().find(|(p, _)| pass(p));
+    let names = first.map_or_else(Vec::new, |(_, r)| r.transactions.iter().map(|t| t.name.clone()).collect());
+    let curve = |name: &String| {
+        points.curve(name, "clients", pass, |run| {
+            let times = &run.transactions.iter().find(|t| t.name == *name)?.summary;
+            (times.count > 0).then_some(times.mean_ms)
+        })
+    };
+    let (name, think) = (mix(workload), think(wanted));
+    let title = format!("Response time of each transaction, {name} mix, {server}, {think} think time");
+    // One number of users makes no curve; the tables have it.
+    let curves = names.iter().map(curve).filter(|c| c.points.len() > 1).collect();
+    let mut plot = plot(&title, "virtual users", "response time, mean (ms)", curves);
+    plot.log_y = true;
+    plot
+}
+
+/// Whether users think in a part, in words.
+fn think(part: Part) -> &'static str {
+    if part == Part::Times { "with" } else { "without" }
+}
+
+/// Users of the article who think.
+const ARTICLE_CLIENTS: f64 = 200.0;
+
+/// For each mix: times of each transaction on each server. Without think time they are those of the
+/// most users. With it they are those of as many users as in the article, or of the most.
 fn times(points: Points) -> Vec<Table> {
     let mut tables = Vec::new();
     for workload in points.workloads() {
@@ -207,15 +216,17 @@ fn times(points: Points) -> Vec<Table> {
                     let p = place.point;
                     p.server == server && p.workload == workload && part(p) == wanted
                 });
-                mine.max_by(|a, b| a.clients().total_cmp(&b.clients()))
+                let articles =
+                    |place: &PointRuns| wanted == Part::Times && place.clients() == ARTICLE_CLIENTS;
+                mine.max_by(|a, b| articles(a).cmp(&articles(b)).then(a.clients().total_cmp(&b.clients())))
             };
             let places: Vec<PointRuns> = points.servers().filter_map(of_server).collect();
             let Some(first) = places.first() else { continue };
-            let think = if wanted == Part::Times { "with" } else { "without" };
             let title = format!(
-                "Response times, {} mix, {} users {think} think time",
-                short(workload),
-                first.clients()
+                "Response times, {} mix, {} users {} think time",
+                mix(workload),
+                first.clients(),
+                think(wanted)
             );
             tables.push(times_table(title, &places));
         }
@@ -253,7 +264,7 @@ fn hottest(points: Points) -> Option<Table> {
     let mut rows = Vec::new();
     for (point, run) in points.measured() {
         let Some(found) = run.server.as_ref().and_then(|s| s.hottest.as_ref()) else { continue };
-        let place = [point.server.clone(), short(&point.workload).to_owned(), run.clients.to_string()];
+        let place = [point.server.clone(), mix(&point.workload).to_owned(), run.clients.to_string()];
         match found {
             Offered::NotOffered(why) => {
                 let mut row = place.to_vec();
@@ -290,7 +301,7 @@ fn simulated(points: Points) -> Option<Table> {
     let mut rows = Vec::new();
     for server in points.servers {
         for simulated in &server.simulated {
-            let mut row = vec![server.name.clone(), short(&simulated.workload).to_owned()];
+            let mut row = vec![server.name.clone(), mix(&simulated.workload).to_owned()];
             match &simulated.counts {
                 Offered::NotOffered(why) => row.push(format!("not offered here: {why}")),
                 Offered::Value(counts) => row.extend(simulated_row(counts)),
@@ -353,13 +364,10 @@ fn split(points: Points) -> Table {
     let places = points.places();
     let rows = places.iter().filter(|place| place.runs.iter().any(|run| run.server.is_some())).map(|place| {
         let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
-        let offered = |of: fn(&ServerCost) -> Option<f64>| {
-            let value = place.value(|run| of(run.server.as_ref()?));
-            value.map_or_else(|| "not offered here".to_owned(), Spread::show)
-        };
+        let offered = |of: fn(&ServerCost) -> Option<f64>| place.offered(|run| of(run.server.as_ref()?));
         vec![
             place.point.server.clone(),
-            short(&place.point.workload).to_owned(),
+            mix(&place.point.workload).to_owned(),
             place.clients().to_string(),
             setting(place.point),
             cell(|s| Some(s.cpu_user_s)),
@@ -441,12 +449,32 @@ mod tests {
             let workload = "koka-browse-frequencies".into();
             StudyPoint { workload, ..sample::point("A", &[("clients", clients)], run) }
         };
+        let thinking = |clients: f64, mean_ms: f64| {
+            let mut point = point(clients, mean_ms, 5);
+            point.at.insert("think_s".into(), 4.0);
+            point.run.as_mut().unwrap().clients = clients as u32;
+            point
+        };
         // CRTE was done at one point alone.
-        let points = [point(10.0, 2.0, 0), point(30.0, 6.0, 1)];
-        let plots = each_transaction(Points { servers: &servers, points: &points });
-        assert_eq!(plots[0].title, "Response time of each transaction, browse mix, A");
-        let curves: Vec<(&str, &[(f64, f64)])> =
-            plots[0].curves.iter().map(|c| (c.name.as_str(), &c.points[..])).collect();
-        assert_eq!(curves, [("SELT", &[(10.0, 2.0), (30.0, 6.0)][..])]);
+        let points = [
+            point(10.0, 2.0, 0),
+            point(30.0, 6.0, 1),
+            thinking(50.0, 1.0),
+            thinking(200.0, 1.5),
+            thinking(400.0, 9.0),
+        ];
+        let points = Points { servers: &servers, points: &points };
+        let plots = each_transaction(points);
+        let curves = |at: usize| -> Vec<(&str, &[(f64, f64)])> {
+            plots[at].curves.iter().map(|c| (c.name.as_str(), &c.points[..])).collect()
+        };
+        assert_eq!(plots[0].title, "Response time of each transaction, browse mix, A, without think time");
+        assert_eq!(curves(0), [("SELT", &[(10.0, 2.0), (30.0, 6.0)][..])]);
+        assert_eq!(plots[1].title, "Response time of each transaction, browse mix, A, with think time");
+        let slower = [(50.0, 1.0), (200.0, 1.5), (400.0, 9.0)];
+        assert_eq!(curves(1), [("SELT", &slower[..]), ("CRTE", &slower[..])]);
+        // The table is that of the article's 200 users.
+        let tables = times(points);
+        assert_eq!(tables[1].title, "Response times, browse mix, 200 users with think time");
     }
 }

@@ -14,10 +14,14 @@ mod operations;
 mod points;
 mod pop3;
 mod regress;
+mod roles;
 #[cfg(test)]
 pub(crate) mod sample;
+mod scale_out;
+mod shares;
 mod spread;
 mod versions;
+mod work_kind;
 
 use posthaste_load_results::{Analysis, ServerFacts, StudyPoint, StudyResult};
 
@@ -40,9 +44,12 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Operations => operations::analyse(points),
         file::Analysis::Regress => regress::analyse(points),
         file::Analysis::StorageFormat => formats::analyse(points),
+        file::Analysis::ScaleOut => scale_out::analyse(points),
     };
     analysis.tables.extend(generator::table(points));
-    analysis.headline = headline::headline(which, points);
+    // An analysis of one server may have its own.
+    let own = analysis.headline.take();
+    analysis.headline = headline::headline(which, points).or(own);
     analysis
 }
 

@@ -69,6 +69,11 @@ pub(super) fn plot(title: &str, x: &str, y: &str, curves: Vec<Curve>) -> Plot {
     Plot { title: title.into(), x: x.into(), y: y.into(), curves, ..Plot::default() }
 }
 
+/// The mix of a workload of seed 004, in a word.
+pub(super) fn mix(workload: &str) -> &str {
+    workload.strip_prefix("koka-").unwrap_or(workload).trim_end_matches("-frequencies")
+}
+
 /// Server CPU seconds per second and virtual user.
 pub(super) fn cpu_ms_per_user(run: &RunResult) -> Option<f64> {
     let server = run.server.as_ref()?;

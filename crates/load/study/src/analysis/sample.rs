@@ -1,6 +1,6 @@
 //! Points, runs and servers for the tests of the tables.
 
-use posthaste_load_results::{Offered, RunResult, ServerCost, ServerFacts, StudyPoint, Summary};
+use posthaste_load_results::{Offered, RunResult, ServerCost, ServerFacts, StudyPoint, Summary, Waits};
 
 /// Servers with these names.
 pub(crate) fn servers<const N: usize>(names: [&str; N]) -> [ServerFacts; N] {
@@ -40,10 +40,12 @@ pub(crate) fn run(cpu_s: f64, count: u64) -> RunResult {
         disk_read_operations: Offered::default(),
         disk_read_bytes: Offered::default(),
         disk_write_bytes: Offered::default(),
+        waits: Waits::default(),
         context_switches: Offered::default(),
         counters: Offered::default(),
         roles: Vec::new(),
         hottest: None,
+        sampled: Vec::new(),
     };
     RunResult {
         total: Summary { count, p50_ms: 1.0, ..Summary::default() },

@@ -86,6 +86,11 @@ impl PointRuns<'_> {
         shown(self.value(of))
     }
 
+    /// The same for a value that not every machine or server offers.
+    pub(super) fn offered(&self, of: impl Fn(&RunResult) -> Option<f64>) -> String {
+        self.value(of).map_or_else(|| "not offered here".to_owned(), Spread::show)
+    }
+
     /// Virtual users: the median, where load was raised in each round.
     pub(super) fn clients(&self) -> f64 {
         self.value(|run| Some(f64::from(run.clients))).map_or(0.0, |clients| clients.median)

@@ -2,6 +2,7 @@
 
 use posthaste_load_results::ServerFacts;
 
+use super::nodes::nodes;
 use super::work::OtherServer;
 use crate::file::Study;
 use crate::options::Options;
@@ -19,7 +20,7 @@ pub(crate) fn first_facts(
     plan: &Plan,
     which: &Which,
 ) -> Result<ServerFacts, String> {
-    let other = OtherServer::for_study(std::slice::from_ref(which), &study.arms)?;
+    let other = OtherServer::for_study(std::slice::from_ref(which), study)?;
     let plain = Stage::default();
     // Where the store is put back, servers are filled without limits.
     let stage = if study.put_back { &plain } else { plan.stages.first().unwrap_or(&plain) };
@@ -35,6 +36,8 @@ pub(crate) fn first_facts(
             posthaste: options.posthaste.clone(),
             counts: None,
             sink: other.map(|other| other.address),
+            submits: !study.submission.is_empty(),
+            nodes: nodes(stage, options),
         },
     );
     let facts = started.map(|instance| instance.facts.clone());

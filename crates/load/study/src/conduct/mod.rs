@@ -6,16 +6,18 @@
 //! each point ([`record`]), so the study can go on later. A sitting may have a limit of time
 //! ([`budget`]).
 
+mod background;
 mod budget;
 mod first;
+mod nodes;
 mod player;
 mod point;
 mod position;
-mod processors;
 mod put_back;
 mod record;
 mod side_by_side;
 mod simulate;
+mod ways;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +27,7 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::populate::{Contents, Maildirs, PopulateOptions, Populated, populate};
-use posthaste_load_measure::machine;
+use posthaste_load_measure::{machine, processors};
 use posthaste_load_results::{StudyPoint, StudyResult};
 
 use crate::Length;
@@ -37,8 +39,11 @@ use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
 use budget::Budget;
 pub(crate) use first::first_facts;
+pub use nodes::may_begin;
+use nodes::nodes;
 use position::StudyPosition;
 use record::Record;
+use ways::outside_share;
 use work::{OtherServer, Work};
 
 /// Longest wait for an answer.
@@ -66,11 +71,12 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     }
     let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
-    let other = OtherServer::for_study(&options.servers, &study.arms)?;
+    let other = OtherServer::for_study(&options.servers, study)?;
     let names = options.servers.iter().map(|which| which.name().to_owned()).collect();
     let agenda = Agenda::of(study, &plan, names);
     let mut known = plan.caveats.clone();
     known.extend(conditions(study, options, &plan, machine.cpus));
+    known.extend(nodes::conditions(study, options, machine.cpus));
     let budget = Budget::new(course.max_time, plan.point_time(study));
     let mut work = Work {
         study,
@@ -207,11 +213,9 @@ impl Work<'_> {
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
             counts: None,
-            sink: self
-                .other
-                .as_ref()
-                .map(|o| o.address)
-                .filter(|_| which.mail(&self.study.arms).outside > 0.0),
+            sink: self.other.as_ref().map(|o| o.address).filter(|_| outside_share(self.study, which) > 0.0),
+            submits: !self.study.submission.is_empty(),
+            nodes: nodes(stage, self.options),
         };
         server::start(which, &setting)
     }
@@ -246,7 +250,8 @@ impl Work<'_> {
         }
     }
 
-    /// Fills a server for the first time.
+    /// Fills a server for the first time, and waits for what it does with the mail in the
+    /// background.
     fn fill(&mut self, which: &Which, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
         let arms = !self.study.arms.is_empty();
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
@@ -276,7 +281,7 @@ impl Work<'_> {
                 ));
             }
         }
-        Ok(())
+        self.wait_until_idle(which, instance)
     }
 
     fn append(
@@ -285,9 +290,15 @@ impl Work<'_> {
         accounts: &Accounts,
         contents: Contents,
     ) -> Result<Populated, String> {
+        let at = &instance.at;
+        let (server, lmtp) = match (&at.imap, &at.pop3) {
+            (Some(imap), _) => (imap.clone(), None),
+            (None, Some(pop3)) => (pop3.clone(), at.deliver.clone()),
+            (None, None) => return Err("the server has neither IMAP nor POP3".into()),
+        };
         populate(PopulateOptions {
-            imap: instance.imap.clone(),
-            lmtp: None,
+            server,
+            lmtp,
             accounts: accounts.clone(),
             contents,
             seed: self.options.seed,

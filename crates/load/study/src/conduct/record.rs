@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use posthaste_load_measure::hottest::Profile;
 use posthaste_load_results::{
-    HotFunction, Machine, Offered, RunResult, SCHEMA, ServerFacts, Simulated, Sitting, StudyPoint,
-    StudyResult,
+    Machine, Offered, RunResult, SCHEMA, ServerFacts, Simulated, Sitting, StudyPoint, StudyResult,
 };
 
 use crate::Length;
@@ -115,19 +115,20 @@ impl<'a> Record<'a> {
     }
 
     /// Records the functions in which a server spent its CPU at a point of the first round.
-    pub(super) fn note_hottest(
-        &mut self,
-        server: &str,
-        point: &PlannedPoint,
-        found: Offered<Vec<HotFunction>>,
-    ) {
+    pub(super) fn note_hottest(&mut self, server: &str, point: &PlannedPoint, found: Offered<Profile>) {
         let name = point.name(self.study);
         let here = |p: &&mut StudyPoint| {
             p.round == 0 && p.server == server && p.workload == name && p.at == point.at
         };
         let run = self.result.points.iter_mut().find(here).and_then(|p| p.run.as_mut().ok());
         if let Some(cost) = run.and_then(|run| run.server.as_mut()) {
-            cost.hottest = Some(found);
+            cost.hottest = Some(match found {
+                Offered::Value(profile) => {
+                    cost.sampled = profile.sampled;
+                    Offered::Value(profile.hottest)
+                }
+                Offered::NotOffered(why) => Offered::NotOffered(why),
+            });
         }
         self.save();
     }
@@ -143,6 +144,11 @@ impl<'a> Record<'a> {
             known.version.clone_from(&facts.version);
             known.settings.clone_from(&facts.settings);
         }
+    }
+
+    /// Records a condition that a reader of the figures must know.
+    pub(super) fn note_condition(&mut self, what: String) {
+        self.conditions.push(what);
     }
 
     /// Records why nothing of a server can be measured.

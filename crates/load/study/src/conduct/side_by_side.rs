@@ -2,8 +2,10 @@
 //!
 //! A machine's speed changes over minutes. Servers measured one after the other get different
 //! machines; servers that take turns within seconds get the same one. The server that begins
-//! changes from round to round, so that no server always follows the same one.
+//! changes from round to round, so that no server always follows the same one. For the same reason
+//! all numbers of nodes of a cluster are measured in each round.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use posthaste_load_drive::Accounts;
@@ -11,6 +13,7 @@ use posthaste_load_drive::Accounts;
 use super::player::Player;
 use super::position::StudyPosition;
 use super::work::Work;
+use crate::file::Study;
 use crate::plan::Stage;
 use crate::server::Instance;
 
@@ -23,27 +26,39 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<(), String> {
     let accounts = work.accounts()?;
     let mut players = Player::all(work);
     let plan = work.plan;
-    for stage in &plan.stages {
-        let mut instances: Vec<Option<Instance>> =
-            players.iter_mut().map(|player| begin(work, player, stage, &accounts)).collect();
-        for round in 0..work.study.rounds {
-            take_turns(work, &players, &mut instances, Round { stage, number: round, accounts: &accounts });
-        }
-        if work.is_over() {
-            break;
+    'all: for rounds in starts(work.study) {
+        for stage in &plan.stages {
+            let of = |number| Round { stage, number, accounts: &accounts };
+            let begun = players.iter_mut().map(|player| begin(work, player, of(rounds.start), &rounds));
+            let mut instances: Vec<Option<Instance>> = begun.collect();
+            for round in rounds.clone() {
+                take_turns(work, &players, &mut instances, of(round));
+            }
+            if work.is_over() {
+                break 'all;
+            }
         }
     }
     players.iter().for_each(|player| work.clear(&player.folder));
     Ok(())
 }
 
-/// Starts a server for a stage, and fills it the first time. `None` if it cannot take part.
-fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accounts]) -> Option<Instance> {
-    if work.is_over() || !work.wants_any_of(player.which, stage) {
+/// The rounds for which servers are started once. All of them, if stages differ by what each server
+/// has to itself. Numbers of nodes are compared with each other, so each round has all of them.
+fn starts(study: &Study) -> impl Iterator<Item = Range<u32>> {
+    let together = study.nodes_max().map_or(study.rounds, |_| 1);
+    (0..study.rounds).step_by(together.max(1) as usize).map(move |first| first..first + together)
+}
+
+/// Starts a server for rounds of a stage, and fills it the first time. `None` if it cannot take
+/// part.
+fn begin(work: &mut Work, player: &mut Player, first: Round, rounds: &Range<u32>) -> Option<Instance> {
+    let Round { stage, number, accounts } = first;
+    if work.is_over() || !work.wants_in(rounds, player.which, stage) {
         return None;
     }
     if let Some(why) = &player.failed {
-        work.not_measured(player.which, stage, 0, why);
+        work.not_measured(player.which, stage, number, why);
         return None;
     }
     work.say(&format!("starting {}", player.which.name()));
@@ -65,13 +80,14 @@ fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accoun
                 work.record.note_failure(player.which.name(), &why);
                 player.failed = Some(why.clone());
             }
-            work.not_measured(player.which, stage, 0, &why);
+            work.not_measured(player.which, stage, number, &why);
             None
         }
     }
 }
 
 /// One round of a stage.
+#[derive(Clone, Copy)]
 struct Round<'a> {
     stage: &'a Stage,
     number: u32,

@@ -17,14 +17,12 @@ use posthaste_load_workload::Think;
 
 use super::point::measure;
 use super::work::Work;
-use crate::plan::{PlannedPoint, Stage};
+use crate::plan::{PlannedPoint, Stage, simulation_time};
 use crate::server::{self, Setting, Which};
 
 /// The longest that so many transactions may take: the simulated processor is some fifty times
 /// slower.
 const LONGEST: Duration = Duration::from_secs(600);
-/// What both runs of a workload take, roughly, for a sitting with a limit of time.
-const EXPECTED: Duration = Duration::from_secs(180);
 
 impl Work<'_> {
     /// Simulates each workload that was not simulated yet, if the study has that step.
@@ -38,7 +36,7 @@ impl Work<'_> {
             if self.record.is_simulated(which.name(), &workload.name) {
                 continue;
             }
-            if self.is_over() || !self.has_time_for(EXPECTED) {
+            if self.is_over() || !self.has_time_for(simulation_time(study)) {
                 return;
             }
             self.say(&format!("{} on a simulated processor: {}", which.name(), workload.name));
@@ -72,6 +70,8 @@ impl Work<'_> {
             posthaste: self.options.posthaste.clone(),
             counts: Some(counts.clone()),
             sink: None,
+            submits: !self.study.submission.is_empty(),
+            nodes: None,
         };
         let instance = server::start(which, &setting)?;
         let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;

@@ -1,6 +1,7 @@
 //! A study under way: what is left of it, and whether it goes on.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use posthaste_load_text::quantity::show_duration;
 use super::budget::Budget;
 use super::position::StudyPosition;
 use super::record::Record;
-use crate::arms::Arm;
+use super::ways::outside_share;
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
@@ -43,8 +44,8 @@ pub(super) struct OtherServer {
 
 impl OtherServer {
     /// Starts one, if any server of the study gets mail for it.
-    pub(super) fn for_study(servers: &[Which], arms: &[Arm]) -> Result<Option<Self>, String> {
-        if !servers.iter().any(|which| which.mail(arms).outside > 0.0) {
+    pub(super) fn for_study(servers: &[Which], study: &Study) -> Result<Option<Self>, String> {
+        if !servers.iter().any(|which| outside_share(study, which) > 0.0) {
             return Ok(None);
         }
         let (address, taken) = sink("127.0.0.1:0").map_err(|e| format!("the other server: {e}"))?;
@@ -74,8 +75,13 @@ impl Work<'_> {
 
     /// Whether any point of a stage is still to be measured on a server.
     pub(super) fn wants_any_of(&self, which: &Which, stage: &Stage) -> bool {
-        let rounds = 0..self.study.rounds;
-        let places = rounds.flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
+        self.wants_in(&(0..self.study.rounds), which, stage)
+    }
+
+    /// The same in some of the rounds.
+    pub(super) fn wants_in(&self, rounds: &Range<u32>, which: &Which, stage: &Stage) -> bool {
+        let places =
+            rounds.clone().flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
         places.into_iter().any(|(number, round)| self.wants(which, StudyPosition { stage, number, round }))
     }
 

@@ -20,7 +20,8 @@ impl OwnGroup {
             return Some(Self(vec![path]));
         }
         let mut made = Vec::new();
-        for controllers in [&["cpuacct", "cpu,cpuacct"][..], &["blkio"], &["memory"]] {
+        // Where both versions are mounted, `unified` has the group's pressure stall information.
+        for controllers in [&["cpuacct", "cpu,cpuacct"][..], &["blkio"], &["memory"], &["unified"]] {
             let existing = controllers.iter().map(|c| root.join(c)).find(|p| p.is_dir());
             let path = existing.map(|p| p.join(name));
             match path.filter(|p| fs::create_dir(p).is_ok()) {

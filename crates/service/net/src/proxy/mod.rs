@@ -11,12 +11,7 @@
 
 pub(crate) mod header;
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
@@ -31,35 +26,6 @@ pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
 /// addresses); a longer one has its buffer grown.
 const FIRST_LOOK: usize = 256;
-
-/// Which peers are proxies. Asked for each connection, so that the answer may change while a
-/// listener runs.
-#[derive(Clone)]
-pub struct Proxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
-
-impl Proxies {
-    /// Those that `is_proxy` says yes to.
-    pub fn new(is_proxy: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(is_proxy))
-    }
-
-    pub(crate) fn has(&self, peer: IpAddr) -> bool {
-        (self.0)(peer.to_canonical())
-    }
-}
-
-impl Default for Proxies {
-    /// Nobody.
-    fn default() -> Self {
-        Self::new(|_| false)
-    }
-}
-
-impl fmt::Debug for Proxies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Proxies")
-    }
-}
 
 /// Both ends of a connection, as the session sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use posthaste_net::{Certificates, Connection, ConnectionLimits, Mode, Proxies};
+use posthaste_net::{Accounts, Certificates, Connection, ConnectionLimits, Mode, Peers};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -29,7 +29,7 @@ async fn introduce(mut connection: Connection) {
 
 fn behind_a_proxy(mode: Mode, certificates: Option<Certificates>) -> Server {
     let change = |options: &mut posthaste_net::ServeOptions| {
-        options.proxies = Proxies::new(|peer| peer.is_loopback());
+        options.proxies = Peers::new(|peer| peer.is_loopback());
         options.certificates = certificates;
         options.refusal = b"full";
     };
@@ -121,7 +121,7 @@ async fn a_proxy_without_a_header_is_not_served() {
     }
     // One that says nothing, or not enough, is closed at the deadline.
     let change = |options: &mut posthaste_net::ServeOptions| {
-        options.proxies = Proxies::new(|_| true);
+        options.proxies = Peers::new(|_| true);
         options.proxy_header_within = Duration::from_millis(10);
     };
     let server = Server::start(Mode::Plain, change, introduce);
@@ -145,7 +145,7 @@ async fn a_header_from_elsewhere_is_the_sessions_business() {
 #[tokio::test]
 async fn connections_count_for_the_address_in_the_header() {
     let change = |options: &mut posthaste_net::ServeOptions| {
-        options.proxies = Proxies::new(|peer| peer.is_loopback());
+        options.proxies = Peers::new(|peer| peer.is_loopback());
         options.limits = ConnectionLimits::new(10, 1);
         options.refusal = b"full";
     };
@@ -161,4 +161,60 @@ async fn connections_count_for_the_address_in_the_header() {
     assert_eq!(all(&mut second).await, b"full");
     let mut other = open(V2_IPV6).await;
     expect(&mut other, b"[2001:db8::7]:56324 ").await;
+}
+
+/// Says `hello`. After any input it has logged in, says so, and sends back what comes.
+async fn user(mut connection: Connection) {
+    connection.write_all_within(b"hello", LONG).await.unwrap();
+    if connection.fill(100, LONG).await.is_err() {
+        return;
+    }
+    connection.consume(100);
+    let share = Accounts::default().admit([1; 16], "ana", connection.peer().ip()).unwrap();
+    connection.belongs_to(share);
+    connection.write_all_within(b"logged in", LONG).await.unwrap();
+    echo(connection).await;
+}
+
+#[tokio::test]
+async fn a_newcomer_has_the_place_of_a_stranger_and_never_that_of_a_user() {
+    let limits = ConnectionLimits::new(4, 4);
+    let counted = limits.clone();
+    let change = |options: &mut posthaste_net::ServeOptions| {
+        options.proxies = Peers::new(|peer| peer.is_loopback());
+        options.limits = limits;
+        options.refusal = b"full";
+    };
+    let server = Server::start(Mode::Plain, change, user);
+    let open = async |from: &str| {
+        let mut client = server.connect().await;
+        client.write_all(format!("PROXY TCP4 {from} 198.51.100.1 9 143\r\n").as_bytes()).await.unwrap();
+        expect(&mut client, b"hello").await;
+        client
+    };
+    let log_in = async |client: &mut TcpStream| {
+        client.write_all(b"password").await.unwrap();
+        expect(client, b"logged in").await;
+    };
+    let mut ana = open("203.0.113.5").await;
+    log_in(&mut ana).await;
+    // Strangers of one network, and then as many again as there are places.
+    let mut strangers = Vec::new();
+    for n in 2..12 {
+        strangers.push(open(&format!("192.0.2.{n}")).await);
+    }
+    assert_eq!(counted.open(), 4);
+    for closed in &mut strangers[..7] {
+        assert_eq!(all(closed).await, b"");
+    }
+    // A user of another network gets in, and one from the network of the strangers.
+    let mut bo = open("203.0.113.1").await;
+    log_in(&mut bo).await;
+    let mut cleo = open("192.0.2.99").await;
+    log_in(&mut cleo).await;
+    for user in [&mut ana, &mut bo, &mut cleo] {
+        user.write_all(b"still here").await.unwrap();
+        expect(user, b"still here").await;
+    }
+    assert_eq!(counted.open(), 4);
 }

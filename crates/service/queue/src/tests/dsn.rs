@@ -1,5 +1,7 @@
 //! The reports that senders ask for (RFC 3461).
 
+use posthaste_directory::AccountChange;
+
 use super::*;
 
 /// A message to recipients of `x.test`, each with its NOTIFY.
@@ -73,6 +75,21 @@ async fn a_report_that_finds_the_folder_full_waits() {
     assert_eq!(only_report(&world).await, ["a@x.test", "failed"]);
     let [report] = world.items().await.try_into().unwrap();
     assert_eq!((report.from.as_str(), report.recipients[0].address.as_str()), ("", "ana@example.org"));
+}
+
+/// The owner's limit counts, not the server's.
+#[tokio::test]
+async fn a_report_keeps_to_the_owners_limit_of_messages() {
+    let mut world = World::with_folders_of(Some(1)).await;
+    let own = AccountChange { folder_max: Some(Some(2)), ..AccountChange::default() };
+    world.relay.delivery().directory().set("ana@example.org", own).await.unwrap();
+    for _ in 0..2 {
+        accept(&world, &[("a@x.test", "FAILURE")]).await;
+        world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
+        world.run_at(START, 2).await;
+    }
+    assert_eq!(world.inbox().await.len(), 2);
+    assert!(world.items().await.is_empty());
 }
 
 #[tokio::test]

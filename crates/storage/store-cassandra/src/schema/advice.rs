@@ -1,9 +1,10 @@
-//! Advice on a cluster: copies of each row, and the sync of its commit logs.
+//! Advice on a cluster: copies of each row, the sync of its commit logs, encryption.
 //!
 //! Nothing here refuses a cluster. `posthaste engine init` prints the advice, and `posthaste serve`
 //! logs it as warnings.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_store::Result;
@@ -16,17 +17,18 @@ use crate::options::Options;
 const COPIES_MIN: u32 = 3;
 
 /// One sentence for each setting of the cluster that makes acknowledged mail less safe than
-/// possible.
+/// possible, or lets others read it.
 #[boxed]
 pub async fn advice(options: &Options) -> Result<Vec<String>> {
     let connection = Connection::open(options).await?;
     let keyspace = &options.keyspace;
-    let mut advice = match connection.replication(keyspace).await? {
+    let mut advice = Vec::from_iter(on_encryption(options));
+    advice.extend(match connection.replication(keyspace).await? {
         Some((replication, durable_writes)) => {
             on_replication(keyspace, &replication, durable_writes, options.datacenter.as_deref())
         }
         None => Vec::new(),
-    };
+    });
     for (node, setting) in connection.settings("commitlog_sync").await {
         advice.extend(on_commit_log(&node, setting));
     }
@@ -62,6 +64,25 @@ fn on_replication(
     advice
 }
 
+/// Mail, password verifiers and the database's password cross the network.
+fn on_encryption(options: &Options) -> Option<String> {
+    let host = options.hosts.iter().find(|host| !is_loopback(host)).filter(|_| options.tls.is_none())?;
+    Some(format!(
+        "connections to {host} and its cluster are not encrypted: mail and password verifiers cross the \
+         network in clear (add tls=yes to `engine`, or use a network that nobody else can reach)"
+    ))
+}
+
+/// `host` is as in [`Options::hosts`].
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => host.split(':').next(),
+    };
+    let name = name.unwrap_or(host);
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn on_commit_log(node: &str, setting: Result<Option<String>>) -> Option<String> {
     match setting {
         Ok(Some(sync)) if sync == "batch" || sync == "group" => None,
@@ -84,6 +105,18 @@ mod tests {
 
     fn replication(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn mail_in_clear_is_named() {
+        let of = |url: &str| on_encryption(&Options::from_url(url).unwrap());
+        let why = of("cassandra://127.0.0.1,db2.example:9042/mail").unwrap_or_default();
+        assert!(why.contains("db2.example:9042") && why.contains("tls=yes"), "{why}");
+        assert!(of("cassandra://[fd00::1]:9042/mail").is_some());
+        for safe in ["localhost:9042", "127.0.0.2", "[::1]:9042"] {
+            assert_eq!(of(&format!("cassandra://{safe}/mail")), None);
+        }
+        assert_eq!(of("cassandra://db2.example/mail?tls=yes"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
+use posthaste_metrics::Counter;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
@@ -80,6 +81,7 @@ impl Sources {
         } else {
             engine.summaries(id, &uids, &mut visit).await?.refuse()?;
         }
+        posthaste_metrics::count(Counter::RecordReads, messages.len() as u64);
         let now = source.context.unix_s();
         Ok(Self {
             mailbox: source.id(),

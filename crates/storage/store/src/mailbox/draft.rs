@@ -114,6 +114,11 @@ impl Draft {
         self.append_without_limit(slots, arrivals)
     }
 
+    /// The limit of messages does not apply: in this commit as many leave as enter.
+    pub fn lift_limit(&mut self) {
+        self.messages_max = None;
+    }
+
     /// [`Self::append`] without the limit of messages.
     pub fn append_without_limit(
         &mut self,

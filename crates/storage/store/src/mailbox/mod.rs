@@ -240,6 +240,7 @@ impl Mailbox {
             ControlFlow::Break(())
         };
         self.summaries(&uids, &mut visit).await?.refuse()?;
+        posthaste_metrics::count(Counter::RecordReads, 1);
         Ok(body)
     }
 

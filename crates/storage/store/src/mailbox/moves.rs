@@ -321,6 +321,8 @@ impl Ends {
     /// From a mailbox to its end, in one commit; `None` if another change came first.
     async fn within(&self, source: &Base, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
         let (mut draft, count) = (self.source.draft(source), messages.count());
+        // As many leave as enter.
+        draft.lift_limit();
         let work = move || -> Result<_> {
             let copied = messages.resolve(&mut draft)?;
             draft.expunge(&copied.source);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_metrics::Counter;
 use tokio::runtime::Handle;
 
 use super::base::{Base, Needs};
@@ -114,6 +115,7 @@ impl MailboxState {
 
     async fn read_changes(&self, view: &View) -> Result<Base> {
         let changes = self.or_mark_deleted(self.changes_since(view.modseq(), view.exists()).await)?;
+        posthaste_metrics::count(Counter::RecordReads, changes.rows.len() as u64);
         let next = match after(view, &changes) {
             Some(next) => next,
             None => self.or_mark_deleted(self.load_view().await)?,
@@ -153,9 +155,15 @@ impl MailboxState {
         engine.changes_since(id, since).await
     }
 
-    /// Reads all rows of the mailbox. Those of a large one are read on another thread: a million
-    /// take 33 ms.
+    /// Reads all rows of the mailbox.
     pub(super) async fn load_view(&self) -> Result<View> {
+        let view = self.load_rows().await?;
+        posthaste_metrics::count(Counter::RecordReads, u64::from(view.exists()));
+        Ok(view)
+    }
+
+    /// The rows of a large mailbox are read on another thread: a million take 33 ms.
+    async fn load_rows(&self) -> Result<View> {
         let (engine, id) = (&self.context.engine, self.id);
         // An engine on other machines waits for them, and reads with pauses.
         if engine.epoch().is_some() {

@@ -25,6 +25,8 @@ const ENTRY_MESSAGES: u64 = 10;
 pub struct ListDraft {
     commit: ListCommit,
     mailboxes_max: Option<u64>,
+    /// The owner's own limit of messages in a folder.
+    own_messages_max: Option<u32>,
     now_unix_s: u32,
 }
 
@@ -40,7 +42,7 @@ impl ListDraft {
             unsubscribe: Vec::new(),
             uid_validity_last: list.uid_validity_last,
         };
-        Self { commit, mailboxes_max: None, now_unix_s }
+        Self { commit, mailboxes_max: None, own_messages_max: None, now_unix_s }
     }
 
     /// Adds a mailbox, or gives the one of this id another name or use.
@@ -51,6 +53,16 @@ impl ListDraft {
     /// Refuses the change if it adds mailboxes and the account then has more than these.
     pub fn limit_mailboxes(&mut self, limit: Option<u64>) {
         self.mailboxes_max = limit;
+    }
+
+    /// For RENAME of INBOX: the owner's own limit of messages in a folder, as of
+    /// [`crate::Destination::note_owner_limit`].
+    pub fn limit_messages(&mut self, own: Option<u32>) {
+        self.own_messages_max = own;
+    }
+
+    pub(super) fn own_messages_max(&self) -> Option<u32> {
+        self.own_messages_max
     }
 
     /// Removes a mailbox and its messages.

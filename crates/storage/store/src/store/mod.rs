@@ -95,9 +95,10 @@ impl Store {
         &self.context().changed
     }
 
-    /// How many messages a folder may hold.
-    pub fn folder_messages_max(&self) -> Option<u32> {
-        self.shared.context.folder_messages_max()
+    /// How many messages a folder may hold whose owner has this limit of their own; 0 is no limit.
+    /// With `None` the store's limit applies.
+    pub fn folder_messages_max(&self, own: Option<u32>) -> Option<u32> {
+        own.map_or_else(|| self.shared.context.folder_messages_max(), |own| Some(own).filter(|own| *own > 0))
     }
 
     /// Milliseconds since 1970, by the store's clock.

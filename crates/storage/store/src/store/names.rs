@@ -74,7 +74,8 @@ impl Store {
 
     /// [`Store::rename`], if `permit` agrees. It sees the list that the change is made against, so
     /// nothing is renamed that it has not seen. It may limit the draft. After a conflict it is
-    /// called again. Returns the messages that were moved out of INBOX.
+    /// called again. Returns the messages that were moved out of INBOX. `FolderFull`, and nothing
+    /// changes, if INBOX has more of them than the new mailbox may.
     pub async fn rename_if(
         &self,
         account: AccountId,
@@ -129,19 +130,28 @@ impl Store {
         to: &MailboxName,
         mut permit: impl FnMut(&MailboxList, &mut ListDraft) -> Result<()> + Send,
     ) -> Result<Moved> {
-        let (inbox, target) = self
+        // INBOX keeps its id for ever.
+        let inbox = self.list(account).await?.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
+        let inbox = self.open(inbox).await?;
+        let view = inbox.view();
+        let (target, own) = self
             .change_list(account, |list, draft| {
                 permit(list, draft)?;
-                let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
                 if list.find(to).is_some() {
                     return Err(StoreError::NameTaken);
                 }
+                let own = draft.own_messages_max();
+                // The new mailbox is not made if it cannot hold them.
+                if let Some(limit) = self.folder_messages_max(own).filter(|limit| view.exists() > *limit) {
+                    return Err(StoreError::FolderFull { limit });
+                }
                 self.draft_parents(list, draft, to)?;
-                Ok((inbox, self.draft_new(draft, to, None)?.id))
+                Ok((self.draft_new(draft, to, None)?.id, own))
             })
             .await?;
-        let (inbox, target) = (self.open(inbox).await?, self.destination(target));
-        let view = inbox.view();
+        let target = self.destination(target);
+        target.note_owner_limit(own);
+        // Mail that comes meanwhile stays in INBOX.
         inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await
     }
 

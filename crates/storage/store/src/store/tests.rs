@@ -175,6 +175,39 @@ async fn renaming_inbox_moves_its_messages() {
     ));
 }
 
+/// The new mailbox keeps to the owner's limit of messages in a folder, or to the store's.
+#[tokio::test]
+async fn renaming_inbox_keeps_to_the_limits_of_folders() {
+    let (store, account) =
+        store_with(StoreOptions { folder_messages_max: Some(2), ..StoreOptions::default() });
+    let list = store.ensure_default_mailboxes(account, &[]).await.unwrap();
+    store.destination(list.entries[0].id).note_owner_limit(Some(0));
+    let inbox = append(&store, list.entries[0].id, 5).await;
+    let rename = |own: Option<u32>| {
+        let store = store.clone();
+        async move {
+            let permit = |_: &MailboxList, draft: &mut ListDraft| {
+                draft.limit_messages(own);
+                Ok(())
+            };
+            store.rename_if(account, &name("INBOX"), &name("old/mail"), permit).await
+        }
+    };
+    for (own, limit) in [(None, 2), (Some(4), 4)] {
+        let refused = rename(own).await;
+        assert!(matches!(&refused, Err(StoreError::FolderFull { limit: l }) if *l == limit), "{refused:?}");
+        assert_eq!(names(&store, account).await, ["INBOX"], "nothing was made");
+    }
+    assert_eq!(rename(Some(0)).await.unwrap().unwrap().copied.uids.count(), 5);
+    assert_eq!((inbox.view().exists(), names(&store, account).await.len()), (0, 3));
+    // The limit counts for what comes into the new mailbox, until another one is noted.
+    append(&store, inbox.id(), 1).await;
+    let list = store.list(account).await.unwrap();
+    let moved = store.open(list.find(&name("old/mail")).unwrap().id).await.unwrap();
+    moved.copy_from(&inbox, &NumSet::range(1, 9)).await.unwrap();
+    assert_eq!(moved.view().exists(), 6);
+}
+
 #[tokio::test]
 async fn defaults_are_made_once() {
     let (store, account) = store();

@@ -15,6 +15,7 @@ mod closed;
 mod concurrent;
 mod contents;
 mod folder;
+mod full;
 mod keywords;
 pub mod layer;
 mod lists;
@@ -36,6 +37,7 @@ pub use contents::{
     summaries_come_in_uid_order,
 };
 pub use folder::Folder;
+pub use full::a_folder_takes_as_many_as_it_may;
 pub use keywords::keywords_stay_with_their_messages;
 pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_cannot_be_read};
 pub use mailboxes::{
@@ -79,6 +81,7 @@ pub async fn run_all(factory: &dyn Factory) {
     a_pair_is_applied_whole(factory).await;
     a_move_within_a_mailbox_is_one_commit(factory).await;
     moves_that_cross_lose_nothing(factory).await;
+    a_folder_takes_as_many_as_it_may(factory).await;
     as_the_oracle_does(factory).await;
     large_mailboxes(factory).await;
 }

@@ -66,7 +66,7 @@ const MESSAGES: u32 = 40;
 /// Moves of each task.
 const EACH: u32 = 15;
 
-fn message(size: u32) -> IncomingMessage {
+pub(super) fn message(size: u32) -> IncomingMessage {
     IncomingMessage {
         bytes: contents(u64::from(size), size as usize),
         summary: contents(1, 30),
@@ -77,7 +77,7 @@ fn message(size: u32) -> IncomingMessage {
     }
 }
 
-async fn sizes(world: &World, id: MailboxId) -> Vec<u32> {
+pub(super) async fn sizes(world: &World, id: MailboxId) -> Vec<u32> {
     let view = load(&*world.engine, id).await;
     view.rows(&view.all()).map(|(_, row)| row.size()).collect()
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use posthaste_delivery::LargeMessage;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MessageSet, Numbering, UidSet};
+use posthaste_imap_codec::{MessageSet, Numbering, Tag, UidSet};
 use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
@@ -33,12 +33,14 @@ use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::message_limit::MessageLimit;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
+use crate::own::{Own, OwnChange};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::session::Ctx;
-use crate::sync::{self, OwnChange, since_modseq};
+use crate::sync::{self, since_modseq};
 use crate::table::Numbers;
 use crate::wire::{OUT_BYTES, Wire};
 
@@ -53,7 +55,7 @@ pub(crate) struct FetchCommand {
 }
 
 /// Runs a FETCH.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Reply, Failure> {
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> Result<Reply, Failure> {
     let FetchCommand { set, mut items, mut modifiers } = command;
     let numbering = set.numbering();
     if modifiers.vanished && !ctx.enabled.qresync {
@@ -74,7 +76,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     // RFC 4314 §4: without the right, \Seen stays as it is.
     let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
     if may_set_seen && items.iter().any(FetchItem::sets_seen) {
-        Box::pin(mark_seen(ctx, &seqs, &mut items)).await?;
+        Box::pin(mark_seen(ctx, tag, &seqs, &mut items)).await?;
     }
     let rendered = annotations(ctx, &mut items, &seqs).await?;
     let plan = Plan::compile(&items).annotated(rendered);
@@ -251,6 +253,7 @@ async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(),
 /// shows it so, and curl takes the first FETCH response for its answer.
 async fn mark_seen(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     seqs: &NumSet<SeqNum>,
     items: &mut Vec<FetchItem>,
 ) -> Result<(), Failure> {
@@ -266,10 +269,12 @@ async fn mark_seen(
     }
     let (change, flags) = (FlagChange::Add, &[Flag::Seen]);
     let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None };
-    match seen::store_flags(ctx.service, ctx.selected, order).await {
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+    match ctx.wire.reporting(reports, storing).await {
         Ok(_) => {
             let seen = OwnChange { uids: &uids, change, flags, with_modseq: false };
-            ctx.announce(Numbers::Held, Some(&seen)).await?;
+            ctx.announce(Numbers::Held, Own::Changed { uids: &uids, known: Some(&seen) }).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
                 (ctx.enabled.condstore && !ctx.enabled.uid_only, FetchItem::Uid),

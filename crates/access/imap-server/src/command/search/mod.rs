@@ -45,6 +45,7 @@ use crate::heavy::Pace;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
+use crate::saved_search::SavedSearch;
 use crate::session::{Ctx, Session};
 use crate::wire::Wire;
 
@@ -126,7 +127,7 @@ pub(super) fn empty_saved(
         && returns.is_some_and(|returns| returns.save)
         && let Some(selected) = &mut session.selected
     {
-        selected.saved_search = Arc::default();
+        selected.saved_search = SavedSearch::default();
     }
     answer
 }
@@ -274,7 +275,9 @@ async fn esearch(
     let answering = answered(threads, &ctx.selected.announced, (tag, wanted), found);
     let Answer { saved, response, listed } = Box::pin(answering).await?;
     if let Some(saved) = saved {
-        ctx.selected.saved_search = saved;
+        // The result before gives its memory back. If this one is not saved, `$` is empty.
+        ctx.selected.saved_search = SavedSearch::default();
+        ctx.selected.saved_search = SavedSearch::of(ctx.service, ctx.login.id, saved)?;
     }
     let Some(head) = response else { return Ok(()) };
     print_esearch(ctx.wire, &head).await?;

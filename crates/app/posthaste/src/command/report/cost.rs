@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 
-use bytes::Bytes;
 use bytesize::ByteSize;
-use http_body_util::{BodyExt, Empty};
-use hyper::Request;
-use hyper_util::rt::TokioIo;
-use posthaste_metrics::{FolderSize, Line};
 use serde::Deserialize;
-use serde_json::Value;
-use tokio::net::UnixStream;
+use serde_json::{Map, Value, json};
 
+use super::curve::{COMMANDS_LEAST, Curves};
+use super::served::{self, OfCommand, Sums, Use};
 use crate::cli::CostBy;
 use crate::command::names::full_name;
-use crate::command::serve::metrics::SOCKET;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
@@ -29,28 +23,6 @@ pub struct CostOptions {
     pub json: bool,
 }
 
-/// Sums of one command, account, client or folder size.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct Sums {
-    cpu_ns: u64,
-    commands: u64,
-    received: u64,
-    sent: u64,
-    commits: u64,
-    body_reads: u64,
-    directory_reads: u64,
-    conversions: u64,
-    folder_messages: u64,
-}
-
-impl Sums {
-    /// The messages of the folder, in the mean of the commands.
-    fn messages(&self) -> f64 {
-        self.folder_messages as f64 / self.commands.max(1) as f64
-    }
-}
-
 #[derive(Debug, Deserialize)]
 struct OfFolder {
     folder: String,
@@ -60,225 +32,262 @@ struct OfFolder {
 
 #[derive(Debug, Deserialize)]
 struct OfAccount {
-    account: String,
     folders: Vec<OfFolder>,
 }
 
 pub async fn run(config: &Config, asked: CostOptions) -> Result<()> {
-    let text = read(&config.data).await?;
-    let wrong = |error: serde_json::Error| {
-        Failure::Usage(format!("the answer of the server cannot be parsed: {error}"))
-    };
-    let all: Value = serde_json::from_slice(&text).map_err(wrong)?;
-    let mut out = std::io::stdout().lock();
-    if let Some(name) = asked.account {
-        let name = full_name(&name, config);
-        let accounts = Vec::<OfAccount>::deserialize(&all["accounts"]).map_err(wrong)?;
-        let Some(found) = accounts.iter().find(|account| account.account == name) else {
-            let why = format!(
-                "{name} has had no session since the start of the server, or its cost is too low to be listed"
-            );
-            return Err(Failure::Usage(why));
-        };
-        if asked.json {
-            let account = all["accounts"].as_array().into_iter().flatten().find(|a| a["account"] == name);
-            writeln!(out, "{}", account.unwrap_or(&Value::Null))?;
-            return Ok(());
-        }
-        let curve = Curve::of(&accounts);
-        return Ok(write_account(&mut out, found, asked.cut, curve.as_ref())?);
+    let all = served::cost(&config.data).await?;
+    match &asked.account {
+        Some(name) => one_account(config, &all, &full_name(name, config), &asked).await,
+        None => list(&all, &asked),
     }
-    let (list, label): (_, fn(&Value) -> String) = match asked.by {
-        CostBy::Command => ("commands", |sum| {
-            let folder = match sum["folder"].as_str() {
-                Some("none") | None => String::new(),
-                Some("+Inf") => " in folders over 1000000".to_owned(),
-                Some(most) => format!(" in folders up to {most}"),
+}
+
+/// The sums by something, the highest cost first.
+fn list(all: &Value, asked: &CostOptions) -> Result<()> {
+    let commands = || all["commands"].as_array().into_iter().flatten();
+    let listed = |name: &str| all[name].as_array().cloned().unwrap_or_default();
+    let (mut sums, label): (_, fn(&Value) -> String) = match asked.by {
+        CostBy::Command => (listed("commands"), |sum| {
+            let folder = match &sum["folder"] {
+                Value::String(folder) if folder != "none" => format!(" {}", in_folder(folder)),
+                _ => String::new(),
             };
             format!("{} {}{folder}", text_of(&sum["protocol"]), text_of(&sum["command"]))
         }),
-        CostBy::Account => ("accounts", |sum| text_of(&sum["account"]).to_owned()),
-        CostBy::Client => ("clients", |sum| text_of(&sum["client"]).to_owned()),
+        CostBy::Protocol => (grouped(commands(), "protocol"), |sum| text_of(&sum["protocol"]).to_owned()),
+        CostBy::Folder => (grouped(commands(), "folder"), |sum| in_folder(text_of(&sum["folder"]))),
+        CostBy::Role => (listed("roles"), |sum| text_of(&sum["role"]).to_owned()),
+        CostBy::Account => (listed("accounts"), |sum| text_of(&sum["account"]).to_owned()),
+        CostBy::Client => (listed("clients"), |sum| text_of(&sum["client"]).to_owned()),
     };
-    let mut sums: Vec<&Value> = all[list].as_array().into_iter().flatten().collect();
     sums.sort_by_key(|sum| u64::MAX - sum["cpu_ns"].as_u64().unwrap_or(0));
+    let mut out = std::io::stdout().lock();
     if !asked.json {
-        writeln!(out, "{HEADER}")?;
+        writeln!(out, "{}", if asked.by == CostBy::Role { ROLES } else { HEADER })?;
     }
-    for sum in sums.into_iter().take(asked.top) {
+    for sum in sums.iter().take(asked.top) {
         if asked.json {
             writeln!(out, "{sum}")?;
+        } else if asked.by == CostBy::Role {
+            let cpu = sum["cpu_ns"].as_u64().unwrap_or(0) as f64 / 1e9;
+            writeln!(out, "{cpu:>10.3} {:>10}  {}", sum["threads"], label(sum))?;
         } else {
-            let sums = Sums::deserialize(sum).map_err(wrong)?;
-            writeln!(out, "{}  {}", line(&sums), label(sum))?;
+            writeln!(out, "{}  {}", line(&served::of_value(sum)?), label(sum))?;
         }
     }
     Ok(())
+}
+
+/// The sums of commands that have the same value of a field.
+fn grouped<'c>(commands: impl Iterator<Item = &'c Value>, field: &str) -> Vec<Value> {
+    let mut groups = BTreeMap::<&str, Map<String, Value>>::new();
+    for command in commands {
+        let group = groups.entry(text_of(&command[field])).or_default();
+        for (name, value) in command.as_object().into_iter().flatten() {
+            if let Some(more) = value.as_u64() {
+                let sum = group.get(name).and_then(Value::as_u64).unwrap_or(0);
+                group.insert(name.clone(), sum.saturating_add(more).into());
+            }
+        }
+    }
+    let labelled = |(label, mut group): (&str, Map<String, Value>)| {
+        group.insert(field.to_owned(), label.into());
+        Value::Object(group)
+    };
+    groups.into_iter().map(labelled).collect()
 }
 
 fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes   body reads    look-ups   conversions";
+fn in_folder(label: &str) -> String {
+    match label {
+        "none" => "without a folder".to_owned(),
+        "+Inf" => "in folders over 1000000".to_owned(),
+        most => format!("in folders up to {most}"),
+    }
+}
+
+const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes   body reads  record reads    look-ups   conversions";
+const ROLES: &str = "     CPU s    threads  role";
 
 /// The columns of [`HEADER`].
 fn line(sums: &Sums) -> String {
     let Sums { cpu_ns, commands, received, sent, commits, body_reads, .. } = *sums;
-    let Sums { directory_reads, conversions, .. } = *sums;
+    let Sums { record_reads, directory_reads, conversions, .. } = *sums;
     let each = cpu_ns as f64 / 1e6 / commands.max(1) as f64;
     format!(
-        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>12} {directory_reads:>11} \
-         {conversions:>13}",
+        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>12} {record_reads:>13} \
+         {directory_reads:>11} {conversions:>13}",
         cpu_ns as f64 / 1e9,
         ByteSize(received).to_string(),
         ByteSize(sent).to_string(),
     )
 }
 
-/// The mean cost of a command by the size of its folder, and a line through it.
-struct Curve {
-    line: Line,
-}
-
-/// The class of a label.
-fn class_of(label: &str) -> Option<FolderSize> {
-    FolderSize::ALL.into_iter().find(|class| class.to_string() == label)
-}
-
-impl Curve {
-    /// Over all accounts. `None` while folders of one class alone were used.
-    fn of(accounts: &[OfAccount]) -> Option<Self> {
-        let mut by_class = BTreeMap::<FolderSize, Sums>::new();
-        for folder in accounts.iter().flat_map(|account| &account.folders) {
-            if let Some(class) = class_of(&folder.folder).filter(|class| *class != FolderSize::None) {
-                let sums = by_class.entry(class).or_default();
-                sums.cpu_ns += folder.sums.cpu_ns;
-                sums.commands += folder.sums.commands;
-                sums.folder_messages += folder.sums.folder_messages;
-            }
-        }
-        let used = by_class.into_values().filter(|sums| sums.commands > 0);
-        let points: Vec<_> = used
-            .map(|sums| {
-                let commands = sums.commands as f64;
-                (sums.messages(), sums.cpu_ns as f64 / commands, commands)
-            })
-            .collect();
-        Some(Self { line: Line::through(&points).filter(|_| points.len() > 1)? })
-    }
-
-    /// The share of a command's cost that is left if its folder is cut.
-    fn left(&self, messages: f64, cut: u32) -> f64 {
-        if messages <= f64::from(cut) {
-            return 1.0;
-        }
-        let (now, then) = (self.line.at(messages), self.line.at(f64::from(cut)));
-        if now > 0.0 { (then / now).clamp(0.0, 1.0) } else { 1.0 }
-    }
-}
-
-fn write_account(
-    out: &mut impl Write,
-    account: &OfAccount,
-    cut: u32,
-    curve: Option<&Curve>,
-) -> std::io::Result<()> {
-    writeln!(out, "{HEADER}")?;
-    let (mut now, mut then) = (0.0, 0.0);
-    for OfFolder { folder, sums } in &account.folders {
-        let label = match folder.as_str() {
-            "none" => "without a folder".to_owned(),
-            "+Inf" => "in folders over 1000000".to_owned(),
-            most => format!("in folders up to {most}"),
-        };
-        writeln!(out, "{}  {label}", line(sums))?;
-        let left = curve.map_or(1.0, |curve| curve.left(sums.messages(), cut));
-        now += sums.cpu_ns as f64 / 1e9;
-        then += sums.cpu_ns as f64 / 1e9 * left;
-    }
-    match curve {
-        Some(Curve { line }) => writeln!(
-            out,
-            "\nIf its folders had at most {cut} messages: {then:.3} s of CPU instead of {now:.3} ({:.0} % less).\n\
-             The estimate is {:.3} ms + {:.3} ms per 100,000 messages: a line fitted to the mean cost of a command and \
-             the mean number of messages, for each folder size, over all accounts. It is the same for all commands.",
-            if now > 0.0 { 100.0 * (now - then) / now } else { 0.0 },
-            line.base / 1e6,
-            line.slope * 1e5 / 1e6,
-        ),
-        None => writeln!(
-            out,
-            "\nWhat smaller folders would save cannot be estimated yet: all used folders were of one size."
-        ),
-    }
-}
-
-/// `GET /cost` on the socket of the running server.
-async fn read(data: &Path) -> Result<Bytes> {
-    let path = data.join(SOCKET);
-    let failed = |why: &dyn std::fmt::Display| {
-        let path = path.display();
-        Failure::Usage(format!(
-            "no answer at {path}: {why}. Is the server running, on this machine, with this data directory (`--data`)?"
-        ))
+/// The folders of an account by size, and what smaller ones would save.
+async fn one_account(config: &Config, all: &Value, name: &str, asked: &CostOptions) -> Result<()> {
+    let found = all["accounts"].as_array().into_iter().flatten().find(|one| one["account"] == name);
+    let Some(found) = found else {
+        let why = format!(
+            "{name} has had no session since the start of the server, or its cost is too low to be listed"
+        );
+        return Err(Failure::Usage(why));
     };
-    let stream = UnixStream::connect(&path).await.map_err(|error| failed(&error))?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| failed(&error))?;
-    let connection = tokio::spawn(connection);
-    let request = Request::get("/cost").header("host", "localhost").body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| failed(&error))?;
-    let answer = sender.send_request(request).await.map_err(|error| failed(&error))?;
-    let text = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
-    connection.abort();
-    Ok(text)
+    let curves = Curves::of(&served::of_value::<Vec<OfCommand>>(&all["commands"])?);
+    let uses = served::uses(&config.data).await?;
+    let (uses, cut) = (uses.of(name), asked.cut);
+    let mut out = std::io::stdout().lock();
+    if asked.json {
+        let mut account = found.clone();
+        account["cut"] = cut_as_json(uses, cut, &curves);
+        writeln!(out, "{account}")?;
+        return Ok(());
+    }
+    writeln!(out, "{HEADER}")?;
+    for OfFolder { folder, sums } in &served::of_value::<OfAccount>(found)?.folders {
+        writeln!(out, "{}  {}", line(sums), in_folder(folder))?;
+    }
+    Ok(write_cut(&mut out, uses, cut, &curves)?)
+}
+
+/// The uses in INBOX, and all.
+fn chosen(uses: &[Use]) -> [(&'static str, Vec<&Use>); 2] {
+    [("INBOX", uses.iter().filter(|used| used.inbox).collect()), ("all folders", uses.iter().collect())]
+}
+
+fn write_cut(out: &mut impl Write, uses: &[Use], cut: u32, curves: &Curves) -> std::io::Result<()> {
+    if uses.is_empty() {
+        return writeln!(out, "\nNo command had a folder selected, so smaller ones would save nothing.");
+    }
+    writeln!(out, "\nIf a folder had at most {cut} messages:")?;
+    for (what, uses) in chosen(uses) {
+        let saving = curves.cut(uses, cut);
+        write!(
+            out,
+            "  {what}: {:.3} s of CPU instead of {:.3} ({:.0} % less)",
+            saving.then / 1e9,
+            saving.now / 1e9,
+            saving.percent()
+        )?;
+        match saving.unknown > 0.0 {
+            true => writeln!(out, "; {:.3} s cannot be estimated yet", saving.unknown / 1e9)?,
+            false => writeln!(out)?,
+        }
+    }
+    writeln!(out, "\n     CPU s       then   sizes  left out   spread  command, and its cost in a folder")?;
+    for ((protocol, command), uses) in by_command(uses) {
+        let saving = curves.cut(uses, cut);
+        let curve = curves.get(protocol, command);
+        let (sizes, left_out) = curve.map_or((0, 0), |curve| (curve.sizes, curve.left_out));
+        let spread = curve.and_then(|curve| curve.spread);
+        let spread = spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.0} %", 100.0 * spread));
+        let cost = match curve.and_then(|curve| curve.line) {
+            Some(line) => {
+                format!("{:.3} ms + {:.3} ms per 100,000 messages", line.base / 1e6, line.slope * 1e5 / 1e6)
+            }
+            None => "too little data for an estimate".to_owned(),
+        };
+        let (now, then) = (saving.now / 1e9, saving.then / 1e9);
+        writeln!(
+            out,
+            "{now:>10.3} {then:>10.3} {sizes:>7} {left_out:>9} {spread:>8}  {protocol} {command}: {cost}"
+        )?;
+    }
+    writeln!(
+        out,
+        "\nThe cost of a command is a line through its mean costs in folders of each size, over all accounts. A size \
+         with fewer than {COMMANDS_LEAST} of these commands is left out. The spread is the distance of the means from \
+         the line; a line fits any two."
+    )
+}
+
+/// The uses by command, in the order of the commands' names.
+fn by_command(uses: &[Use]) -> BTreeMap<(&str, &str), Vec<&Use>> {
+    let mut commands = BTreeMap::<_, Vec<&Use>>::new();
+    for used in uses {
+        commands.entry((used.protocol.as_str(), used.command.as_str())).or_default().push(used);
+    }
+    commands
+}
+
+fn cut_as_json(uses: &[Use], cut: u32, curves: &Curves) -> Value {
+    let [(_, inbox), (_, all)] = chosen(uses);
+    let of_command = |((protocol, command), uses): ((&str, &str), Vec<&Use>)| {
+        let mut value = curves.cut(uses, cut).as_json();
+        value["protocol"] = protocol.into();
+        value["command"] = command.into();
+        let curve = curves.get(protocol, command);
+        value["sizes"] = curve.map_or(0, |curve| curve.sizes).into();
+        value["sizes_left_out"] = curve.map_or(0, |curve| curve.left_out).into();
+        value["spread"] = curve.and_then(|curve| curve.spread).into();
+        let line = curve.and_then(|curve| curve.line);
+        value["base_ns"] = line.map(|line| line.base).into();
+        value["ns_each_message"] = line.map(|line| line.slope).into();
+        value
+    };
+    let commands: Vec<Value> = by_command(uses).into_iter().map(of_command).collect();
+    json!({
+        "messages": cut,
+        "inbox": curves.cut(inbox, cut).as_json(),
+        "all": curves.cut(all, cut).as_json(),
+        "commands": commands,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::curve::tests::{commands, used};
     use super::*;
 
-    fn account(name: &str, folders: &[(&str, u64, u64, u64)]) -> OfAccount {
-        let of = |&(folder, cpu_ns, commands, each): &(&str, u64, u64, u64)| OfFolder {
-            folder: folder.to_owned(),
-            sums: Sums { cpu_ns, commands, folder_messages: each * commands, ..Sums::default() },
-        };
-        OfAccount { account: name.to_owned(), folders: folders.iter().map(of).collect() }
+    /// 70 % of the INBOX's FETCHes could be saved, and nothing of its NOOPs.
+    fn uses() -> Vec<Use> {
+        vec![
+            used("FETCH", "100000", true, 100, 60_000, 700_000_000),
+            used("NOOP", "100000", true, 10, 60_000, 600_000),
+            used("FETCH", "50000", false, 10, 30_000, 40_000_000),
+            used("SORT", "50000", false, 1, 30_000, 9_000_000),
+        ]
     }
 
-    fn said(account: &OfAccount, cut: u32, curve: &Curve) -> String {
+    #[test]
+    fn an_account_is_told_of_its_inbox_and_of_all_folders() {
         let mut text = Vec::new();
-        write_account(&mut text, account, cut, Some(curve)).unwrap();
-        String::from_utf8(text).unwrap()
+        write_cut(&mut text, &uses(), 10_000, &Curves::of(&commands())).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for part in [
+            "INBOX: 0.201 s of CPU instead of 0.701 (71 % less)\n",
+            "all folders: 0.230 s of CPU instead of 0.750 (69 % less); 0.009 s cannot be estimated yet\n",
+            "     0.740      0.220       3         0      0 %  imap FETCH: 1.000 ms + 10.000 ms per 100,000 messages\n",
+            "     0.001      0.001       2         0        -  imap NOOP: 0.050 ms + 0.000 ms per 100,000 messages\n",
+            "     0.009      0.009       0         0        -  imap SORT: too little data for an estimate\n",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 
-    /// A command costs 1 ms and 1 ms for every 10,000 messages. Folders have fewer messages than
-    /// the bound of their class.
     #[test]
-    fn smaller_folders_cost_what_the_line_says() {
-        let accounts = [
-            account("ana", &[("none", 5_000_000, 10, 0), ("100000", 700_000_000, 100, 60_000)]),
-            account("bob", &[("10000", 18_000_000, 10, 8_000), ("50000", 4_000_000, 1, 30_000)]),
-        ];
-        let curve = Curve::of(&accounts).unwrap();
-        assert!((curve.left(60_000.0, 10_000) - 2.0 / 7.0).abs() < 1e-6);
-        assert_eq!((curve.left(8_000.0, 10_000), curve.left(0.0, 10_000)), (1.0, 1.0));
-        let text = said(&accounts[0], 10_000, &curve);
-        assert!(text.contains("0.205 s of CPU instead of 0.705 (71 % less)"), "{text}");
-        // A folder of the same class that is small enough saves nothing.
-        let cyd = account("cyd", &[("100000", 700_000_000, 100, 60_000)]);
-        assert!(said(&cyd, 60_000, &curve).contains("(0 % less)"));
-        assert!(Curve::of(&accounts[..1]).is_none());
+    fn programs_are_told_the_same() {
+        let said = cut_as_json(&uses(), 10_000, &Curves::of(&commands()));
+        assert_eq!((&said["messages"], said["commands"].as_array().unwrap().len()), (&json!(10_000), 3));
+        let fetch = &said["commands"][0];
+        assert_eq!((&fetch["command"], &fetch["sizes"]), (&json!("FETCH"), &json!(3)));
+        assert!((said["inbox"]["then_s"].as_f64().unwrap() - 0.2006).abs() < 1e-6, "{said}");
+        assert!(said["commands"][2]["base_ns"].is_null());
     }
 
-    /// Where a line would begin below zero, it begins at zero.
     #[test]
-    fn nothing_costs_less_than_nothing() {
-        let accounts =
-            [account("ana", &[("1000", 10_000_000, 10, 1_000), ("10000", 1_000_000_000, 10, 10_000)])];
-        let curve = Curve::of(&accounts).unwrap();
-        assert!(curve.left(10_000.0, 500) > 0.04, "{}", curve.left(10_000.0, 500));
-        assert!(!said(&accounts[0], 500, &curve).contains("(100 % less)"));
+    fn sums_are_grouped_by_a_field() {
+        let of = |protocol: &str, folder: &str, cpu_ns: u64| json!({"protocol": protocol, "folder": folder, "cpu_ns": cpu_ns});
+        let commands = [of("imap", "100", 5), of("pop3", "100", 7), of("imap", "none", 1)];
+        let protocols = grouped(commands.iter(), "protocol");
+        assert_eq!(
+            protocols,
+            [json!({"protocol": "imap", "cpu_ns": 6}), json!({"protocol": "pop3", "cpu_ns": 7})]
+        );
+        let folders = grouped(commands.iter(), "folder");
+        assert_eq!(folders, [json!({"folder": "100", "cpu_ns": 12}), json!({"folder": "none", "cpu_ns": 1})]);
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use posthaste_directory::Network;
 use posthaste_metrics::Registry;
 use posthaste_net::{
-    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
-    ShutdownTrigger, SocketAccess, SocketAddress,
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Peers, ServeOptions, Shutdown,
+    ShutdownTrigger, SocketAccess, SocketAddress, per_address,
 };
 use tokio::task::JoinHandle;
 
@@ -26,8 +27,11 @@ struct Up {
     task: JoinHandle<Result<Drained, NetError>>,
 }
 
-fn connections(plan: &Plan) -> usize {
-    usize::try_from(plan.connections).unwrap_or(usize::MAX)
+/// The bounds on connections: in all, and from one address.
+fn connections(config: &Config, plan: &Plan) -> (usize, usize) {
+    let total = usize::try_from(plan.connections).unwrap_or(usize::MAX);
+    let set = config.limits.connections_per_address;
+    (total, set.map(|set| *set).unwrap_or_else(|| per_address(total)))
 }
 
 /// All listeners.
@@ -38,47 +42,46 @@ pub struct Listeners {
     metrics: Arc<Registry>,
     up: Vec<Up>,
     access: SocketAccess,
-    /// Bound before the privileges for it were dropped.
-    bound: Vec<(Listen, Listener)>,
 }
 
 impl Listeners {
-    /// None is up yet. Those in `bound` are taken instead of binding them again.
+    /// None is up yet.
     pub fn new(
         services: Services,
         config: &Config,
         budgets: &Budgets,
         plan: &Plan,
         access: SocketAccess,
-        bound: Vec<(Listen, Listener)>,
     ) -> Self {
-        let limits = &config.limits;
+        let (total, per_address) = connections(config, plan);
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
-            limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
-            grace: limits.shutdown_timeout,
+            limits: ConnectionLimits::new(total, per_address),
+            grace: config.limits.shutdown_timeout,
             metrics: Arc::clone(&budgets.metrics),
             up: Vec::new(),
             access,
-            bound,
         }
     }
 
     /// From now on, serves new connections by these services, up to these limits.
     pub fn replace(&mut self, services: Services, config: &Config, plan: &Plan) {
         self.services.store(Arc::new(services));
-        self.limits.set(connections(plan), config.limits.connections_per_address);
+        let (total, per_address) = connections(config, plan);
+        self.limits.set(total, per_address);
     }
 
-    /// Starts the wanted listeners that do not run, and stops those that are not wanted. If one
-    /// cannot be started, none is.
-    pub fn set(&mut self, wanted: &[Listen]) -> Result<()> {
-        let mut started = Vec::new();
-        for listen in wanted {
-            if !self.up.iter().any(|up| up.asked == *listen) {
-                started.push(self.start(listen.clone())?);
-            }
-        }
+    /// Binds the wanted listeners that do not run. If one cannot be bound, none is.
+    pub fn bind(&self, wanted: &[Listen]) -> Result<Vec<(Listen, Listener)>> {
+        let runs = |listen: &Listen| self.up.iter().any(|up| up.asked == *listen);
+        let missing: Vec<Listen> = wanted.iter().filter(|listen| !runs(listen)).cloned().collect();
+        bind_all(&missing, self.access)
+    }
+
+    /// Starts those that were [bound](Self::bind), and stops those that are not wanted.
+    pub fn set(&mut self, wanted: &[Listen], bound: Vec<(Listen, Listener)>) {
+        let started: Vec<Up> =
+            bound.into_iter().map(|(asked, listener)| self.start(asked, listener)).collect();
         let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
         self.up = stay;
         self.up.extend(started);
@@ -87,15 +90,10 @@ impl Listeners {
             let Up { trigger, .. } = up;
             trigger.request();
         }
-        Ok(())
     }
 
-    fn start(&mut self, asked: Listen) -> Result<Up> {
+    fn start(&self, asked: Listen, listener: Listener) -> Up {
         let protocol = asked.protocol;
-        let listener = match self.bound.iter().position(|(bound, _)| *bound == asked) {
-            Some(at) => self.bound.swap_remove(at).1,
-            None => bind(&asked, self.access)?,
-        };
         let address = listener.address().clone();
         if protocol == Protocol::Lmtp && address.is_open() {
             tracing::warn!(
@@ -118,20 +116,21 @@ impl Listeners {
             certificates: Some(certificates),
             grace: self.grace,
             refusal: refusal(protocol),
-            proxies: self.proxies(),
+            proxies: self.peers(|services| &services.proxy_networks),
+            trusted: self.peers(|services| &services.trusted_networks),
             metrics: Some((Arc::clone(&self.metrics), protocol.metric())),
             ..ServeOptions::new(shutdown.clone())
         };
         let services = Arc::clone(&self.services);
         let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
         let task = tokio::spawn(listener.serve(options, session));
-        Ok(Up { asked, address, trigger, task })
+        Up { asked, address, trigger, task }
     }
 
-    /// The proxies of the configuration, also after it was read again.
-    fn proxies(&self) -> Proxies {
+    /// The peers in networks of the configuration, also after it was read again.
+    fn peers(&self, networks: fn(&Services) -> &[Network]) -> Peers {
         let services = Arc::clone(&self.services);
-        Proxies::new(move |peer| services.load().proxy_networks.iter().any(|network| network.contains(peer)))
+        Peers::new(move |peer| networks(&services.load()).iter().any(|network| network.contains(peer)))
     }
 
     /// `imap=127.0.0.1:1143 …`, in the order of the protocols.
@@ -182,7 +181,7 @@ fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
     Ok(Listener::bind(&Endpoint { address, mode })?)
 }
 
-/// Binds all of these, for [`Listeners::new`].
+/// Binds all of these, for [`Listeners::set`].
 pub fn bind_all(wanted: &[Listen], access: SocketAccess) -> Result<Vec<(Listen, Listener)>> {
     wanted.iter().map(|asked| Ok((asked.clone(), bind(asked, access)?))).collect()
 }

@@ -11,12 +11,13 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use posthaste_delivery::Renewals;
+use posthaste_directory::LoginSettings;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
-use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
+use posthaste_net::{Certificates, Listener, Pair, SocketAccess, raise_file_limit};
 use posthaste_retention::{Mode, Outcome, Retention, RetentionError, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
@@ -83,7 +84,11 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
     let becomes = Becomes { identity, access };
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("sessions")
+        .on_thread_stop(posthaste_metrics::thread_ends)
+        .enable_all()
+        .build()?;
     // Boxed as every command is: its code is compiled once.
     let work: Pin<Box<dyn Future<Output = Result<()>>>> =
         Box::pin(serve(config, common, options, level, plan, becomes));
@@ -172,12 +177,13 @@ async fn serve(
     let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());
     let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_poll_pause(&opened)));
-    let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
-    let mut listeners =
-        Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
-    listeners.set(&server.wanted())?;
+    let started = config.clone();
+    let mut server =
+        Server { started, config, common, options, level, opened, filter, certificates, budgets, plan };
+    let mut listeners = server.listen(access, bound)?;
     let sources = Sources {
         registry: Arc::clone(&server.budgets.metrics),
+        started: Instant::now(),
         index: server.budgets.index.clone(),
         runner: server.budgets.runner.clone(),
     };
@@ -279,6 +285,8 @@ fn wanted(options: &Serve, config: &Config) -> Vec<Listen> {
 
 /// The parts of a running server, so that it can be made again.
 struct Server {
+    /// The configuration of the start. Some settings hold until the next one.
+    started: Config,
     config: Config,
     common: Common,
     options: Serve,
@@ -294,6 +302,16 @@ impl Server {
     fn services(&self) -> Result<Services> {
         Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
             .map_err(Failure::Usage)
+    }
+
+    /// Starts the listeners. Those in `bound` were bound before the privileges for it were dropped.
+    fn listen(&self, access: SocketAccess, mut bound: Vec<(Listen, Listener)>) -> Result<Listeners> {
+        let mut listeners = Listeners::new(self.services()?, &self.config, &self.budgets, &self.plan, access);
+        if bound.is_empty() {
+            bound = listeners.bind(&self.wanted())?;
+        }
+        listeners.set(&self.wanted(), bound);
+        Ok(listeners)
     }
 
     fn wanted(&self) -> Vec<Listen> {
@@ -325,49 +343,72 @@ impl Server {
     /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything
     /// as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
-        let outcome = self.reload_config().and_then(|()| {
-            listeners.replace(self.services()?, &self.config, &self.plan);
-            listeners.set(&self.wanted())
+        let outcome = self.read_again(listeners).and_then(|next| {
+            self.level.set(&next.config.log)?;
+            Ok(next)
         });
         match outcome {
-            Ok(()) => tracing::info!(
-                addresses = listeners.addresses(),
-                "configuration and certificate were read again"
-            ),
+            Ok(next) => {
+                self.apply(next, listeners);
+                tracing::info!(
+                    addresses = listeners.addresses(),
+                    "configuration and certificate were read again"
+                );
+            }
             Err(error) => {
                 tracing::error!(%error, "the configuration was not reloaded: the server continues with the old one")
             }
         }
     }
 
-    fn reload_config(&mut self) -> Result<()> {
+    /// Reads everything, and binds the new listeners. Changes nothing that is in use.
+    fn read_again(&self, listeners: &Listeners) -> Result<Reread> {
         let next = configuration(&self.common)?;
-        // Only the number of connections changes before the next start.
-        let plan = Plan { connections: with_files(Plan::of(&next).connections), ..self.plan };
-        plan.check().map_err(Failure::Usage)?;
+        let waiting = next.keys_that_wait(&self.started);
         // A new `data` waits for the next start, and with it the self-signed pair there.
-        let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
-        let logins = next.logins()?;
-        let site = next.sieve.site()?;
-        self.level.set(&next.log)?;
-        self.filter = self.filter.clone().with_site(site);
+        let Config { data, engine, bodies, .. } = self.started.clone();
+        let config = Config { data, engine, bodies, ..next };
+        // Only the number of connections changes before the next start.
+        let plan = Plan { connections: with_files(Plan::of(&config).connections), ..self.plan };
+        plan.check().map_err(Failure::Usage)?;
+        let certificates = certificates(&config)?;
+        let logins = config.logins()?;
+        let filter = self.filter.clone().with_site(config.sieve.site()?);
+        let services = Services::new(&config, &self.opened, &filter, &self.certificates, &self.budgets)
+            .map_err(Failure::Usage)?;
+        let bound = listeners.bind(&wanted(&self.options, &config))?;
+        Ok(Reread { config, waiting, plan, certificates, logins, filter, services, bound })
+    }
+
+    fn apply(&mut self, next: Reread, listeners: &mut Listeners) {
+        let Reread { config, waiting, plan, certificates, logins, filter, services, bound } = next;
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
-        self.certificates.replace_by(&fresh);
+        self.certificates.replace_by(&certificates);
         warn_of_expiry(&self.certificates);
-        self.opened.directory.trust_networks(next.login.trusted_networks.clone());
+        self.opened.directory.trust_networks(config.login.trusted_networks.clone());
         self.opened.directory.set_logins(logins);
-        self.budgets.accounts.set(next.limits.of_accounts());
-        for key in next.keys_that_wait(&self.config) {
+        self.budgets.accounts.set(config.limits.of_accounts());
+        for key in waiting {
             tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }
-        let data = std::mem::take(&mut self.config.data);
-        let engine = std::mem::take(&mut self.config.engine);
-        let bodies = std::mem::take(&mut self.config.bodies);
-        self.plan = plan;
-        self.config = Config { data, engine, bodies, ..next };
-        Ok(())
+        listeners.replace(services, &config, &plan);
+        (self.config, self.plan, self.filter) = (config, plan, filter);
+        listeners.set(&self.wanted(), bound);
     }
+}
+
+/// A configuration that was read again, and what was made of it. Nothing of it is in use yet.
+struct Reread {
+    config: Config,
+    /// Settings that take effect at the next start.
+    waiting: Vec<&'static str>,
+    plan: Plan,
+    certificates: Certificates,
+    logins: LoginSettings,
+    filter: Filter,
+    services: Services,
+    bound: Vec<(Listen, Listener)>,
 }
 
 /// The configured certificates, or a self-signed one kept in the data directory.
@@ -442,8 +483,8 @@ async fn retain(retention: Retention, config: config::Retention) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; the server \
-                                                   tries again");
+                    return tracing::warn!(%error, "`retention.rules` could not be applied to all of a folder; the \
+                                                   server tries again");
                 }
             };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;

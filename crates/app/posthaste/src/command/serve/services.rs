@@ -34,10 +34,12 @@ use crate::config::{self, Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
 use crate::open::Opened;
 
-/// IMAP's name in the registry of ALPN. Submission and LMTP have none.
+/// IMAP's name in the registry of ALPN. Submission, SMTP and LMTP have none.
 pub const IMAP_ALPN: &str = "imap";
 /// POP3's.
 pub const POP3_ALPN: &str = "pop3";
+/// ManageSieve's.
+const SIEVE_ALPN: &str = "managesieve";
 /// The ALPN name of HTTP/1.1, the only version that is spoken.
 pub const HTTP_ALPN: &str = "http/1.1";
 
@@ -125,6 +127,8 @@ pub struct Services {
     pub certificates: Certificates,
     /// Networks of peers that speak for others.
     pub proxy_networks: Arc<[Network]>,
+    /// Networks whose connections are not closed for others.
+    pub trusted_networks: Arc<[Network]>,
 }
 
 impl Services {
@@ -174,7 +178,7 @@ impl Services {
                 ManageSieveService::new(
                     managesieve_options(config),
                     Arc::clone(&opened.directory),
-                    Some(certificates.clone()),
+                    Some(certificates.for_protocol(SIEVE_ALPN)),
                     budgets.accounts.clone(),
                 )
                 .with_permits(budgets.scripts.clone()),
@@ -185,6 +189,7 @@ impl Services {
             )),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
+            trusted_networks: trusted_networks(config),
         })
     }
 
@@ -346,6 +351,12 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
         },
         ..SmtpOptions::new(hostname(config))
     }
+}
+
+/// Networks from which many users log in, and the relays in front of this server.
+fn trusted_networks(config: &Config) -> Arc<[Network]> {
+    let (logins, relays) = (&config.login.trusted_networks, &config.authentication.trusted_networks);
+    logins.iter().chain(relays).cloned().collect()
 }
 
 /// Nothing if it is off, or if there are no name servers. The log then says so.

@@ -2,8 +2,9 @@
 //! directory, which `posthaste report cost` reads.
 //!
 //! `GET /metrics` answers with OpenMetrics text, which Prometheus reads, and `GET /cost` with the
-//! same sums as JSON. There is no login. Everybody who reaches an address can read the names of
-//! accounts. The socket is open only to the server's own user, like the data directory.
+//! same sums as JSON. `GET /accounts` has the commands of each account in its folders. There is no
+//! login. Everybody who reaches an address can read the names of accounts. The socket is open only
+//! to the server's own user, like the data directory.
 
 mod queue;
 mod text;
@@ -13,7 +14,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -51,6 +52,8 @@ const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 pub struct Sources {
     /// The costs of sessions and tasks.
     pub registry: Arc<Registry>,
+    /// When they began to be counted.
+    pub started: Instant,
     /// The search index.
     pub index: SearchIndex,
     /// The runner that sends the queue's mail.
@@ -197,7 +200,18 @@ async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full
             }
         }
         "/cost" => of_type("application/json", text::json(&sources.registry.snapshot())),
-        _ => plain(StatusCode::NOT_FOUND, "The pages are /metrics and /cost\n"),
+        "/accounts" => accounts(sources).await,
+        _ => plain(StatusCode::NOT_FOUND, "The pages are /metrics, /cost and /accounts\n"),
+    }
+}
+
+/// The commands of all accounts: ten thousand take longer than a poll may.
+async fn accounts(sources: &Sources) -> Response<Full<Bytes>> {
+    let (registry, seconds) = (Arc::clone(&sources.registry), sources.started.elapsed().as_secs());
+    let work = move || text::accounts(&registry.uses(), seconds);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(text) => of_type("application/json", text),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The accounts cannot be written\n"),
     }
 }
 

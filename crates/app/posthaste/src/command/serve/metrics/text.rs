@@ -3,7 +3,7 @@
 use std::fmt;
 
 use posthaste_indexing::Totals;
-use posthaste_metrics::{AccountCost, Amounts, Counter, FolderSize, Snapshot, threads};
+use posthaste_metrics::{AccountCost, Amounts, Counter, FolderSize, Snapshot, Use, threads};
 use posthaste_queue::Figures;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -30,6 +30,9 @@ const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static st
         Counter::Commits => ("commits", None, "Changes of mailboxes that sessions waited for"),
         Counter::BodyReads => {
             ("body_reads", None, "Reads of the bytes of messages from the store, whole or in part")
+        }
+        Counter::RecordReads => {
+            ("record_reads", None, "Rows and summaries of messages that were read from the store")
         }
         Counter::DirectoryReads => {
             ("directory_reads", None, "Records of accounts and aliases that were looked up")
@@ -156,6 +159,22 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
+/// The commands of each account in its folders, so many seconds after the start.
+pub fn accounts(uses: &[(String, Vec<Use>)], seconds: u64) -> String {
+    let used = |used: &Use| {
+        json!({
+            "protocol": used.key.protocol, "command": used.key.command, "folder": used.key.folder.to_string(),
+            "inbox": used.is_inbox, "cpu_ns": used.cpu, "commands": used.commands,
+            "folder_messages": used.folder_messages,
+        })
+    };
+    let in_folders = uses.iter().filter(|(_, uses)| !uses.is_empty());
+    let accounts: Vec<Value> = in_folders
+        .map(|(name, uses)| json!({"account": name, "uses": uses.iter().map(used).collect::<Vec<_>>()}))
+        .collect();
+    json!({"seconds": seconds, "accounts": accounts}).to_string()
+}
+
 /// All sums, with every account. CPU time is in nanoseconds.
 pub fn json(snapshot: &Snapshot) -> String {
     let commands: Vec<Value> = snapshot
@@ -179,7 +198,12 @@ pub fn json(snapshot: &Snapshot) -> String {
             value
         })
         .collect();
-    json!({"commands": commands, "accounts": accounts, "clients": clients}).to_string()
+    let roles: Vec<Value> = threads()
+        .unwrap_or_default()
+        .iter()
+        .map(|role| json!({"role": role.role, "threads": role.threads, "cpu_ns": role.cpu}))
+        .collect();
+    json!({"commands": commands, "accounts": accounts, "clients": clients, "roles": roles}).to_string()
 }
 
 fn account(name: &str, cost: &AccountCost) -> Value {
@@ -236,5 +260,11 @@ mod tests {
             (&json["commands"][0]["cpu_ns"], &json["commands"][0]["folder"]),
             (&json!(1_500_000_000_u64), &json!("100000"))
         );
+        assert!(json["roles"][0]["threads"].as_u64().unwrap() > 0, "{json}");
+        let used = Use { key, is_inbox: true, cpu: 5, commands: 2, folder_messages: 140_000 };
+        let uses = [("ana".to_owned(), vec![used]), ("ben".to_owned(), Vec::new())];
+        let json: Value = serde_json::from_str(&accounts(&uses, 7)).unwrap();
+        let used = json!({"protocol": "imap", "command": "FETCH", "folder": "100000", "inbox": true, "cpu_ns": 5, "commands": 2, "folder_messages": 140_000});
+        assert_eq!(json, json!({"seconds": 7, "accounts": [{"account": "ana", "uses": [used]}]}));
     }
 }

@@ -1,5 +1,7 @@
 //! Rules on the in-memory engine, with a stopped clock.
 
+mod interrupted;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;

@@ -1,0 +1,165 @@
+//! What the servers' CPU is spent on, by the samples of their functions, beside the article's
+//! shares.
+
+use posthaste_load_results::{Offered, RunResult, SampledFunction, Table};
+
+use super::points::{Points, figure, mix, whole};
+use super::work_kind::WorkKind;
+
+/// The article's shares in percent, by tprof: 84 in the function `unix_mbxline`, 2 in TLS.
+const ARTICLE: [(WorkKind, &str); 2] = [(WorkKind::Parsing, "84 (unix_mbxline)"), (WorkKind::Tls, "2")];
+
+/// The samples of one server in one mix.
+struct Profile<'a> {
+    server: &'a str,
+    mix: &'a str,
+    /// `None` where no samples could be taken.
+    sampled: Option<&'a [SampledFunction]>,
+}
+
+impl Profile<'_> {
+    /// The share of a kind of work in percent.
+    fn share(&self, kind: WorkKind) -> Option<f64> {
+        let all = self.sampled?;
+        let of = |wanted: &dyn Fn(&SampledFunction) -> bool| {
+            all.iter().filter(|f| wanted(f)).map(|f| f.weight as f64).sum::<f64>()
+        };
+        let (part, whole) = (of(&|f| WorkKind::of(f) == kind), of(&|_| true));
+        (whole > 0.0).then(|| part / whole * 100.0)
+    }
+
+    fn samples(&self) -> Option<u64> {
+        Some(self.sampled?.iter().map(|f| f.samples).sum())
+    }
+}
+
+/// Those that were asked for. A result of an earlier version has the hottest functions alone, so it
+/// has no shares.
+fn profiles(points: Points<'_>) -> Vec<Profile<'_>> {
+    let all = points.measured();
+    all.filter_map(|(point, run)| {
+        Some(Profile { server: &point.server, mix: mix(&point.workload), sampled: sampled(run)? })
+    })
+    .collect()
+}
+
+fn sampled(run: &RunResult) -> Option<Option<&[SampledFunction]>> {
+    let server = run.server.as_ref()?;
+    match server.hottest.as_ref()? {
+        Offered::NotOffered(_) => Some(None),
+        Offered::Value(_) if server.sampled.is_empty() => None,
+        Offered::Value(_) => Some(Some(&server.sampled)),
+    }
+}
+
+/// A row for each kind of work, a column for each server and mix; nothing if no point asked for
+/// samples.
+pub(super) fn table(points: Points) -> Option<Table> {
+    let profiles = profiles(points);
+    if profiles.is_empty() {
+        return None;
+    }
+    let mut head = vec!["Share of CPU (%)".to_owned()];
+    head.extend(profiles.iter().map(|p| format!("{}, {}", p.server, p.mix)));
+    head.push("the article, IMAP".to_owned());
+    let cell = |share: Option<String>| share.unwrap_or_else(|| "not offered".to_owned());
+    let row = |(kind, name): (WorkKind, &str)| {
+        let mut row = vec![name.to_owned()];
+        row.extend(profiles.iter().map(|p| cell(p.share(kind).map(figure))));
+        let article = ARTICLE.iter().find(|(known, _)| *known == kind);
+        row.push(article.map_or("–", |(_, share)| *share).to_owned());
+        row
+    };
+    let mut rows: Vec<Vec<String>> = WorkKind::ALL.into_iter().map(row).collect();
+    let mut samples = vec!["samples".to_owned()];
+    samples.extend(profiles.iter().map(|p| cell(p.samples().map(|n| whole(n as f64)))));
+    samples.push("–".to_owned());
+    rows.push(samples);
+    let title = "Share of the server's CPU by kind of work (perf record)".to_owned();
+    Some(Table { title, head, rows })
+}
+
+/// A sentence for each server and mix with samples.
+pub(super) fn findings(points: Points) -> Vec<String> {
+    let said = |profile: &Profile| {
+        let share = |kind| profile.share(kind).map(figure);
+        Some(format!(
+            "{}, {}: of the CPU {} % is parsing of text, {} % TLS, {} % storage, and {} % is not classified; in the \
+             article 84 % is parsing and 2 % TLS",
+            profile.server,
+            profile.mix,
+            share(WorkKind::Parsing)?,
+            share(WorkKind::Tls)?,
+            share(WorkKind::Storage)?,
+            share(WorkKind::Unknown)?
+        ))
+    };
+    profiles(points).iter().filter_map(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_load_results::{HotFunction, StudyPoint};
+
+    use super::super::sample::{self, run};
+    use super::*;
+
+    fn function(object: &str, function: &str, weight: u64) -> SampledFunction {
+        let (object, function) = (object.to_owned(), function.to_owned());
+        SampledFunction { object, function, kernel: false, samples: weight / 10, weight }
+    }
+
+    fn point(
+        server: &str,
+        hottest: Option<Offered<Vec<HotFunction>>>,
+        sampled: Vec<SampledFunction>,
+    ) -> StudyPoint {
+        let mut run = run(1.0, 10);
+        if let Some(cost) = &mut run.server {
+            (cost.hottest, cost.sampled) = (hottest, sampled);
+        }
+        let workload = "koka-browse-frequencies".into();
+        StudyPoint { workload, ..sample::point(server, &[("clients", 90.0)], run) }
+    }
+
+    #[test]
+    fn shares_are_beside_the_articles_and_what_is_not_known_is_a_row() {
+        let servers = sample::servers(["A", "B", "C"]);
+        let sampled = vec![
+            function("posthaste", "posthaste_imap_codec::parse", 100),
+            function("posthaste", "rustls::conn::read", 200),
+            function("posthaste", "mdb_get", 300),
+            function("posthaste", "0x1234", 400),
+        ];
+        let points = [
+            point("A", Some(Offered::Value(Vec::new())), sampled),
+            point("B", Some(Offered::NotOffered("perf is not installed".into())), Vec::new()),
+            // A result of an earlier version, and a point that asked for none.
+            point("C", Some(Offered::Value(vec![HotFunction::default()])), Vec::new()),
+            point("A", None, Vec::new()),
+        ];
+        let points = Points { servers: &servers, points: &points };
+        let table = table(points).unwrap();
+        assert_eq!(table.head[1..], ["A, browse", "B, browse", "the article, IMAP"]);
+        let row = |name: &str| table.rows.iter().find(|row| row[0] == name).unwrap()[1..].to_vec();
+        assert_eq!(row("parsing of text"), ["10.0", "not offered", "84 (unix_mbxline)"]);
+        assert_eq!(row("TLS and cryptography"), ["20.0", "not offered", "2"]);
+        assert_eq!(row("storage"), ["30.0", "not offered", "–"]);
+        assert_eq!(row("not classified"), ["40.0", "not offered", "–"]);
+        assert_eq!(row("samples"), ["100", "not offered", "–"]);
+        let sum: f64 = table.rows[..9].iter().map(|row| row[1].parse::<f64>().unwrap()).sum();
+        assert!((sum - 100.0).abs() < 0.1, "{sum}");
+        let said = findings(points);
+        assert!(
+            said.len() == 1 && said[0].starts_with("A, browse: of the CPU 10.0 % is parsing"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn results_without_samples_have_no_table() {
+        let servers = sample::servers(["C"]);
+        let points = [point("C", Some(Offered::Value(vec![HotFunction::default()])), Vec::new())];
+        assert!(table(Points { servers: &servers, points: &points }).is_none());
+    }
+}

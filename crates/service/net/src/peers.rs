@@ -1,0 +1,32 @@
+//! Sets of peers, by address.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+/// Which addresses belong to a set. It is asked for each connection, so that the answer may change
+/// while a listener runs.
+#[derive(Clone)]
+pub struct Peers(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl Peers {
+    /// Those that `is_one` says yes to.
+    pub fn new(is_one: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_one))
+    }
+
+    pub(crate) fn has(&self, peer: IpAddr) -> bool {
+        (self.0)(peer.to_canonical())
+    }
+}
+
+impl Default for Peers {
+    /// Nobody.
+    fn default() -> Self {
+        Self::new(|_| false)
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Peers")
+    }
+}
