@@ -1,6 +1,6 @@
 //! The costs of transactions that were measured alone, and a result's server cost made of them.
 
-use posthaste_load_results::{Machine, Offered, ServerCost};
+use posthaste_load_results::{Machine, Offered, ServerCost, Waits};
 
 /// Why figures of the whole window are not those of the transactions.
 pub const MEASURED_ALONE: &str =
@@ -35,9 +35,7 @@ impl AloneCost {
             self.failed.clone_from(&other.failed);
         }
     }
-}
 
-impl AloneCost {
     /// The server's cost of the window with these transactions in place of all its work. `messages`
     /// are those that the transactions listed. `None` if nothing was measured.
     pub fn within(&self, window: ServerCost, messages: u64, machine: &Machine) -> Option<ServerCost> {
@@ -66,6 +64,7 @@ impl AloneCost {
             context_switches: none(),
             counters: Offered::NotOffered(MEASURED_ALONE.to_owned()),
             roles: Vec::new(),
+            waits: Waits::default(),
             ..window
         })
     }
@@ -74,6 +73,51 @@ impl AloneCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The cost of a whole window.
+    fn window_of(cpu_user_s: f64, cpu_system_s: f64) -> ServerCost {
+        ServerCost {
+            source: "control group".into(),
+            seconds: 9.0,
+            cpu_user_s,
+            cpu_system_s,
+            cpu_percent: 20.0,
+            megacycles: 4000.0,
+            sessions: 1,
+            messages: 900,
+            megacycles_per_session: Some(4000.0),
+            megacycles_per_message: Some(4.4),
+            megacycles_per_transaction: Some(400.0),
+            pss_mean_bytes: Offered::Value(1),
+            pss_max_bytes: Offered::Value(1),
+            pss_own_max_bytes: Offered::Value(1),
+            processes: 1,
+            disk_operations: Offered::Value(7),
+            disk_read_operations: Offered::Value(7),
+            disk_read_bytes: Offered::Value(7),
+            disk_write_bytes: Offered::Value(7),
+            waits: Waits::default(),
+            context_switches: Offered::Value(7),
+            counters: Offered::default(),
+            roles: Vec::new(),
+            hottest: None,
+            sampled: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_cost_of_transactions_takes_the_place_of_the_windows() {
+        let alone = AloneCost { server_s: 0.5, seconds: 2.0, count: 10, ..AloneCost::default() };
+        let machine = Machine { cpus: 2, mhz: 1000.0, ..Machine::default() };
+        let cost = alone.within(window_of(3.0, 1.0), 100, &machine).unwrap();
+        assert_eq!((cost.cpu_user_s, cost.cpu_system_s, cost.seconds), (0.375, 0.125, 2.0));
+        assert_eq!((cost.cpu_percent, cost.megacycles), (12.5, 500.0));
+        assert_eq!((cost.megacycles_per_transaction, cost.megacycles_per_message), (Some(50.0), Some(5.0)));
+        assert!(cost.megacycles_per_session.is_none() && cost.disk_operations.value().is_none());
+        let nothing = AloneCost { failed: Some("lost".into()), count: 1, ..AloneCost::default() };
+        assert!(nothing.within(window_of(1.0, 0.0), 0, &machine).is_none());
+        assert!(AloneCost::default().within(window_of(1.0, 0.0), 0, &machine).is_none());
+    }
 
     #[test]
     fn costs_are_added_and_the_first_fault_stays() {
