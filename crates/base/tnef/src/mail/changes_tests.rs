@@ -118,7 +118,7 @@ fn each_changed_occurrence_is_an_event() {
     const OF_DAYS: [&str; 5] = ["DTSTART", "DTEND", "EXDATE", "RDATE", "RECURRENCE-ID"];
     for writer in [0x3008, 0x3009] {
         let message = series(REQUEST, blob(&[moved(), changed()], writer));
-        let [whole, first, second] = events(&message, 1 << 20).try_into().expect("three events");
+        let [whole, first, second]: [String; 3] = events(&message, 1 << 20).try_into().expect("three events");
         assert_eq!(
             lines(&whole, &OF_DAYS),
             [

@@ -169,7 +169,7 @@ fn each_text_and_its_header_are_read_once_however_many_rich_parts_there_are() {
 fn pictures_in_rtf_are_parts_and_do_not_count_as_text() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let photo = [&b"\x89PNG\r\n\x1a\n"[..], &[0x5A; 500]].concat();
-    let metafile = hex(&vec![0; 9 << 20]);
+    let metafile = "0".repeat(18 << 20);
     let rtf = format!(
         r"Before{{\*\shppict{{\pict\pngblip {}}}}}{{\nonshppict{{\pict\wmetafile8 {metafile}}}}}after\par{{\pict\wmetafile8 00}}",
         hex(&photo)

@@ -8,8 +8,6 @@
 //! panics on input under 16 bytes and on false lengths, and allocates as much memory as those
 //! lengths claim.
 
-use posthaste_mime_summary::InBounds;
-
 use super::slim::{Limits, Slim, Slimmer};
 use crate::error::Damage;
 use crate::reader::Reader;

@@ -10,7 +10,7 @@ const JPEG: &[u8] = b"\xff\xd8\xff\xe0 neither";
 /// Digits in lines, as programs write them.
 fn hex(bytes: &[u8]) -> String {
     let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.chunks(4).map(<[String]>::concat).collect::<Vec<_>>().join("\r\n")
+    digits.chunks(4).map(|line| line.concat()).collect::<Vec<_>>().join("\r\n")
 }
 
 fn slim(rtf: &[u8], limits: Limits) -> Result<Slim, Damage> {
