@@ -22,12 +22,12 @@ Start:
   (adjtimex). A kernel whose clock nobody synchronises says nothing, and the result says so.
 
 Result:
-  transactions, errors, bytes   sums; each rate is of a generator's own window, and rates are added
-  response times                histograms, added by the counts of equal edges
-  generator                     CPU of all generators together, and a row for each
+  transactions, errors, bytes   sums. Each rate is of a generator's own window; rates are added.
+  response times                histograms, added by the counts of equal edges.
+  generator                     CPU of all generators together, and a row for each.
   server                        once: the reading whose window is nearest to the common window. If
                                 readings differ by more than 5 %, the result says so.
-  series                        values of each second, by the common clock
+  series                        values of each second, by the common clock.
 
 Refused, with exit code 2:
   windows that have less than --overlap in common; results of different versions, builds, workloads
@@ -35,8 +35,8 @@ Refused, with exit code 2:
   studies and merged results.
 
 Noted in the result:
-  settings that differ, generators with the same --seed, clocks with an unknown difference, a server
-  that does not name itself, and every caveat of each generator.
+  settings that differ; generators with the same --seed; clocks with an unknown difference; a server
+  that does not name itself; every caveat of each generator.
 
 Examples:
   Two machines drive one server, on which an agent runs (`posthaste-load agent --server-pid PID

@@ -86,9 +86,10 @@ pub struct RunArgs {
     /// Length of the measured window, after the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
-    /// Begin the ramp at this time, so that generators on several machines measure the same window:
+    /// Begin the ramp at this time, so that generators on several machines measure one window:
     /// 2026-11-27T22:40:00Z, or seconds since 1970. With --agent it is the time of the agent's
-    /// clock. Otherwise it is that of this machine's clock, which must be synchronised. See `merge`.
+    /// clock. Otherwise it is that of this machine's clock, which must be synchronised. See
+    /// `merge`.
     #[arg(long, value_name = "TIME", value_parser = quantity::moment)]
     pub start_at: Option<f64>,
     /// Account for every message at the end: acknowledged ones exist exactly once, expunged ones

@@ -200,7 +200,7 @@ impl Plan {
             (Some(load), Track::Messages) => load.clients_max,
             (None, _) => most.max(1.0) as u32,
         };
-        // One more account, to which the others send. Workloads of the same mail share the accounts.
+        // One more account, to which the others send. Workloads of the same mail share accounts.
         let recipient = !w.selects_fresh() && study.workloads.iter().any(Workload::sends_to_others);
         let count = study.users.map_or(raised.max(1 + u32::from(recipient)), |users| users.registered);
         let (prefix, contents) = self.contents(study, w, at);
@@ -507,8 +507,8 @@ mod tests {
         let plan = Plan::of(&study, 2);
         let operations: usize = study.workloads.iter().map(|w| w.transactions.len()).sum();
         assert_eq!(plan.points(), 2 * operations);
-        // For each size of the folder, accounts whose folders are selected once, and two accounts of
-        // which one sends to the other. These also have another mailbox.
+        // For each size of the folder, an account whose folders are selected once, and two accounts
+        // of which one sends to the other. These also have another mailbox.
         let populations: Vec<(&str, u32, u64)> = plan
             .populations
             .iter()
