@@ -283,7 +283,9 @@ mod tests {
             let words: Vec<_> = line.split(' ').collect();
             assert_eq!(what(&words).as_deref(), Some(line));
         }
-        for line in ["convert ana@x --items --dry-run", "check", "account list", "retention", "report folders"] {
+        for line in
+            ["convert ana@x --items --dry-run", "check", "account list", "retention", "report folders"]
+        {
             let words: Vec<_> = line.split(' ').collect();
             assert_eq!(what(&words), None);
         }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{
-    Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols, run, run_from,
+    Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols, run,
+    run_from,
 };
 use posthaste_load_drive::{Accounts, Target, observed};
 use posthaste_load_measure::agent::{AgentOptions, serve};
@@ -54,7 +55,7 @@ fn figures(server: &Server) -> Figures {
 fn fill(server: &Server, workload: &Workload) {
     let fill = &workload.fill;
     let done = populate(PopulateOptions {
-        imap: target(server, "imap"),
+        server: target(server, "imap"),
         lmtp: None,
         accounts: accounts(),
         // Small: only counts are measured here.
@@ -80,6 +81,7 @@ fn options(server: &Server, workload: &Workload, protocol: &str, seconds: u64) -
         server: target(server, protocol),
         cluster: ClusterOptions::default(),
         send: workload.sends().then(|| SendBy::Mail(target(server, "lmtp"))),
+        deliver: None,
         accounts: accounts(),
         pools: Pools::default(),
         clients: USERS,
@@ -193,6 +195,65 @@ fn pop3_users_take_what_arrived_and_the_server_counts_them() {
     let counted = result.counted.unwrap();
     let counted = counted.value().unwrap_or_else(|| panic!("{counted:?}"));
     assert!(count(counted, "STAT") + count(counted, "QUIT") > 0, "{counted:?}");
+}
+
+/// A client that leaves mail on the server knows by UIDL what it has read.
+#[test]
+fn pop3_users_who_leave_mail_on_the_server_read_each_message_once() {
+    let server = server();
+    let text = "name = 'keep'\ndescription = 'x'\nprotocol = 'pop3'\n[session]\nkind = 'each'\n\
+                [fill]\ninbox = 5\n[choose]\nby = 'sequence'\n[[transaction]]\nname = 'fetch'\n\
+                steps = [{ do = 'stat' }, { do = 'retr', messages = 'new' }]\n";
+    let workload = parse(text, "keep").unwrap_or_else(|e| panic!("{e}"));
+    fill(&server, &workload);
+    let options = options(&server, &workload, "pop3", 3600);
+    let result = clean(RunOptions { transactions_each: Some(3), ..options });
+    let done = |command: &str| {
+        let of = result.commands.iter().filter(|c| c.name == command);
+        of.map(|c| c.summary.count).sum::<u64>()
+    };
+    // Three sessions of each user.
+    let users = u64::from(USERS);
+    assert_eq!((done("UIDL"), done("RETR"), done("QUIT")), (3 * users, 5 * users, 3 * users));
+}
+
+/// A server with POP3 and no IMAP: mail that is delivered fills it, and its users submit.
+#[test]
+fn a_running_server_of_pop3_alone_is_filled_and_measured() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let [workload, study] = ["check.toml", "study.toml"].map(|name| folder.path().join(name));
+    let text = "name = 'check'\ndescription = 'x'\nprotocol = 'pop3'\ntls = true\n[session]\nkind = 'each'\n\
+                [mail]\nsizes = 'fixed:2k'\narrivals_per_user_per_hour = 7200\n[fill]\ninbox = 3\n\
+                [choose]\nby = 'sequence'\n\
+                [[transaction]]\nname = 'send'\nsteps = [{ do = 'send', to = 'random' }]\n\
+                [[transaction]]\nname = 'fetch'\nsteps = [{ do = 'stat' }, { do = 'retr', messages = 'new' }, { do = 'dele' }]\n";
+    std::fs::write(&workload, text).unwrap();
+    let path = workload.display();
+    let text = format!(
+        "name = 'mine'\ndescription = 'x'\nanalysis = 'pop3'\nworkloads = ['{path}']\nsubmission = ['{path}']\n\
+         sizes = 'fixed:1k'\nsweep = [{{ clients = [2] }}]\ntime = {{ ramp = '0s', warmup = '0s', measure = '3s' }}\n"
+    );
+    std::fs::write(&study, text).unwrap();
+    let study = load(study.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
+    for n in 0..2 {
+        server.add_account(&format!("check-{n}@example.org"), "measured");
+    }
+    let at = ["pop3s", "lmtp", "submissions"].map(|p| format!("{p}://{}", server.address(p))).join(",");
+    let which: Which = format!("A={at}").parse().unwrap();
+    let result = conduct(&study, &Options::new(vec![which], folder.path().join("work"))).unwrap();
+    let run = result.points[0].run.as_ref().unwrap_or_else(|why| panic!("{why}"));
+    assert!(run.outcome.clean, "{:?}", run.errors);
+    let ways = ["users send by", "mail arrives by"].map(|name| run.settings[name].as_str());
+    assert_eq!(ways, ["submission", "LMTP"]);
+    let counted = figures(&server).read().unwrap().since(None);
+    let commands = |protocol: &str| {
+        let of = counted.commands.iter().filter(|c| c.protocol == protocol);
+        of.map(|c| c.amounts.commands).sum::<u64>()
+    };
+    // Filling alone: two accounts of three messages.
+    assert!(commands("lmtp") >= 6 && commands("pop3") > 0, "{counted:?}");
+    assert_eq!(commands("imap"), 0, "{counted:?}");
 }
 
 #[test]

@@ -132,7 +132,10 @@ fn each_command_account_and_client_has_its_cost() {
     for (by, value) in [("protocol", "imap"), ("folder", "100")] {
         let sums = report(&server, &["--by", by]);
         let sum = sums.iter().find(|sum| sum[by] == value).unwrap();
-        assert_eq!((&sum["body_reads"], sums.len()), (&1.into(), if by == "folder" { 2 } else { sums.len() }));
+        assert_eq!(
+            (&sum["body_reads"], sums.len()),
+            (&1.into(), if by == "folder" { 2 } else { sums.len() })
+        );
     }
     let roles = report(&server, &["--by", "role"]);
     assert!(roles.iter().any(|role| role["role"] == "writer" && role["threads"] == 1), "{roles:?}");

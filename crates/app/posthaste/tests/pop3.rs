@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_testkit::{
-    LineClient, Server, ServerBuilder, client_tests_wanted, engine_of, message, run_client, run_python, script,
+    LineClient, Server, ServerBuilder, client_tests_wanted, engine_of, message, run_client, run_python,
+    script,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");

@@ -68,7 +68,10 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
     let said = client.imap("FETCH 1 (FLAGS INTERNALDATE)").unwrap();
     assert!(said[0].contains("\\Seen") && said[0].contains(" 1-Mar-2001"), "{said:?}");
     let audit = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
-    assert!(audit.contains("retention --mailbox INBOX --older-than '1 year' --to archive --apply"), "{audit}");
+    assert!(
+        audit.contains("retention --mailbox INBOX --older-than '1 year' --to archive --apply"),
+        "{audit}"
+    );
 
     // A wrong command changes nothing and says what to do.
     for (args, why) in [

@@ -128,7 +128,9 @@ mod tests {
         }
         let uses = counters.uses();
         assert_eq!(uses.len(), USES_MAX);
-        assert!(uses.iter().all(|u| (u.cpu, u.commands, u.folder_messages, u.is_inbox) == (11, 2, 140, true)));
+        assert!(
+            uses.iter().all(|u| (u.cpu, u.commands, u.folder_messages, u.is_inbox) == (11, 2, 140, true))
+        );
         let in_folder = *counters.load().in_folder(FolderSize::Upto100);
         assert_eq!(in_folder.get(Counter::Commands), 4 * USES_MAX as u64);
     }

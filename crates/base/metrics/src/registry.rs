@@ -162,8 +162,7 @@ mod tests {
     use super::*;
     use crate::folder_size::FolderSize;
 
-    const NO_FOLDER: CommandKey =
-        CommandKey { protocol: "imap", command: "NOOP", folder: FolderSize::None };
+    const NO_FOLDER: CommandKey = CommandKey { protocol: "imap", command: "NOOP", folder: FolderSize::None };
 
     fn cpu(nanoseconds: u64) -> Amounts {
         Amounts::default().with(Counter::Cpu, nanoseconds).with(Counter::Commands, 1)

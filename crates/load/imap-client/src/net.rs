@@ -46,8 +46,12 @@ pub struct Endpoint {
 
 /// A read of so many bytes is part of a flow.
 const FLOW_BYTES: usize = 32 * 1024;
-/// Bytes of one read at the rate of a modem, after bytes that a reader keeps: 2.3 s at 56 kbit/s.
-const PACED_BYTES: usize = 16 * 1024;
+/// Bytes of one read at the rate of a modem, after bytes that a reader keeps: 0.6 s at 56 kbit/s.
+const PACED_BYTES: usize = 4 * 1024;
+/// The receive buffer of a client on a modem, so that a server waits for it: some 8,760 bytes were
+/// the window of clients when modems were common. Linux doubles it (socket(7), SO_RCVBUF), and half
+/// of that is its own overhead.
+const PACED_BUFFER_BYTES: u32 = 8 * 1024;
 
 /// How to connect: shared by all connections of a run.
 #[derive(Clone)]
@@ -59,7 +63,8 @@ pub struct Dialer {
     /// TCP_NODELAY otherwise wait up to 40 ms for the client's delayed acknowledgement.
     pub quick_ack: bool,
     /// Bytes a second that a connection reads at most: a client on a modem. It holds its session
-    /// for as long as the modem would, while the kernel still takes what fits its buffers.
+    /// for as long as the modem would. Its receive buffer is small, so the kernel takes little more
+    /// than what was read.
     pub pace: Option<u32>,
 }
 
@@ -103,7 +108,7 @@ impl Dialer {
         let address = format!("{}:{}", endpoint.host, endpoint.port);
         let fail = |source| Error::Connect { address: address.clone(), source };
         let late = || io::Error::from(io::ErrorKind::TimedOut);
-        let connected = tokio::time::timeout(self.timeout, connect(endpoint, who));
+        let connected = tokio::time::timeout(self.timeout, connect(endpoint, who, self.pace));
         let tcp = connected.await.map_err(|_| fail(late()))?.map_err(fail)?;
         let mut wire = Wire {
             stream: Stream::Plain(tcp),
@@ -133,10 +138,10 @@ impl Dialer {
     }
 }
 
-async fn connect(endpoint: &Endpoint, who: u32) -> io::Result<TcpStream> {
+async fn connect(endpoint: &Endpoint, who: u32, pace: Option<u32>) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await? {
-        match connect_one(address, who).await {
+        match connect_one(address, who, pace).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -147,8 +152,12 @@ async fn connect(endpoint: &Endpoint, who: u32) -> io::Result<TcpStream> {
     Err(last)
 }
 
-async fn connect_one(address: SocketAddr, who: u32) -> io::Result<TcpStream> {
+async fn connect_one(address: SocketAddr, who: u32, pace: Option<u32>) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if pace.is_some() {
+        // Before the connection: the handshake announces the window (tcp(7)).
+        socket.set_recv_buffer_size(PACED_BUFFER_BYTES)?;
+    }
     if address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
         // 127.1.0.1 up to 127.1.239.250: all of 127/8 is this machine.
         let [third, fourth] = [(who / 250 % 240) as u8, (who % 250) as u8 + 1];
@@ -298,5 +307,28 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_on_a_modem_has_a_small_receive_buffer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port, security: Security::Plain };
+        let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(20)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let buffer = |pace: Option<u32>| {
+            let dialer = Dialer { pace, ..dialer.clone() };
+            let wire = runtime.block_on(dialer.dial(&endpoint, 0)).unwrap();
+            let Stream::Plain(tcp) = &wire.stream else { panic!("no TLS was asked for") };
+            socket2::SockRef::from(tcp).recv_buffer_size().unwrap()
+        };
+        let small = buffer(Some(7000));
+        assert!(small <= 2 * PACED_BUFFER_BYTES as usize, "{small}");
+        assert!(buffer(None) > small);
     }
 }

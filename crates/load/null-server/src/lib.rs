@@ -7,6 +7,7 @@
 
 mod imap;
 mod lmtp;
+mod onward;
 mod server;
 mod sink;
 mod store;
@@ -21,7 +22,7 @@ use server::Server;
 use store::Store;
 
 pub use server::Faults;
-pub use sink::{Taken, sink};
+pub use sink::{Relay, Taken, sink};
 
 /// Where a null server listens; it ends with the program.
 #[derive(Clone, Copy, Debug)]

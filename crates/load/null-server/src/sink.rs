@@ -1,6 +1,9 @@
 //! A sink of mail: an SMTP server that takes everything, compares each message with the digest that
 //! the instrument sent, and keeps nothing. It acts as the other server that users send mail to, as
 //! in SPECmail2001 and seed 002.
+//!
+//! A [`Relay`] is a sink for one domain. It delivers mail for others by LMTP, before it says that
+//! it took the mail. It is the next host of a server that only passes on what users submit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,12 +13,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use posthaste_load_workload::corpus::{Verdict, Verifier};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::onward::Onward;
 
 /// The longest command taken: RFC 5321 §4.5.3.1.4 allows 512 octets; extensions add to it.
 const COMMAND_BYTES_MAX: usize = 4 * 1024;
 /// The longest message taken. It is looked at as it comes, and not kept.
 const MESSAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The longest message that a relay takes. It is in memory until it is delivered.
+const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most recipients of a message with accounts: RFC 5321 §4.5.3.1.8.
+const RECIPIENTS_MAX: usize = 100;
 /// Connections at once: a server that sends mail has some dozens to one host.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -57,35 +66,102 @@ impl Taken {
 /// # Errors
 /// The address cannot be listened at.
 pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<Taken>)> {
+    let host = Host { taken: Arc::default(), onward: None };
+    let taken = host.taken.clone();
+    Ok((start(address, host, Arc::default())?, taken))
+}
+
+/// A relay; it stops when it is dropped.
+pub struct Relay {
+    /// Where it takes mail.
+    pub address: SocketAddr,
+    /// The messages for the other domain, which it has taken.
+    pub taken: Arc<Taken>,
+    stop: Arc<Notify>,
+}
+
+impl Relay {
+    /// Starts one on a free port of loopback. Mail for `elsewhere` stays there; mail for all other
+    /// domains is delivered at `lmtp`.
+    ///
+    /// # Errors
+    /// There is no port or thread left.
+    pub fn start(lmtp: SocketAddr, elsewhere: &str) -> io::Result<Self> {
+        let (taken, stop) = (Arc::new(Taken::default()), Arc::new(Notify::new()));
+        let host = Host { taken: taken.clone(), onward: Some(Onward::new(lmtp, elsewhere)) };
+        Ok(Self { address: start("127.0.0.1:0", host, stop.clone())?, taken, stop })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+    }
+}
+
+/// A host that takes mail.
+struct Host {
+    taken: Arc<Taken>,
+    /// The server of the accounts, if it is a relay.
+    onward: Option<Onward>,
+}
+
+/// Serves at an address, on a thread of its own, until it is stopped.
+fn start(address: &str, host: Host, stop: Arc<Notify>) -> io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     listener.set_nonblocking(true)?;
-    let taken = Arc::new(Taken::default());
-    let counts = taken.clone();
+    let host = Arc::new(host);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("sink".into()).spawn(move || {
         runtime.block_on(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-            loop {
-                let Ok(place) = places.clone().acquire_owned().await else { return };
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                let counts = counts.clone();
-                tokio::spawn(async move {
-                    let _place = place;
-                    let _ = stream.set_nodelay(true);
-                    // A peer that leaves in the middle has sent nothing that counts.
-                    let _ = converse(stream, &counts).await;
-                });
+            tokio::select! {
+                () = accept(&listener, &places, &host) => {}
+                () = stop.notified() => {}
             }
         });
     })?;
-    Ok((bound, taken))
+    Ok(bound)
 }
 
-async fn converse(mut stream: TcpStream, taken: &Taken) -> io::Result<()> {
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>, host: &Arc<Host>) {
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let host = host.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let _ = stream.set_nodelay(true);
+            // A peer that leaves in the middle has sent nothing that counts.
+            let _ = converse(stream, &host).await;
+        });
+    }
+}
+
+/// The sender and the recipients of a message.
+#[derive(Default)]
+struct Envelope {
+    from: String,
+    /// Recipients with accounts, at a relay.
+    here: Vec<String>,
+    /// The others.
+    elsewhere: u64,
+}
+
+/// The address in `MAIL FROM:<ana@example.org>` (RFC 5321 §4.1.1.2).
+fn path(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    text.split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(path, _)| path.to_owned())
+        .unwrap_or_default()
+}
+
+async fn converse(mut stream: TcpStream, host: &Host) -> io::Result<()> {
     stream.write_all(b"220 sink ESMTP\r\n").await?;
-    let (mut input, mut recipients): (Vec<u8>, u64) = (Vec::new(), 0);
+    let (mut input, mut envelope): (Vec<u8>, Envelope) = Default::default();
     loop {
         let Some(end) = memchr::memchr(b'\n', &input) else {
             if input.len() > COMMAND_BYTES_MAX {
@@ -103,25 +179,25 @@ async fn converse(mut stream: TcpStream, taken: &Taken) -> io::Result<()> {
                 b"250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 ENHANCEDSTATUSCODES\r\n"
             }
             b"HELO" => b"250 sink\r\n",
+            b"RCPT" if envelope.here.len() >= RECIPIENTS_MAX => b"452 4.5.3 Too many recipients\r\n",
             b"RCPT" => {
-                recipients += 1;
+                let to = path(&line);
+                match host.onward.as_ref().is_some_and(|onward| !onward.is_elsewhere(&to)) {
+                    true => envelope.here.push(to),
+                    false => envelope.elsewhere += 1,
+                }
                 b"250 2.1.5 Taken\r\n"
             }
-            b"DATA" if recipients == 0 => b"503 5.5.1 RCPT first\r\n",
+            b"DATA" if envelope.elsewhere == 0 && envelope.here.is_empty() => b"503 5.5.1 RCPT first\r\n",
             b"DATA" => {
                 stream.write_all(b"354 Go on\r\n").await?;
-                let (verdict, bytes) = message(&mut stream, &mut input).await?;
-                taken.messages.fetch_add(1, Ordering::Relaxed);
-                taken.bytes.fetch_add(bytes, Ordering::Relaxed);
-                taken.recipients.fetch_add(std::mem::take(&mut recipients), Ordering::Relaxed);
-                let (foreign, altered) =
-                    (matches!(verdict, Verdict::Foreign), matches!(verdict, Verdict::Altered(..)));
-                taken.foreign.fetch_add(u64::from(foreign), Ordering::Relaxed);
-                taken.altered.fetch_add(u64::from(altered), Ordering::Relaxed);
-                b"250 2.0.0 Taken\r\n"
+                match take(&mut stream, &mut input, host, std::mem::take(&mut envelope)).await? {
+                    true => b"250 2.0.0 Taken\r\n",
+                    false => b"451 4.4.1 Not delivered\r\n",
+                }
             }
             b"MAIL" | b"RSET" => {
-                recipients = 0;
+                envelope = Envelope { from: path(&line), ..Envelope::default() };
                 b"250 2.0.0 OK\r\n"
             }
             b"NOOP" => b"250 2.0.0 OK\r\n",
@@ -132,13 +208,46 @@ async fn converse(mut stream: TcpStream, taken: &Taken) -> io::Result<()> {
     }
 }
 
-/// A message up to the lone dot, dots unstuffed (RFC 5321 §4.5.2), looked at line by line.
-async fn message(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<(Verdict, u64)> {
+/// Takes a message: whether it has come to all its recipients.
+async fn take(
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+    host: &Host,
+    envelope: Envelope,
+) -> io::Result<bool> {
+    let mut kept = (!envelope.here.is_empty()).then(Vec::new);
+    let (verdict, bytes) = message(stream, input, kept.as_mut()).await?;
+    let delivered = match (&host.onward, &kept) {
+        (Some(onward), Some(mail)) => onward.deliver(&envelope.from, &envelope.here, mail).await.is_ok(),
+        _ => true,
+    };
+    if delivered && envelope.elsewhere > 0 {
+        let (taken, relaxed) = (&host.taken, Ordering::Relaxed);
+        taken.messages.fetch_add(1, relaxed);
+        taken.bytes.fetch_add(bytes, relaxed);
+        taken.recipients.fetch_add(envelope.elsewhere, relaxed);
+        taken.foreign.fetch_add(u64::from(matches!(verdict, Verdict::Foreign)), relaxed);
+        taken.altered.fetch_add(u64::from(matches!(verdict, Verdict::Altered(..))), relaxed);
+    }
+    Ok(delivered)
+}
+
+/// A message up to the lone dot, looked at line by line, dots unstuffed (RFC 5321 §4.5.2). It is
+/// kept as it comes, if somebody wants it.
+async fn message(
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+    mut kept: Option<&mut Vec<u8>>,
+) -> io::Result<(Verdict, u64)> {
     let (mut verifier, mut bytes, mut at) = (Verifier::default(), 0u64, 0usize);
+    let most = if kept.is_some() { KEPT_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     loop {
         while let Some(newline) = memchr::memchr(b'\n', &input[at..]) {
             let line = &input[at..=at + newline];
             at += newline + 1;
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(line);
+            }
             if line == b".\r\n" {
                 input.drain(..at);
                 return Ok((verifier.verdict(), bytes));
@@ -149,7 +258,7 @@ async fn message(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<(Ver
         }
         input.drain(..at);
         at = 0;
-        if bytes + input.len() as u64 > MESSAGE_BYTES_MAX || stream.read_buf(input).await? == 0 {
+        if bytes + input.len() as u64 > most || stream.read_buf(input).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -197,5 +306,42 @@ mod tests {
         assert_eq!(say(&mut client, b"QUIT\r\n"), "221");
         assert_eq!((taken.messages(), taken.recipients(), taken.altered(), taken.foreign()), (3, 3, 1, 1));
         assert_eq!(taken.bytes(), (own.len() + altered.len() + 12 + 2 + 10) as u64);
+    }
+
+    #[test]
+    fn a_relay_delivers_mail_for_accounts_and_keeps_that_for_the_other_domain() {
+        let at = crate::start(crate::Faults::default()).unwrap();
+        let relay = Relay::start(at.lmtp, "elsewhere.example").unwrap();
+        let mut client = BufReader::new(std::net::TcpStream::connect(relay.address).unwrap());
+        assert_eq!(say(&mut client, b""), "220");
+        assert_eq!(say(&mut client, b"EHLO x\r\n"), "250");
+        for to in ["ana@example.org", "ben@Elsewhere.Example"] {
+            assert_eq!(say(&mut client, b"MAIL FROM:<a@example.org>\r\n"), "250");
+            assert_eq!(say(&mut client, format!("RCPT TO:<{to}>\r\n").as_bytes()), "250");
+            assert_eq!(say(&mut client, b"DATA\r\n"), "354");
+            assert_eq!(say(&mut client, b"Subject: x\r\n\r\n..stuffed\r\n.\r\n"), "250");
+        }
+        assert_eq!((relay.taken.messages(), relay.taken.foreign()), (1, 1));
+        // The one for an account is there, with its dot and without the stuffing.
+        let mut imap = BufReader::new(std::net::TcpStream::connect(at.imap).unwrap());
+        imap.get_mut().write_all(b"a LOGIN \"ana@example.org\" \"x\"\r\nb SELECT \"INBOX\"\r\nc UID FETCH 1:* (UID BODY[])\r\n").unwrap();
+        let mut said = String::new();
+        while !said.contains("\nc ") {
+            assert!(imap.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        assert!(said.contains("Subject: x\r\n\r\n.stuffed\r\n"), "{said}");
+    }
+
+    #[test]
+    fn mail_that_a_relay_cannot_deliver_is_refused_for_now() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let relay = Relay::start(nobody, "elsewhere.example").unwrap();
+        let mut client = BufReader::new(std::net::TcpStream::connect(relay.address).unwrap());
+        assert_eq!(say(&mut client, b""), "220");
+        assert_eq!(say(&mut client, b"MAIL FROM:<a@example.org>\r\n"), "250");
+        assert_eq!(say(&mut client, b"RCPT TO:<ana@example.org>\r\n"), "250");
+        assert_eq!(say(&mut client, b"DATA\r\n"), "354");
+        assert_eq!(say(&mut client, b"x\r\n.\r\n"), "451");
+        assert_eq!(relay.taken.messages(), 0);
     }
 }

@@ -91,7 +91,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
     let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).map_err(Trouble::failed)?;
     let fill = &workload.fill;
     populate(PopulateOptions {
-        imap: imap.clone(),
+        server: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
         contents: Contents::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
@@ -110,6 +110,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             server: imap,
             cluster: ClusterOptions::default(),
             send: Some(SendBy::Mail(lmtp)),
+            deliver: None,
             accounts,
             clients: args.clients,
             think: Some(Think::Fixed(args.think.as_secs_f64())),

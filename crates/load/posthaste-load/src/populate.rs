@@ -22,8 +22,12 @@ use crate::trouble::Trouble;
 #[derive(Args)]
 pub struct PopulateArgs {
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://….
-    #[arg(long, value_name = "URL")]
-    imap: String,
+    #[arg(long, value_name = "URL", required_unless_present = "pop3")]
+    imap: Option<String>,
+    /// A server without IMAP: pop3://HOST:PORT, pop3s://… or pop3+starttls://…. It only counts what
+    /// --send delivers, so there are no folders besides INBOX.
+    #[arg(long, value_name = "URL", requires = "send", conflicts_with = "imap")]
+    pop3: Option<String>,
     /// Deliver INBOX mail by lmtp:// or smtp:// instead of APPEND.
     #[arg(long, value_name = "URL")]
     send: Option<String>,
@@ -68,14 +72,18 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     let parts = parts(&args, mix.as_ref())?;
     let mail = args.mail.as_deref().map(UserMail::open).transpose().map_err(Trouble::usage)?;
     let senders = [Scheme::Smtp, Scheme::Lmtp];
-    let imap = target(&args.imap, &[Scheme::Imap], "--imap")?;
+    let server = match (&args.imap, &args.pop3) {
+        (Some(url), _) => target(url, &[Scheme::Imap], "--imap")?,
+        (None, Some(url)) => target(url, &[Scheme::Pop3], "--pop3")?,
+        (None, None) => return Err(Trouble::usage("give --imap, or --pop3 and --send")),
+    };
     let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
-    let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
-    refuse_wrong_protocols(&dialer, [&imap].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
+    let dialer = args.connection.dialer([&server].into_iter().chain(&lmtp))?;
+    refuse_wrong_protocols(&dialer, [&server].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
     let mut mail = mail;
     for (accounts, contents) in parts {
         fill(PopulateOptions {
-            imap: imap.clone(),
+            server: server.clone(),
             lmtp: lmtp.clone(),
             accounts,
             contents,

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use posthaste_load_drive::Scheme;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
 use posthaste_load_drive::run::{
     Arrivals, Begin, ClusterOptions, Outside, Pools, RunOptions, SendBy, identify, refuse_wrong_protocols,
     run_from,
 };
+use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::processors::{keep_to_the_last, keeps_to_the_first, of_its_own};
 use posthaste_load_measure::{Reference, machine};
 use posthaste_load_report::files;
@@ -41,10 +41,15 @@ pub struct RunArgs {
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
     #[arg(long, value_name = "URL")]
     pub pop3: Option<String>,
-    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT. `append` uses
-    /// an IMAP session of the recipient and APPEND.
+    /// How users send mail: submission://HOST:PORT (with STARTTLS), submissions:// (TLS) or
+    /// submission+plain://, with a login, or smtp:// or lmtp://. `append` uses an IMAP session of
+    /// the recipient and APPEND.
     #[arg(long, value_name = "URL")]
     pub send: Option<String>,
+    /// How mail from outside arrives: lmtp:// or smtp://HOST:PORT, or `append` [default: as
+    /// --send].
+    #[arg(long, value_name = "URL")]
+    pub deliver: Option<String>,
     #[command(flatten)]
     accounts: AccountArgs,
     /// Virtual users [default: one per account].
@@ -292,8 +297,11 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> R
                 workload.name
             )));
         }
-        if workload.sends() && first.send.is_none() {
+        if workload.submits() && first.send.is_none() {
             return Err(Trouble::usage(format!("{} sends mail: give --send", workload.name)));
+        }
+        if workload.arrivals_per_user_per_s > 0.0 && first.send.is_none() && first.deliver.is_none() {
+            return Err(Trouble::usage(format!("mail arrives in {}: give --deliver", workload.name)));
         }
         let accounts = first.accounts.part(taken, clients);
         if accounts.count() < clients {
@@ -330,16 +338,13 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
     let workload = first.workload.clone();
     let imaps =
         args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
-    let (imap, others) = match imaps.split_first() {
-        Some((first, others)) => (Some(first.clone()), others.to_vec()),
-        None => (None, Vec::new()),
-    };
+    let (imap, others) = (imaps.first().cloned(), imaps.get(1..).unwrap_or_default().to_vec());
     let pop3 = args.pop3.as_deref().map(|url| target(url, &[Scheme::Pop3], "--pop3")).transpose()?;
     let server = match workload.protocol {
         Protocol::Imap => imap.clone().ok_or_else(|| Trouble::usage("this workload needs --imap"))?,
         Protocol::Pop3 => pop3.ok_or_else(|| Trouble::usage("this workload needs --pop3"))?,
     };
-    let send = send_by(args, &workload)?;
+    let (send, deliver) = ways(args, &workload, imap.as_ref())?;
     let accounts = args.accounts.accounts()?;
     let clients = args.clients.unwrap_or(accounts.count());
     let pools = pools(args, accounts.count(), send.as_ref())?;
@@ -351,8 +356,8 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
         )));
     }
     let arrivals = arrivals(args, clients)?;
-    let mail = if let Some(SendBy::Mail(target)) = &send { Some(target) } else { None };
-    let all = || [&server].into_iter().chain(&imap).chain(&others).chain(mail);
+    let mail = || [&send, &deliver].into_iter().flatten().map(SendBy::target);
+    let all = || [&server].into_iter().chain(&imap).chain(&others).chain(mail());
     let dialer = args.connection.dialer(all())?;
     refuse_wrong_protocols(&dialer, all()).map_err(Trouble::usage)?;
     let audit_options = imap.map(|imap| AuditOptions {
@@ -374,6 +379,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
             ..ClusterOptions::default()
         },
         send,
+        deliver,
         accounts,
         clients,
         think: args.think,
@@ -400,18 +406,30 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
     Ok((options, audit_options))
 }
 
-/// The way in which mail is sent, if users send any.
-fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Trouble> {
-    let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
-    match args.send.as_deref() {
-        None if workload.sends() => {
-            let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
-            Err(Trouble::usage(what))
+/// The ways in which users send mail and mail from outside arrives.
+fn ways(
+    args: &RunArgs,
+    workload: &Workload,
+    imap: Option<&Target>,
+) -> Result<(Option<SendBy>, Option<SendBy>), Trouble> {
+    let way = |given: Option<&str>, flag: &str, allowed: &[Scheme]| -> Result<Option<SendBy>, Trouble> {
+        match (given, imap) {
+            (None, _) => Ok(None),
+            (Some("append"), Some(imap)) => Ok(Some(SendBy::Append(imap.clone()))),
+            (Some("append"), None) => {
+                Err(Trouble::usage(format!("{flag} append is done by IMAP: give --imap as well")))
+            }
+            (Some(url), _) => Ok(Some(SendBy::Mail(target(url, allowed, flag)?))),
         }
-        None => Ok(None),
-        Some("append") => Ok(Some(SendBy::Append)),
-        Some(url) => Ok(Some(SendBy::Mail(target(url, &senders, "--send")?))),
+    };
+    let send = way(args.send.as_deref(), "--send", &[Scheme::Smtp, Scheme::Lmtp, Scheme::Submission])?;
+    let deliver = way(args.deliver.as_deref(), "--deliver", &[Scheme::Smtp, Scheme::Lmtp])?;
+    let arrives = workload.arrivals_per_user_per_s > 0.0;
+    if workload.submits() && send.is_none() || arrives && send.is_none() && deliver.is_none() {
+        let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
+        return Err(Trouble::usage(what));
     }
+    Ok((send, deliver))
 }
 
 /// The arrival of tasks, if it does not depend on the answers.
@@ -438,7 +456,7 @@ fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, 
     }
     let sends = match send {
         Some(SendBy::Mail(target)) => target.scheme != Scheme::Lmtp,
-        Some(SendBy::Append) | None => false,
+        Some(SendBy::Append(_)) | None => false,
     };
     if args.outside.is_some() && !sends {
         let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver only to accounts of \
@@ -480,6 +498,7 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
     add("server-metrics", args.watch.server_metrics.as_ref().map(ToString::to_string));
     add("pop3", args.pop3.clone());
     add("send", args.send.clone());
+    add("deliver", args.deliver.clone());
     add("think", args.think.map(|t| format!("{t:?} s")));
     add("arrivals", arrivals.map(|a| format!("{:.3}/s", a.rate())));
     add("server's processors", args.server_cpus.map(|n| n.to_string()));

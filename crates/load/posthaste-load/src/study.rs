@@ -15,9 +15,8 @@ use posthaste_load_results::{Results, StudyResult};
 use posthaste_load_study::{
     BUILTIN, Cassandra, CassandraPlace, Course, Length, Options, Plan, Study, Versions, Watched, Which,
 };
-use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume};
+use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
 use posthaste_load_text::quantity::{self, show_bytes};
-use posthaste_load_workload::Protocol;
 
 use crate::command_line::command_line;
 use crate::run::default_threads;
@@ -47,9 +46,11 @@ pub struct StudyArgs {
     /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned, dovecot-zstd,
     /// dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
     /// NAME=/path/to/posthaste is another build of Posthaste.
-    /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
-    /// [,agent=HOST:PORT] is a running server, with its nodes. Of several nodes, each may have its
-    /// agent or pid, in their order. It must have the accounts that --plan names, all with the
+    /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]
+    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes. Of
+    /// several nodes, each may have its agent or pid, in their order. Mail arrives by lmtp:// or
+    /// smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
+    /// submission+plain://, with a login. It must have the accounts that --plan names, all with the
     /// password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
@@ -149,13 +150,14 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
             names[n]
         )));
     }
+    refuse_lacking(&study, &args.servers).map_err(Trouble::usage)?;
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
         print!("{}", plan.describe(&study, &names));
         return Ok(());
     }
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
-    refuse(&study, args, agent_token.as_deref()).map_err(Trouble::usage)?;
+    refuse(args, agent_token.as_deref()).map_err(Trouble::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
     let earlier = earlier(args, &out)?;
     study.rounds = rounds(args, &study, earlier.as_ref())?;
@@ -327,20 +329,13 @@ fn named(args: &StudyArgs) -> Result<Study, Trouble> {
     Ok(study)
 }
 
-/// Refuses a study that could only have errors: a server that already runs and lacks what the
-/// study needs, or answers in another protocol.
-fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
+/// Refuses a study that could only have errors: a server that already runs and has an agent without
+/// a token, or answers in another protocol.
+fn refuse(args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
     let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
-    let pop3 = study.workloads.iter().find(|workload| workload.protocol == Protocol::Pop3);
     for which in &args.servers {
         let Which::Running(running) = which else { continue };
         let name = &running.name;
-        if let (Some(workload), None) = (pop3, &running.pop3) {
-            return Err(format!(
-                "the workload {} speaks POP3, and {name} has no address for it: add pop3://HOST:PORT",
-                workload.name
-            ));
-        }
         if running.watched().iter().any(|watched| watched.agent.is_some()) && token.is_none() {
             return Err(format!("{name} names an agent: its token is needed, by --token-file FILE"));
         }

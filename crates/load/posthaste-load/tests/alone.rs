@@ -18,7 +18,7 @@ const MESSAGES: u32 = 30;
 /// Two accounts with INBOX and folders.
 fn fill(at: Addresses, folders: u32) {
     populate(PopulateOptions {
-        imap: format!("imap://{}", at.imap).parse().unwrap(),
+        server: format!("imap://{}", at.imap).parse().unwrap(),
         lmtp: None,
         accounts: Accounts::parse("user{0..1}@example.org").unwrap().with_password("x"),
         contents: Contents::new(MESSAGES, folders, MESSAGES, "fixed:1k".parse().unwrap()),
@@ -51,6 +51,7 @@ fn options(at: Addresses, workload: Workload, transactions: u32) -> RunOptions {
         server,
         cluster: ClusterOptions::default(),
         send: Some(SendBy::Mail(format!("lmtp://{}", at.lmtp).parse().unwrap())),
+        deliver: None,
         accounts: Accounts::parse("user{0..1}@example.org").unwrap().with_password("x"),
         clients: 1,
         think: None,

@@ -19,11 +19,18 @@ struct Trial {
     faults: Faults,
     workload: &'static str,
     arrivals: Option<Arrivals>,
+    /// How much faster mail arrives, and that it comes by APPEND.
+    appended: Option<f64>,
 }
 
 impl Default for Trial {
     fn default() -> Self {
-        Self { faults: Faults::default(), workload: "koka-manage-frequencies", arrivals: None }
+        Self {
+            faults: Faults::default(),
+            workload: "koka-manage-frequencies",
+            arrivals: None,
+            appended: None,
+        }
     }
 }
 
@@ -34,10 +41,10 @@ fn try_it(trial: Trial) -> RunResult {
     let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(5)).unwrap();
     let accounts = Accounts::parse("user{1..4}@example.org").unwrap().with_password("x");
     let imap: posthaste_load_drive::Target = format!("imap://{}", at.imap).parse().unwrap();
-    let workload = load(trial.workload).unwrap();
+    let workload = load(trial.workload).unwrap().hurried(trial.appended.unwrap_or(1.0));
     let contents = Contents::new(12, 4, 8, "fixed:3k".parse().unwrap());
     populate(PopulateOptions {
-        imap: imap.clone(),
+        server: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
         contents,
@@ -58,9 +65,10 @@ fn try_it(trial: Trial) -> RunResult {
     let ledger = baseline(&auditing).unwrap_or_default();
     let options = RunOptions {
         workload,
-        server: imap,
+        server: imap.clone(),
         cluster: ClusterOptions::default(),
         send: Some(SendBy::Mail(format!("lmtp://{}", at.lmtp).parse().unwrap())),
+        deliver: trial.appended.map(|_| SendBy::Append(imap.clone())),
         accounts,
         clients: 4,
         think: Some(Think::Fixed(0.002)),
@@ -105,6 +113,17 @@ fn an_honest_server_is_believed() {
     }
 }
 
+/// Before, a server without a way in for mail got none from outside.
+#[test]
+fn mail_from_outside_arrives_by_append_where_there_is_no_other_way() {
+    let result = try_it(Trial { workload: "idle-many", appended: Some(5000.0), ..Trial::default() });
+    assert!(result.outcome.clean, "{:#?}", result.errors);
+    let arrived = result.transactions.iter().find(|t| t.name == "(arrival)").unwrap().summary.count;
+    let audit = result.audit.unwrap();
+    assert!(arrived > 0 && audit.is_clean(), "{arrived}: {audit:#?}");
+    assert!(audit.messages_expected >= 4 * (12 + 4 * 8) + arrived, "{audit:#?}");
+}
+
 #[test]
 fn a_lost_message_is_missed() {
     let faults = Faults { lose_one_in: 25, ..Faults::default() };
@@ -115,7 +134,7 @@ fn a_lost_message_is_missed() {
 #[test]
 fn an_altered_body_is_seen() {
     let faults = Faults { alter_one_in: 150, ..Faults::default() };
-    let result = try_it(Trial { faults, workload: "koka-browse", arrivals: None });
+    let result = try_it(Trial { faults, workload: "koka-browse", ..Trial::default() });
     assert!(errors(&result, "wrong-answer") > 0, "{:#?}", result.errors);
     let sample = &result.errors.iter().find(|e| e.kind == "wrong-answer").unwrap().samples[0];
     assert!(sample.what.contains("altered") && sample.transcript.contains("C: UID FETCH"), "{sample:#?}");
@@ -150,7 +169,7 @@ fn in_open_loop_a_stall_cannot_hide() {
     let delay = Some(("NOOP", Duration::from_millis(400), 6));
     let faults = Faults { delay, ..Faults::default() };
     let arrivals = Some(Arrivals::Even(100.0));
-    let result = try_it(Trial { faults, workload: "sendmail", arrivals });
+    let result = try_it(Trial { faults, workload: "sendmail", arrivals, ..Trial::default() });
     assert!(result.total.p50_ms >= 100.0, "p50 {} ms", result.total.p50_ms);
     assert!(result.outcome.saturated, "{}", result.outcome.unfinished_max);
 }

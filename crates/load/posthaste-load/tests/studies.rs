@@ -25,6 +25,12 @@ fn a_running_server_that_lacks_what_a_study_needs_is_refused() {
     let imap = format!("A=imap://{}", at.imap);
     let cases = [
         (vec!["pop3", "--quick", "--server", &imap], "add pop3://HOST:PORT"),
+        // Before anything is planned, too.
+        (vec!["pop3", "--quick", "--plan", "--server", &imap], "add pop3://HOST:PORT"),
+        (
+            vec!["koka", "--quick", "--server", "A=pop3://127.0.0.1:1,lmtp://127.0.0.1:1"],
+            "add imap://HOST:PORT",
+        ),
         (vec!["koka", "--shortest"], "take --quick"),
         (vec!["compare", "--quick", "--server", "A=imap://127.0.0.1:1,agent=h:1"], "--token-file"),
         // A study of nodes needs them, a Cassandra, and a program that can use it.

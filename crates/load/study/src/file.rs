@@ -165,6 +165,10 @@ pub struct Study {
     pub transactions_alone: u32,
     /// The filled store is put back before each point.
     pub put_back: bool,
+    /// The workloads whose users send by submission, where a server offers it.
+    pub submission: Vec<String>,
+    /// The share of what these users send that is for another server, 0 to 1.
+    pub outside: f64,
     /// The users, by what they do; otherwise `clients` are swept or raised.
     pub users: Option<Users>,
     /// Settings and mail with which each Posthaste is measured; empty for one as it is.
@@ -175,6 +179,13 @@ pub struct Study {
     pub length: Length,
     /// The file, whole.
     pub source: String,
+}
+
+impl Study {
+    /// Whether users of a workload send by submission, where a server offers it.
+    pub(crate) fn submits(&self, workload: &Workload) -> bool {
+        self.submission.contains(&workload.name)
+    }
 }
 
 #[derive(Deserialize)]
@@ -201,6 +212,9 @@ struct Raw {
     transactions_alone: Option<Spanned<u32>>,
     #[serde(default)]
     put_back: bool,
+    #[serde(default)]
+    submission: Vec<Spanned<String>>,
+    outside: Option<Spanned<f64>>,
     pools: Option<RawPools>,
     arm: Option<Spanned<Vec<RawArm>>>,
     #[serde(default)]
@@ -282,6 +296,7 @@ pub fn load(name: &str, length: Length) -> Result<Study, Mistake> {
 fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
     let source = Source { file, text };
     let raw: Raw = source.read()?;
+    let (submission, outside) = (submission(source, &raw)?, outside(source, &raw)?);
     let short = match length {
         Length::Full => RawQuick::default(),
         Length::Quick => raw.quick.unwrap_or_default(),
@@ -299,10 +314,8 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         let measure = duration(source, &p.measure)?;
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
-    let simulate = short
-        .simulate
-        .or(raw.simulate)
-        .map(|s| Simulate { clients: s.clients.max(1), transactions_each: s.transactions_each.max(1) });
+    let names = short.workloads.unwrap_or(raw.workloads);
+    let workloads = workloads(source, &names)?;
     let sweep = short.sweep.unwrap_or(raw.sweep);
     let sweep_at = sweep.span();
     let study = Study {
@@ -311,19 +324,21 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         after: raw.after,
         published: raw.published,
         analysis: source.word(&raw.analysis, ANALYSES)?,
-        workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
+        submission: submission.iter().filter_map(|name| named(&names, &workloads, name)).collect(),
+        workloads,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
         sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
         large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
         sweeps: sweeps(source, &sweep, load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
-        simulate,
+        simulate: short.simulate.or(raw.simulate).map(simulate),
         times: times(source, &short.time.unwrap_or(raw.time))?,
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
         transactions_alone: alone(source, short.transactions_alone.or(raw.transactions_alone).as_ref())?,
         put_back: raw.put_back,
+        outside,
         users,
         arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
         beside: beside(source, &raw.beside)?,
@@ -368,6 +383,10 @@ fn refused_together(study: &Study) -> Option<&'static str> {
     .find_map(|(is, what)| is.then_some(what))
 }
 
+fn simulate(raw: RawSimulate) -> Simulate {
+    Simulate { clients: raw.clients.max(1), transactions_each: raw.transactions_each.max(1) }
+}
+
 fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
     let trial = time.trial.as_ref().map_or(Ok(Duration::from_secs(5)), |text| duration(source, text))?;
     Ok(Times {
@@ -376,6 +395,40 @@ fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
         warmup: duration(source, &time.warmup)?,
         measure: duration(source, &time.measure)?,
     })
+}
+
+/// The workloads whose users send by submission.
+fn submission(source: Source, raw: &Raw) -> Result<Vec<String>, Mistake> {
+    let all = raw.workloads.get_ref();
+    let known = |name: &Spanned<String>| match all.contains(name.get_ref()) {
+        true => Ok(name.get_ref().clone()),
+        false => {
+            let hint = suggestion(name.get_ref(), all.iter().map(String::as_str));
+            let what = format!("`{}` is no workload of this study{hint}", name.get_ref());
+            Err(source.at(name.span(), &what))
+        }
+    };
+    raw.submission.iter().map(known).collect()
+}
+
+/// The name that a workload has in its own file.
+fn named(names: &Spanned<Vec<String>>, workloads: &[Workload], name: &str) -> Option<String> {
+    let at = names.get_ref().iter().position(|known| known == name)?;
+    workloads.get(at).map(|workload| workload.name.clone())
+}
+
+/// The share of what users send that is for another server.
+fn outside(source: Source, raw: &Raw) -> Result<f64, Mistake> {
+    let Some(share) = &raw.outside else { return Ok(0.0) };
+    match *share.get_ref() {
+        _ if raw.arm.is_some() => Err(source.at(share.span(), "each arm has an `outside` of its own")),
+        _ if raw.submission.is_empty() => {
+            let what = "mail for another server is submitted: name the workloads in `submission`";
+            Err(source.at(share.span(), what))
+        }
+        share if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(source.at(share.span(), "a share of the mail is from 0 to 1")),
+    }
 }
 
 /// Servers that the study measures wherever another one is measured.
@@ -500,6 +553,12 @@ mod tests {
         assert!(said("rounds = 3", "transactions_alone = 0").contains("from 1 to 999"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
+        let alone = said("rounds = 3", "rounds = 3\noutside = 0.2");
+        assert!(alone.contains("name the workloads in `submission`"), "{alone}");
+        let share = said("rounds = 3", "rounds = 3\nsubmission = [\"inbox-sync\"]\noutside = 2.0");
+        assert!(share.contains("from 0 to 1"), "{share}");
+        let other = said("rounds = 3", "rounds = 3\nsubmission = [\"inbox-snyc\"]");
+        assert!(other.contains("no workload of this study") && other.contains("inbox-sync"), "{other}");
         let beside = said("[time]", "[beside]\ndovecot = [\"dovecot-sos\"]\n\n[time]");
         assert!(beside.contains("`dovecot-sos` is not"), "{beside}");
         assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));

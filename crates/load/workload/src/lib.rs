@@ -190,9 +190,13 @@ impl Workload {
         self.chosen().any(|t| t.steps.iter().any(other))
     }
 
-    /// Whether any step sends mail.
+    /// Whether any mail is sent: by users, or from outside.
     pub fn sends(&self) -> bool {
-        let mut steps = self.transactions.iter().flat_map(|t| &t.steps);
-        self.arrivals_per_user_per_s > 0.0 || steps.any(|s| matches!(s, Step::Send { .. }))
+        self.arrivals_per_user_per_s > 0.0 || self.submits()
+    }
+
+    /// Whether users send mail.
+    pub fn submits(&self) -> bool {
+        self.transactions.iter().flat_map(|t| &t.steps).any(|s| matches!(s, Step::Send { .. }))
     }
 }

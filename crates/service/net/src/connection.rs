@@ -113,10 +113,8 @@ impl Connection {
     /// [it ends](Self::work_ends), the connection is not closed for a newcomer. An error if it was
     /// closed already.
     pub fn work_begins(&mut self) -> Result<(), NetError> {
-        match &mut self.permit {
-            Some(permit) if !permit.work_begins() => Err(NetError::Closed),
-            _ => Ok(()),
-        }
+        let may_begin = self.permit.as_mut().is_none_or(|permit| permit.work_begins());
+        if may_begin { Ok(()) } else { Err(NetError::Closed) }
     }
 
     /// The work is done, and the peer was sent its outcome.

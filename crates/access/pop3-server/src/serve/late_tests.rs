@@ -49,7 +49,8 @@ async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
 #[tokio::test]
 async fn the_next_login_waits_for_the_delay() {
     let (delay, long) = (Duration::from_secs(600), Duration::from_secs(86_400));
-    let options = Pop3Options { pre_login_within: long, login_within: long, login_delay: delay, ..Default::default() };
+    let options =
+        Pop3Options { pre_login_within: long, login_within: long, login_delay: delay, ..Default::default() };
     let service = service(options).await;
     let login = "USER ana@example.org\r\nPASS correct horse\r\n";
     let answers = |said: &[u8]| said.iter().filter(|byte| **byte == b'\n').count() == 2;

@@ -239,7 +239,9 @@ async fn unique_ids_survive_a_rename_of_inbox() {
     let store = server.delivery.store();
     store.rename(account.id, &inbox, &old).await.unwrap();
     // This session has the numbers and the ids of its login.
-    client.play(&format!("C: UIDL 2\nS: +OK 2 {}\nC: RETR 2\nS: -ERR The message was removed …", before[1])).await;
+    client
+        .play(&format!("C: UIDL 2\nS: +OK 2 {}\nC: RETR 2\nS: -ERR The message was removed …", before[1]))
+        .await;
     server.append(&[ONE]).await;
     // Who renames the messages back to INBOX by a copy has new ids, too.
     let list = store.list(account.id).await.unwrap();

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::AccountChange;
 use posthaste_mail_model::MailboxId;
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_pop3_server::{ClearTextLogin, Pop3Options};
 use posthaste_store::suite::layer::Layer;
-use posthaste_store::{MailboxHead, MemoryEngine, Row, StoreError};
+use posthaste_store::{Engine, MailboxHead, MemoryEngine, Row, StoreError};
 
 use crate::talk::{PASSWORD, Setup, USER, server};
 
@@ -130,11 +130,13 @@ impl Layer for Unreadable {
 async fn a_login_whose_maildrop_cannot_be_opened_does_not_count() {
     let engine = Arc::new(Unreadable { inner: MemoryEngine::new(), fails: AtomicBool::new(true) });
     let options = Pop3Options { login_delay: Duration::from_secs(3600), ..Pop3Options::default() };
-    let new_on = Some(Arc::clone(&engine) as Arc<dyn posthaste_store::Engine>);
+    let new_on = Some(Arc::clone(&engine) as Arc<dyn Engine>);
     let server = Setup { options, new_on, ..Setup::default() }.start().await;
     let mut client = server.connect().await;
     let login = format!("C: USER {USER}\nS: +OK …\nC: PASS {PASSWORD}\n");
-    client.play(&format!("S: +OK …\n{login}S: -ERR [SYS/TEMP] Storage is unavailable, try again later")).await;
+    client
+        .play(&format!("S: +OK …\n{login}S: -ERR [SYS/TEMP] Storage is unavailable, try again later"))
+        .await;
     engine.fails.store(false, Ordering::Relaxed);
     client.play(&format!("{login}S: +OK Logged in: …")).await;
     let mut client = server.connect().await;

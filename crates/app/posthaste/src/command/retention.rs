@@ -51,7 +51,9 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
         }
     }
     if failed > 0 {
-        return Err(Failure::Incomplete(format!("{failed} errors, named above: what was not moved is where it was; run it again")));
+        return Err(Failure::Incomplete(format!(
+            "{failed} errors, named above: what was not moved is where it was; run it again"
+        )));
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl<'a> Filler<'a> {
     /// Logs in and lists the mailboxes.
     pub async fn open(work: &'a Work, account: u32) -> Result<Self, Failure> {
         let options = &work.options;
-        let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await?;
+        let mut client = Client::connect(&options.dialer, &options.server.endpoint, account).await?;
         client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
         client.learn_capabilities().await?;
         let mut collect = Collect::default();

@@ -18,13 +18,18 @@ use posthaste_load_workload::corpus::Corpus;
 use tokio::sync::Semaphore;
 
 use crate::interrupt;
-use crate::run::{Failure, Mailer};
-use crate::target::Target;
+use crate::run::{Failure, Mailer, Pop3};
+use crate::target::{Scheme, Target};
 
 pub use maildir::Maildirs;
 pub use options::{Contents, PopulateOptions};
 
 use work::Work;
+
+/// The longest wait for the next of the messages that a server took.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(60);
+/// The time between two looks whether they arrived.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The result of filling.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +47,11 @@ pub struct Populated {
 }
 
 /// Fills every account. Errors of single accounts are reported and counted; the others are filled.
+///
+/// # Errors
+/// The ways do not lead to all mailboxes, or the system has no thread left.
 pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
+    options.check().map_err(std::io::Error::other)?;
     interrupt::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let total = options.contents.messages() * u64::from(options.accounts.count());
@@ -117,6 +126,9 @@ fn report_failure(work: &Work, done: Filled) -> u64 {
 
 /// One account.
 async fn fill(work: &Work, account: u32) -> Result<(), Failure> {
+    if work.options.server.scheme == Scheme::Pop3 {
+        return fill_inbox(work, account).await;
+    }
     let mut filler = append::Filler::open(work, account).await?;
     for (folder, (name, wanted)) in work.options.contents.mailboxes.iter().enumerate() {
         let there = filler.prepare(name).await?.min(*wanted);
@@ -130,6 +142,42 @@ async fn fill(work: &Work, account: u32) -> Result<(), Failure> {
         }
     }
     filler.close().await
+}
+
+/// INBOX of a server without IMAP: by delivery, counted by POP3.
+async fn fill_inbox(work: &Work, account: u32) -> Result<(), Failure> {
+    let inbox = work.options.contents.mailboxes.first();
+    let (Some((_, wanted)), Some(lmtp)) = (inbox, &work.options.lmtp) else { return Ok(()) };
+    let there = count(work, account).await?.min(*wanted);
+    work.found.fetch_add(u64::from(there), Ordering::Relaxed);
+    deliver(work, lmtp, account, there..*wanted).await?;
+    // By SMTP a server takes a message before it delivers it.
+    let (mut last, mut since) = (there, Instant::now());
+    while last < *wanted && !work.stop.load(Ordering::Relaxed) {
+        let now = count(work, account).await?;
+        if now > last {
+            since = Instant::now();
+        } else if since.elapsed() > DELIVERED_WITHIN {
+            let seconds = DELIVERED_WITHIN.as_secs();
+            let what = format!("{now} of {wanted} messages arrived, and none within {seconds} s");
+            return Err(Failure::NotDelivered(what));
+        }
+        last = now;
+        if last < *wanted {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+    Ok(())
+}
+
+/// Messages in INBOX by POP3.
+async fn count(work: &Work, account: u32) -> Result<u32, Failure> {
+    let options = &work.options;
+    let mut pop3 = Pop3::connect(&options.dialer, &options.server.endpoint, account).await?;
+    pop3.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
+    let (messages, _) = pop3.stat().await?;
+    pop3.quit().await?;
+    Ok(messages)
 }
 
 /// INBOX by LMTP or SMTP.

@@ -5,7 +5,7 @@ use posthaste_load_workload::corpus::{Shares, Sizes, UserMail};
 
 use crate::accounts::Accounts;
 use crate::run::folder_name;
-use crate::target::Target;
+use crate::target::{Scheme, Target};
 
 /// The messages of an account after it was filled.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +40,9 @@ impl Contents {
 
 /// The accounts to fill, and how.
 pub struct PopulateOptions {
-    /// The IMAP server: it gets the mail, unless `lmtp` is given, and counts it.
-    pub imap: Target,
+    /// The server. One of IMAP gets the mail, unless `lmtp` is given, and counts it. One of POP3
+    /// only counts what `lmtp` delivers.
+    pub server: Target,
     /// Deliver INBOX mail by LMTP or SMTP instead.
     pub lmtp: Option<Target>,
     /// The accounts.
@@ -58,4 +59,58 @@ pub struct PopulateOptions {
     pub dialer: Dialer,
     /// Show progress.
     pub live: bool,
+}
+
+impl PopulateOptions {
+    /// Whether the accounts can be filled by these ways.
+    ///
+    /// # Errors
+    /// The missing way.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.server.scheme != Scheme::Pop3 {
+            return Ok(());
+        }
+        if self.lmtp.is_none() {
+            return Err(
+                "POP3 takes no mail, so the accounts cannot be filled: name lmtp://, smtp:// or imap:// as well",
+            );
+        }
+        match self.contents.mailboxes.iter().skip(1).any(|(_, messages)| *messages > 0) {
+            true => {
+                Err("mail that is delivered comes into INBOX, and folders are to be filled: name imap://")
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use posthaste_imap_client::net::Trust;
+
+    use super::*;
+
+    #[test]
+    fn a_server_without_imap_is_filled_by_delivery_and_in_inbox_alone() {
+        let check = |server: &str, lmtp: Option<&str>, folders: u32| {
+            let options = PopulateOptions {
+                server: server.parse().unwrap(),
+                lmtp: lmtp.map(|url| url.parse().unwrap()),
+                accounts: Accounts::parse("u").unwrap(),
+                contents: Contents::new(5, folders, 2, Sizes::Html),
+                seed: 1,
+                mail: None,
+                parallel: 1,
+                dialer: Dialer::new(Trust::Anyone, Duration::from_secs(1)).unwrap(),
+                live: false,
+            };
+            options.check()
+        };
+        assert_eq!(check("imap://h", None, 3), Ok(()));
+        assert_eq!(check("pop3://h", Some("lmtp://h"), 0), Ok(()));
+        assert!(check("pop3://h", None, 0).unwrap_err().contains("lmtp://"));
+        assert!(check("pop3://h", Some("smtp://h"), 1).unwrap_err().contains("imap://"));
+    }
 }

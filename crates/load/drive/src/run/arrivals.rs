@@ -19,22 +19,22 @@ const OUTSIDER: &str = "outsider@posthaste-load.invalid";
 pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
     let rate =
         shared.options.workload.arrivals_per_user_per_s * f64::from(shared.options.clients) / lanes as f64;
-    let Some(SendBy::Mail(target)) = shared.send_by().filter(|_| rate > 0.0) else { return };
+    let Some(way) = shared.deliver_by().filter(|_| rate > 0.0) else { return };
     let mut random = Random::new(shared.options.seed, 3 << 40 | number as u64);
     let (mut due, mut mail) = (shared.phase.start(), Vec::new());
     let rows = shared.options.workload.transactions.len();
-    let elsewhere = shared.options.pools.outside.as_ref().and_then(|o| Some((o, o.by.as_ref()?)));
+    let outside = shared.options.pools.outside.as_ref();
+    let elsewhere = outside.and_then(|o| Some((o, SendBy::Mail(o.by.clone()?))));
     loop {
         due += Duration::from_secs_f64(random.exponential(1.0 / rate));
         if !shared.phase.sleep_until(due).await {
             return;
         }
         let account = random.below(shared.options.receiving()) as u32;
-        let next = shared.options.sender_at(target, account);
-        let leaving = elsewhere.filter(|(outside, _)| random.unit() < outside.share);
-        let (address, target, row) = match leaving {
+        let leaving = elsewhere.as_ref().filter(|(outside, _)| random.unit() < outside.share);
+        let (address, way, row) = match leaving {
             Some((outside, by)) => (format!("user{account}@{}", outside.domain), by, rows + ROUTED),
-            None => (shared.options.accounts.address(account), next, rows + ARRIVAL),
+            None => (shared.options.accounts.address(account), way, rows + ARRIVAL),
         };
         // Mail that leaves is in no account, so no audit will find it.
         let ledger = shared.ledger.as_ref().filter(|_| leaving.is_none());
@@ -48,16 +48,15 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
             login: (&login.0, &login.1),
             from: OUTSIDER,
             to: &address,
+            account,
             mail: &mail,
             source: number as u32,
         };
-        let sent = lane.send(shared, target, message).await;
+        let sent = lane.send(shared, way, message).await;
         let now = Instant::now();
         match (ledger, &sent) {
             (Some(ledger), Ok(_)) => ledger.added(account, serial),
-            (Some(ledger), Err(Failure::Mail(error))) if error.is_refusal() => {
-                ledger.not_added(account, serial)
-            }
+            (Some(ledger), Err(failure)) if failure.is_refusal() => ledger.not_added(account, serial),
             _ => {}
         }
         lane.with(|r| {

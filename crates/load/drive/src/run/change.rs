@@ -7,6 +7,7 @@ use posthaste_load_workload::corpus::{Serial, serial_token};
 use posthaste_load_workload::{Mailbox, Messages, Recipient};
 use posthaste_mail_model::NumSet;
 
+use super::by_append::append;
 use super::failure::Failure;
 use super::follow::{Follow, flag_bits};
 use super::model::{DELETED, MailboxModel, Message};
@@ -15,6 +16,7 @@ use super::options::SendBy;
 use super::read::ANY_COUNT;
 use super::session::{Asking, conclude};
 use super::user::User;
+use crate::target::Scheme;
 
 fn set(messages: &[Message]) -> NumSet {
     messages.iter().map(|m| m.uid).collect()
@@ -299,6 +301,17 @@ impl User {
         Ok(())
     }
 
+    /// The way in which this user sends: APPEND is done at the user's own server, if that is one of
+    /// IMAP.
+    fn way(&self, way: Option<&SendBy>) -> Option<SendBy> {
+        match way {
+            Some(SendBy::Append(_)) if self.server().scheme == Scheme::Imap => {
+                Some(SendBy::Append(self.server().clone()))
+            }
+            way => way.cloned(),
+        }
+    }
+
     /// Sends a new message.
     pub async fn send(&mut self, to: Recipient) -> Result<(), Failure> {
         let shared = self.shared.clone();
@@ -326,19 +339,18 @@ impl User {
         if let Some(ledger) = ledger {
             ledger.adding(recipient, serial);
         }
-        let sent = match shared.send_by() {
-            Some(SendBy::Mail(target)) => {
+        let sent = match self.way(shared.send_by()) {
+            Some(way) => {
                 let message = Outgoing {
                     login: (&self.who.name, &self.who.password),
                     from: &self.who.address,
                     to: &address,
+                    account: recipient,
                     mail: &mail,
                     source: self.source(),
                 };
-                let target = shared.options.sender_at(target, self.who.index);
-                self.lane.send(&shared, target, message).await
+                self.lane.send(&shared, &way, message).await
             }
-            Some(SendBy::Append) => self.send_by_append(recipient, &mail).await,
             None => Ok((0, 0)),
         };
         match (ledger, &sent) {
@@ -351,44 +363,16 @@ impl User {
         self.used.bytes_beside.1 += bytes_out;
         Ok(())
     }
-
-    /// A session of the recipient's own puts the message into its INBOX.
-    async fn send_by_append(&mut self, recipient: u32, mail: &[u8]) -> Result<(u64, u64), Failure> {
-        let options = &self.shared.options;
-        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
-        client.login(&options.accounts.name(recipient), &options.accounts.password(recipient)).await?;
-        append_with(&mut client, "INBOX", mail, Follow::default()).await?;
-        let bytes = client.bytes();
-        client.logout().await?;
-        Ok(bytes)
-    }
 }
 
-/// APPEND with the literal sent at once where the server allows (RFC 7888), otherwise when the
-/// server requests it.
+/// APPEND, with its answer checked.
 async fn append_with(
     client: &mut Client,
     mailbox: &str,
     mail: &[u8],
     mut follow: Follow<'_>,
 ) -> Result<String, Failure> {
-    let has = |word| client.capabilities().has(word);
-    let at_once = has("LITERAL+") || (mail.len() <= 4096 && (has("LITERAL-") || has("IMAP4rev2")));
-    let plus = if at_once { "+" } else { "" };
-    let line = format!("APPEND {} {{{}{plus}}}", quoted(mailbox), mail.len());
-    client.begin();
-    client.piece(line.as_bytes());
-    client.note(&line);
-    client.end();
-    if !at_once {
-        client.flush().await?;
-        if let Err(refused) = client.continuation(&mut follow).await? {
-            return Err(Failure::Refused { command: line, text: refused.text });
-        }
-    }
-    client.piece(mail);
-    client.end();
-    client.flush().await?;
-    let completion = client.answer(&mut follow).await?;
+    let completion = append(client, mailbox, mail, &mut follow).await?;
+    let line = format!("APPEND {}", quoted(mailbox));
     conclude(&line, completion, follow).map(|outcome| outcome.completion.text)
 }

@@ -2,7 +2,8 @@
 //!
 //! - [`engine`]: threads, phases. [`result`], [`doubts`]: the result of a run.
 //! - [`user`]: a virtual user. [`life`], [`steps`]: what it does. [`times`]: what is noted of it.
-//! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
+//! - [`session`], [`read`], [`change`], [`by_append`]: IMAP steps.
+//! - [`pop3`], [`pop3_user`], [`maildrop`]: POP3. - [`mailer`]: mail that is sent.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
 //! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
 //!   answer. [`alone`]: each transaction measured alone. [`rehearsal`]: reading alone, to count its
@@ -15,6 +16,7 @@ mod alone;
 mod alone_cost;
 mod answering;
 mod arrivals;
+mod by_append;
 mod change;
 mod doubts;
 mod engine;
@@ -24,6 +26,7 @@ mod identity;
 mod ledger;
 mod life;
 mod live;
+mod maildrop;
 mod mailer;
 mod model;
 mod open_loop;
@@ -51,4 +54,5 @@ pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;
 pub(crate) use model::folder_name;
 pub use options::{Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy};
+pub(crate) use pop3::Pop3;
 pub use rehearsal::Rehearsal;

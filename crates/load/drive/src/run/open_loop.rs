@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use posthaste_load_workload::Random;
 use tokio::sync::Notify;
 
+use super::by_append::append_as;
 use super::failure::Failure;
 use super::mailer::{Mailer, MailerError};
-use super::options::Arrivals;
+use super::options::{Arrivals, SendBy};
 use super::recorder::Recorder;
 use super::shared::Shared;
 use crate::target::{Scheme, Target};
@@ -31,6 +32,8 @@ pub struct Outgoing<'a> {
     pub from: &'a str,
     /// The recipient's.
     pub to: &'a str,
+    /// Number of the recipient's account, for APPEND.
+    pub account: u32,
     /// The message.
     pub mail: &'a [u8],
     /// Chooses the source address on loopback.
@@ -91,15 +94,33 @@ impl Lane {
         }
     }
 
-    /// Sends a message. Over LMTP and SMTP it uses a pooled connection, as an MTA does. For
-    /// submission it opens a connection of its own, as a user does. Bytes in and out.
+    /// Sends a message. Bytes in and out.
     pub async fn send(
+        &self,
+        shared: &Shared,
+        way: &SendBy,
+        message: Outgoing<'_>,
+    ) -> Result<(u64, u64), Failure> {
+        match way {
+            SendBy::Mail(target) => {
+                let target = shared.options.sender_at(target, message.account);
+                self.mail(shared, target, message).await
+            }
+            SendBy::Append(at) => {
+                append_as(&shared.options, at, message.account, message.mail, message.source).await
+            }
+        }
+    }
+
+    /// Over LMTP and SMTP it uses a pooled connection, as an MTA does. For submission it opens a
+    /// connection of its own, as a user does.
+    async fn mail(
         &self,
         shared: &Shared,
         target: &Target,
         message: Outgoing<'_>,
     ) -> Result<(u64, u64), Failure> {
-        let Outgoing { login, from, to, mail, source } = message;
+        let Outgoing { login, from, to, mail, source, .. } = message;
         let own = target.scheme == Scheme::Submission;
         let pooled = if own { None } else { self.idle(target) };
         let was_pooled = pooled.is_some();

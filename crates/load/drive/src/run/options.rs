@@ -10,14 +10,23 @@ use posthaste_load_workload::{Think, Workload};
 use crate::accounts::Accounts;
 use crate::target::Target;
 
-/// How SEND steps send.
-#[derive(Clone, Debug)]
+/// A way of mail to its recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendBy {
     /// SMTP, LMTP or submission.
     Mail(Target),
-    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in
-    /// for mail.
-    Append,
+    /// APPEND to the recipient's INBOX at this server of IMAP, by a session of the recipient: for
+    /// servers without a way in for mail.
+    Append(Target),
+}
+
+impl SendBy {
+    /// The server that gets the mail.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Mail(target) | Self::Append(target) => target,
+        }
+    }
 }
 
 /// Open loop: when tasks are due.
@@ -82,8 +91,10 @@ pub struct RunOptions {
     pub server: Target,
     /// Other servers of the same accounts.
     pub cluster: ClusterOptions,
-    /// The way in which mail is sent, if users send any.
+    /// The way in which users send mail, if they send any.
     pub send: Option<SendBy>,
+    /// The way in which mail from outside arrives. Without one it comes as users send it.
+    pub deliver: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
     /// The recipients of mail.
@@ -133,9 +144,14 @@ impl RunOptions {
         one_of(&self.server, &self.cluster.others, turn)
     }
 
-    /// The server that takes mail of the `turn`th sender, where `first` is the first of them.
+    /// The server that takes mail of the `turn`th sender, where `first` is the first of them. Mail
+    /// by another protocol than that of the further ones has one server.
     pub fn sender_at<'a>(&'a self, first: &'a Target, turn: u32) -> &'a Target {
-        one_of(first, &self.cluster.senders, turn)
+        let senders = self.cluster.senders.as_slice();
+        match senders.iter().all(|sender| sender.scheme == first.scheme) {
+            true => one_of(first, senders, turn),
+            false => first,
+        }
     }
 
     /// Accounts that get mail.

@@ -54,6 +54,16 @@ impl Pop3 {
         }
     }
 
+    /// STAT: messages and bytes.
+    pub async fn stat(&mut self) -> Result<(u32, u64), Failure> {
+        let text = self.command("STAT").await?;
+        let mut numbers = text.split(' ').map(str::parse::<u64>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(count)), Some(Ok(bytes))) => Ok((u32::try_from(count).unwrap_or(u32::MAX), bytes)),
+            _ => Err(Failure::Wrong(format!("STAT answers `{text}`"))),
+        }
+    }
+
     /// Lines of an answer up to the lone dot, dots unstuffed, each with its line ending.
     pub async fn lines(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
         loop {

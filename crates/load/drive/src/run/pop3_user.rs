@@ -2,36 +2,28 @@
 
 use std::time::Instant;
 
-use posthaste_load_workload::corpus::{Serial, Verdict, serial_token};
-use posthaste_load_workload::{Messages, Step};
+use posthaste_load_workload::corpus::{Verdict, serial_token};
+use posthaste_load_workload::{Messages, Step, Transaction};
 
 use super::failure::Failure;
+use super::maildrop::{Maildrop, Uidl};
 use super::pop3::Pop3;
 use super::user::User;
 
-/// The maildrop as the session knows it.
-#[derive(Default)]
-struct Maildrop {
-    /// STAT: messages and bytes.
-    stat: Option<(u32, u64)>,
-    /// Messages retrieved, with their serials if they are ours.
-    retrieved: Vec<(u32, Option<Serial>)>,
-    /// Those marked deleted; the server removes them at QUIT.
-    deleted: Vec<Serial>,
-}
-
 impl User {
-    /// One session: log in, the steps, QUIT.
+    /// One session: log in, the steps, QUIT. Steps that need no maildrop are done without one.
     pub(super) async fn pop3_session(&mut self, transaction: usize) -> Result<(), Failure> {
         let shared = self.shared.clone();
-        let options = &shared.options;
+        let Some(transaction) = shared.options.workload.transactions.get(transaction) else { return Ok(()) };
+        if !transaction.steps.iter().any(Step::is_pop3) {
+            return self.without_maildrop(transaction).await;
+        }
         let start = Instant::now();
         let mut pop3 = Pop3::connect(&self.dialer(), &self.server().endpoint, self.source()).await?;
         pop3.login(&self.who.name, &self.who.password).await?;
         self.note_command("login", start, true);
         self.went_online();
         let mut drop = Maildrop::default();
-        let Some(transaction) = options.workload.transactions.get(transaction) else { return Ok(()) };
         for step in &transaction.steps {
             let start = Instant::now();
             let done = self.pop3_step(&mut pop3, &mut drop, step).await;
@@ -51,35 +43,42 @@ impl User {
         let bytes = bytes?;
         self.used.bytes_beside.0 += bytes.0;
         self.used.bytes_beside.1 += bytes.1;
+        self.remembered.after(&drop);
         if let Some(ledger) = &shared.ledger {
             drop.deleted.iter().for_each(|serial| ledger.removed(self.who.account, *serial));
         }
         Ok(())
     }
 
+    async fn without_maildrop(&mut self, transaction: &Transaction) -> Result<(), Failure> {
+        for step in &transaction.steps {
+            let start = Instant::now();
+            let done = self.step_beside(step).await;
+            self.note_command(step.verb(), start, done.is_ok());
+            done?;
+        }
+        Ok(())
+    }
+
+    /// A step that is not of POP3.
+    async fn step_beside(&mut self, step: &Step) -> Result<(), Failure> {
+        match step {
+            Step::Send { to } => self.send(*to).await,
+            Step::Pause(seconds) => {
+                self.pause(*seconds).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn pop3_step(&mut self, pop3: &mut Pop3, drop: &mut Maildrop, step: &Step) -> Result<(), Failure> {
         match step {
             Step::Stat => {
-                drop.stat = Some(stat(pop3).await?);
+                drop.stat = Some(pop3.stat().await?);
                 Ok(())
             }
-            Step::Uidl => {
-                pop3.command("UIDL").await?;
-                let (mut count, mut in_order) = (0u32, true);
-                pop3.lines(|line| {
-                    count += 1;
-                    in_order &= line.starts_with(format!("{count} ").as_bytes());
-                })
-                .await?;
-                self.used.fetched += u64::from(count);
-                let stat = drop.stat.map_or(count, |s| s.0);
-                if count == stat && in_order {
-                    return Ok(());
-                }
-                Err(Failure::Wrong(format!(
-                    "UIDL lists {count} messages (in order: {in_order}), STAT has {stat}"
-                )))
-            }
+            Step::Uidl => self.pop3_list(pop3, drop).await,
             Step::Retr(which) => self.pop3_retrieve(pop3, drop, which).await,
             Step::Dele => {
                 for (number, serial) in std::mem::take(&mut drop.retrieved) {
@@ -91,16 +90,54 @@ impl User {
                     let done = pop3.command(&format!("DELE {number}")).await;
                     self.note_command(step.verb(), start, done.is_ok());
                     done?;
+                    drop.delete(number);
                 }
                 Ok(())
             }
-            Step::Send { to } => self.send(*to).await,
-            Step::Pause(seconds) => {
-                self.pause(*seconds).await;
-                Ok(())
-            }
-            _ => Ok(()),
+            _ => self.step_beside(step).await,
         }
+    }
+
+    async fn pop3_list(&mut self, pop3: &mut Pop3, drop: &mut Maildrop) -> Result<(), Failure> {
+        pop3.command("UIDL").await?;
+        let mut uidl = Uidl::default();
+        pop3.lines(|line| uidl.line(line)).await?;
+        let count = drop.list(uidl).map_err(Failure::Wrong)?;
+        self.used.fetched += u64::from(count);
+        Ok(())
+    }
+
+    /// The numbers of these messages. New ones are those whose unique-ids this user does not
+    /// remember from earlier sessions.
+    async fn pop3_numbers(
+        &mut self,
+        pop3: &mut Pop3,
+        drop: &mut Maildrop,
+        which: &Messages,
+    ) -> Result<Vec<u32>, Failure> {
+        if *which == Messages::New {
+            if !drop.is_listed() {
+                let start = Instant::now();
+                let done = self.pop3_list(pop3, drop).await;
+                self.note_command(Step::Uidl.verb(), start, done.is_ok());
+                done?;
+            }
+            return Ok(drop.unknown(&self.remembered));
+        }
+        let count = match drop.stat {
+            Some((count, _)) => count,
+            None => pop3.stat().await?.0,
+        };
+        let first = match which {
+            _ if count == 0 => return Ok(Vec::new()),
+            Messages::One | Messages::Unseen => {
+                return Ok(vec![1 + self.random.below(u64::from(count)) as u32]);
+            }
+            Messages::Last => count,
+            Messages::LastN(n) | Messages::Range(n) => count.saturating_sub(n.saturating_sub(1)).max(1),
+            Messages::All | Messages::New | Messages::Same | Messages::LastSame => 1,
+        };
+        Ok((first..=count).collect())
     }
 
     async fn pop3_retrieve(
@@ -109,48 +146,22 @@ impl User {
         drop: &mut Maildrop,
         which: &Messages,
     ) -> Result<(), Failure> {
-        let count = match drop.stat {
-            Some((count, _)) => count,
-            None => stat(pop3).await?.0,
-        };
-        if count == 0 {
-            return Ok(());
-        }
-        let numbers = match which {
-            Messages::One | Messages::Unseen => {
-                let n = 1 + self.random.below(u64::from(count)) as u32;
-                n..=n
-            }
-            Messages::Last => count..=count,
-            Messages::LastN(n) | Messages::Range(n) => {
-                count.saturating_sub(n.saturating_sub(1)).max(1)..=count
-            }
-            Messages::All | Messages::New | Messages::Same => 1..=count,
-        };
-        for number in numbers {
+        for number in self.pop3_numbers(pop3, drop, which).await? {
             let start = Instant::now();
             let done = pop3.retrieve(number).await;
             self.note_command("RETR", start, done.is_ok());
             let (verifier, _) = done?;
             self.used.fetched += 1;
-            match verifier.verdict() {
-                Verdict::Good(serial) => drop.retrieved.push((number, Some(serial))),
-                Verdict::Foreign => drop.retrieved.push((number, None)),
+            let serial = match verifier.verdict() {
+                Verdict::Good(serial) => Some(serial),
+                Verdict::Foreign => None,
                 Verdict::Altered(serial, how) => {
                     let which = serial.map(serial_token).unwrap_or_default();
                     return Err(Failure::Wrong(format!("message {number} {which} was altered: {how}")));
                 }
-            }
+            };
+            drop.read(&self.remembered, number, serial).map_err(Failure::Wrong)?;
         }
         Ok(())
-    }
-}
-
-async fn stat(pop3: &mut Pop3) -> Result<(u32, u64), Failure> {
-    let text = pop3.command("STAT").await?;
-    let mut numbers = text.split(' ').map(str::parse::<u64>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(count)), Some(Ok(bytes))) => Ok((u32::try_from(count).unwrap_or(u32::MAX), bytes)),
-        _ => Err(Failure::Wrong(format!("STAT answers `{text}`"))),
     }
 }

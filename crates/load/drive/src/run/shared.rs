@@ -82,6 +82,11 @@ impl Shared {
         self.options.send.as_ref()
     }
 
+    /// How mail from outside arrives.
+    pub fn deliver_by(&self) -> Option<&SendBy> {
+        self.options.deliver.as_ref().or(self.send_by())
+    }
+
     /// A user has done all its transactions. With the last user the run ends.
     pub fn user_done(&self) {
         if self.users_done.fetch_add(1, Ordering::Relaxed) + 1 >= self.options.clients {

@@ -12,6 +12,7 @@ use posthaste_imap_client::net::Dialer;
 use posthaste_load_workload::{Chooser, Random, SessionKind};
 
 use super::failure::Failure;
+use super::maildrop::Remembered;
 use super::model::AccountModel;
 use super::open_loop::Lane;
 use super::shared::Shared;
@@ -25,6 +26,8 @@ pub struct User {
     pub(super) random: Random,
     pub(super) chooser: Chooser,
     pub(super) model: AccountModel,
+    /// By POP3: the messages that it left on the server.
+    pub(super) remembered: Remembered,
     pub(super) link: Link,
     pub(super) used: Used,
     /// Transactions it has done, well or not.
@@ -88,6 +91,7 @@ impl User {
             random: Random::new(shared.options.seed, 1 << 40 | u64::from(index)),
             chooser: Chooser::default(),
             model: AccountModel::default(),
+            remembered: Remembered::default(),
             link: Link::default(),
             used: Used::default(),
             done: 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow,
+    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow, Waits,
 };
 
 fn summary(times_ms: &[u64], seconds: f64) -> Summary {
@@ -38,6 +38,8 @@ fn cost(cpu_s: f64, seconds: f64) -> ServerCost {
         counters: Offered::default(),
         roles: Vec::new(),
         hottest: None,
+        waits: Waits::default(),
+        sampled: Vec::new(),
     }
 }
 

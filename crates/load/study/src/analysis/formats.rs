@@ -3,13 +3,12 @@
 //!
 //! A cell is the median over the rounds, with the least and the greatest.
 
-use posthaste_load_results::{
-    Analysis, Bar, BarChart, BarRow, Counted, Offered, RunResult, ServerCost, Table,
-};
+use posthaste_load_results::{Analysis, Bar, BarChart, BarRow, Offered, RunResult, ServerCost, Table};
 
 use super::at_rest::{AtRest, disk_mb, mean_ms, mean_of, plain, transaction};
 use super::operations::cpu_us;
 use super::points::{Points, figure};
+use super::roles::{self, counted};
 use super::spread::{Spread, shown, spread};
 use crate::settings::TAKEN_BY_OTHER;
 
@@ -222,7 +221,7 @@ impl<'a> Columns<'a> {
     fn role_names(self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for (_, run) in self.points.measured().filter(|(p, _)| p.workload == self.workload) {
-            for (name, _) in roles(run).into_iter().filter(|(_, minutes)| *minutes > 0.0) {
+            for (name, _) in roles::of(run).into_iter().filter(|(_, seconds)| *seconds > 0.0) {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -327,46 +326,9 @@ fn is_arm(name: &str) -> bool {
     article_or_items(name) || plain(name).unwrap_or(name) == PEERS_MAIL
 }
 
-fn counted(run: &RunResult) -> Option<&Counted> {
-    run.counted.as_ref()?.value()
-}
-
-/// CPU minutes by role. Posthaste counts them by protocol, and its writing thread works for all.
-/// Other servers have a program for each role.
-fn roles(run: &RunResult) -> Vec<(String, f64)> {
-    let Some(counted) = counted(run) else {
-        let programs = run.server.iter().flat_map(|server| &server.roles);
-        return programs.map(|role| (role.name.clone(), role.cpu_s / 60.0)).collect();
-    };
-    let mut roles: Vec<(String, f64)> = Vec::new();
-    let mut add = |name: String, seconds: f64| match roles.iter_mut().find(|(known, _)| *known == name) {
-        Some((_, minutes)) => *minutes += seconds / 60.0,
-        None => roles.push((name, seconds / 60.0)),
-    };
-    for command in &counted.commands {
-        let name = match command.protocol.as_str() {
-            "imap" | "pop3" => format!("{} sessions", command.protocol.to_uppercase()),
-            "lmtp" | "smtp" | "submission" | "queue" => "router".to_owned(),
-            "index" => "search index".to_owned(),
-            _ => "background".to_owned(),
-        };
-        add(name, command.amounts.cpu_ns as f64 / 1e9);
-    }
-    for thread in counted.threads.iter().filter(|thread| is_of_the_store(&thread.role)) {
-        add(format!("store ({})", thread.role), thread.cpu_s);
-    }
-    roles
-}
-
 /// CPU minutes of one role.
 fn minutes(run: &RunResult, role: &str) -> Option<f64> {
-    let mine = roles(run).into_iter().filter(|(name, _)| name == role).map(|(_, minutes)| minutes);
-    Some(mine.sum::<f64>()).filter(|minutes| *minutes > 0.0)
-}
-
-/// Threads that work for all sessions. The others run sessions, which are counted by command.
-fn is_of_the_store(role: &str) -> bool {
-    role.contains("writer") || role.contains("store") || role.contains("sync")
+    roles::seconds(run, role).map(|seconds| seconds / 60.0)
 }
 
 #[cfg(test)]

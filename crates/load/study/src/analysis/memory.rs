@@ -1,8 +1,13 @@
 //! Seed 003's figures: disk operations and the time of SendMail against memory, CPU by role.
 
-use posthaste_load_results::{Analysis, Curve, Offered, RunResult, ServerCost, Summary, Table};
+use posthaste_load_results::{
+    Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
+};
 
 use super::points::{Points, figure, plot};
+use super::roles;
+use super::spread::PointRuns;
+use crate::settings::SENT_BY;
 
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
@@ -65,6 +70,7 @@ pub fn analyse(points: Points) -> Analysis {
             by(|r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)),
         ),
     ];
+    plots.push(roles_plot(points, x));
     plots.retain(|p| !p.curves.is_empty());
     for plot in &mut plots {
         plot.log_x = true;
@@ -75,34 +81,133 @@ pub fn analyse(points: Points) -> Analysis {
         .iter()
         .filter_map(knee)
         .collect();
-    let mut rows = Vec::new();
-    for place in points.places() {
-        let memory = place.point.at.get("memory_mb").map_or("–".into(), f64::to_string);
-        let mut names: Vec<&str> = Vec::new();
-        for role in place.runs.iter().filter_map(|run| run.server.as_ref()).flat_map(|s| &s.roles) {
-            if !names.contains(&role.name.as_str()) {
-                names.push(&role.name);
-            }
-        }
-        for name in names {
-            let cpu = place.cell(|run| {
-                run.server.as_ref()?.roles.iter().find(|role| role.name == name).map(|role| role.cpu_s)
-            });
-            rows.push(vec![place.point.server.clone(), memory.clone(), name.to_owned(), cpu]);
-        }
-    }
-    let head = ["Server", "memory (MB)", "program", "CPU (s)"].map(str::to_owned).to_vec();
     Analysis {
         findings,
         plots,
-        tables: vec![Table { title: "CPU by role".into(), head, rows }],
+        tables: vec![times_table(points), roles_table(points)],
         ..Analysis::default()
     }
 }
 
+fn memory_mb(place: &PointRuns) -> String {
+    place.point.at.get("memory_mb").map_or("–".into(), f64::to_string)
+}
+
+/// SendMail at each point, with the way in which it was sent.
+fn times_table(points: Points) -> Table {
+    let head = [
+        "Server",
+        "memory (MB)",
+        "SendMail by",
+        "SendMail, mean (ms)",
+        "95 % (ms)",
+        "done",
+        "disk operations per s",
+        "CPU (% of the server's processors)",
+    ];
+    let row = |place: &PointRuns| {
+        let by = place.runs.iter().find_map(|run| run.settings.get(SENT_BY));
+        let sent = |of: fn(&Summary) -> f64| {
+            place.cell(|run| Some(send_mail(run)).filter(|mail| mail.count > 0).map(of))
+        };
+        vec![
+            place.point.server.clone(),
+            memory_mb(place),
+            by.map_or("–".to_owned(), |by| format!("by {by}")),
+            sent(|mail| mail.mean_ms),
+            sent(|mail| mail.p95_ms),
+            place.cell(|run| Some(send_mail(run).count as f64)),
+            place.cell(|run| rate(run, |s| &s.disk_operations)),
+            place.cell(|run| Some(run.server.as_ref()?.cpu_percent)),
+        ]
+    };
+    Table {
+        title: "SendMail at each size of memory".into(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: points.places().iter().map(row).collect(),
+    }
+}
+
+/// Names of the roles of some runs, the first run's first.
+fn role_names<'r>(runs: impl Iterator<Item = &'r RunResult>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in runs.flat_map(roles::of).filter(|(_, seconds)| *seconds > 0.0) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn roles_table(points: Points) -> Table {
+    let mut rows = Vec::new();
+    for place in points.places() {
+        let (server, memory) = (place.point.server.clone(), memory_mb(&place));
+        for name in role_names(place.runs.iter().copied()) {
+            let percent = place.cell(|run| roles::percent(run, &name));
+            let seconds = place.cell(|run| roles::seconds(run, &name));
+            rows.push(vec![server.clone(), memory.clone(), name, percent, seconds]);
+        }
+        let all = "all, by the system's account".to_owned();
+        let percent = place.cell(|run| Some(run.server.as_ref()?.cpu_percent));
+        let seconds = place.cell(|run| run.server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s));
+        rows.push(vec![server, memory, all, percent, seconds]);
+    }
+    let head = ["Server", "memory (MB)", "role", "CPU (% of the server's processors)", "CPU (s)"];
+    Table { title: "CPU by role".into(), head: head.map(str::to_owned).to_vec(), rows }
+}
+
+/// The article's chart: a curve for each role of each server.
+fn roles_plot(points: Points, x: &str) -> Plot {
+    let mut curves = Vec::new();
+    for server in points.servers() {
+        let own = points.measured().filter(|(point, _)| point.server == server).map(|(_, run)| run);
+        for name in role_names(own) {
+            let percent = |run: &RunResult| roles::percent(run, &name);
+            let of = |point: &StudyPoint| point.server == server;
+            curves.push(points.curve(&format!("{server}, {name}"), "memory_mb", of, percent));
+        }
+    }
+    plot("CPU by role", x, "CPU (% of the server's processors)", curves)
+}
+
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{Role, Transaction};
+
+    use super::super::sample;
     use super::*;
+
+    fn point(server: &str, memory_mb: f64, by: &str) -> StudyPoint {
+        let mut run = sample::run(2.0, 40);
+        let role = |name: &str, cpu_s: f64| Role { name: name.into(), cpu_s, processes: 1 };
+        let roles = vec![role("imap", 1.5), role("lmtp", 0.5)];
+        run.server = run.server.map(|server| ServerCost { cpu_percent: 40.0, roles, ..server });
+        run.settings.insert(SENT_BY.into(), by.into());
+        let summary = Summary { count: 4, mean_ms: 12.0, p95_ms: 30.0, ..Summary::default() };
+        run.transactions = vec![Transaction { name: "SendMail".into(), summary, ..Transaction::default() }];
+        sample::point(server, &[("memory_mb", memory_mb)], run)
+    }
+
+    #[test]
+    fn the_way_of_sendmail_and_cpu_by_role_are_in_the_tables() {
+        let servers = sample::servers(["A", "B"]);
+        let without = "LMTP: offers no submission";
+        let points =
+            [point("A", 64.0, "submission"), point("A", 128.0, "submission"), point("B", 64.0, without)];
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let [times, roles] = &analysis.tables[..] else { panic!("{:?}", analysis.tables) };
+        assert_eq!(
+            times.rows[0][..6],
+            ["A", "64", "by submission", "12.0", "30.0", "4.00"].map(str::to_owned)
+        );
+        assert_eq!(times.rows[2][2], "by LMTP: offers no submission");
+        assert_eq!(roles.rows[0], ["A", "64", "imap", "30.0", "1.50"]);
+        assert_eq!(roles.rows[2], ["A", "64", "all, by the system's account", "40.0", "2.00"]);
+        let plot = analysis.plots.iter().find(|plot| plot.title == "CPU by role").unwrap();
+        assert_eq!(plot.curves[0].points, [(64.0, 30.0), (128.0, 30.0)]);
+        assert_eq!((plot.curves.len(), plot.curves[3].name.as_str()), (4, "B, lmtp"));
+    }
 
     #[test]
     fn the_least_memory_that_is_enough_is_named() {

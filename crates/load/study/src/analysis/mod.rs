@@ -14,6 +14,7 @@ mod operations;
 mod points;
 mod pop3;
 mod regress;
+mod roles;
 #[cfg(test)]
 pub(crate) mod sample;
 mod scale_out;

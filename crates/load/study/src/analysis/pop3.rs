@@ -5,6 +5,7 @@ use posthaste_load_results::{Analysis, RunResult, Table};
 use super::koka::kernel_percent;
 use super::points::{Points, figure, plot};
 use super::spread::PointRuns;
+use crate::settings::{ARRIVES_BY, SENT_BY, TAKEN_BY_OTHER};
 
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
 const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];
@@ -40,7 +41,8 @@ pub fn analyse(points: Points) -> Analysis {
     ];
     plots.retain(|p| !p.curves.is_empty());
     plots.iter_mut().for_each(|p| p.log_x = true);
-    Analysis { findings: findings(points), plots, tables: vec![table(points)], ..Analysis::default() }
+    let tables = vec![table(points), mail_table(points)];
+    Analysis { findings: findings(points), plots, tables, ..Analysis::default() }
 }
 
 /// The cost of a POP3 transaction beside one of the first IMAP mix, at the highest speed of both.
@@ -113,6 +115,41 @@ fn table(points: Points) -> Table {
     Table { title: "POP3 beside IMAP".into(), head: head.map(str::to_owned).to_vec(), rows }
 }
 
+/// The mail of the POP3 users: what they sent, and what arrived.
+fn mail_table(points: Points) -> Table {
+    let head = [
+        "Workload",
+        "Server",
+        "speed",
+        "sent by",
+        "sent by users",
+        "of these taken by the other server",
+        "arrived by",
+        "arrived",
+    ];
+    let mut rows = Vec::new();
+    for place in points.places().iter().filter(|p| p.point.workload.starts_with("pop3")) {
+        let setting = |name: &str| {
+            let found = place.runs.iter().find_map(|run| run.settings.get(name));
+            found.map_or("–".to_owned(), Clone::clone)
+        };
+        let count = |name: &'static str| {
+            place.cell(|run| run.transactions.iter().find(|t| t.name == name).map(|t| t.summary.count as f64))
+        };
+        rows.push(vec![
+            place.point.workload.clone(),
+            place.point.server.clone(),
+            place.point.at.get("speed").copied().map_or("–".to_owned(), figure),
+            setting(SENT_BY),
+            count("send"),
+            place.cell(|run| run.settings.get(TAKEN_BY_OTHER)?.parse().ok()),
+            setting(ARRIVES_BY),
+            count("(arrival)"),
+        ]);
+    }
+    Table { title: "Mail of the POP3 users".into(), head: head.map(str::to_owned).to_vec(), rows }
+}
+
 #[cfg(test)]
 mod tests {
     use posthaste_load_results::StudyPoint;
@@ -128,6 +165,8 @@ mod tests {
             if let Some(server) = &mut run.server {
                 (server.cpu_system_s, server.megacycles_per_transaction) = (0.5, Some(megacycles));
             }
+            run.settings.insert(SENT_BY.into(), "submission".into());
+            run.settings.insert(TAKEN_BY_OTHER.into(), "7".into());
             StudyPoint { workload: workload.into(), ..sample::point("A", &[("speed", speed)], run) }
         };
         let points = [
@@ -144,5 +183,8 @@ mod tests {
         let rows = &analysis.tables[0].rows;
         assert_eq!((rows.len(), rows[0][10].as_str(), rows[2][10].as_str()), (3, "4.40", "15.0"));
         assert_eq!(analysis.plots[0].curves.len(), 2);
+        let mail = &analysis.tables[1].rows;
+        assert_eq!(mail.len(), 2, "the IMAP mixes have tables of their own");
+        assert_eq!(mail[1], ["pop3-check", "A", "60.0", "submission", "–", "7.00", "–", "–"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Nodes × users of a cluster: throughput, speed-up and efficiency against the fewest nodes, and the
-//! CPU of access and of the store apart.
+//! Nodes × users of a cluster: throughput, speed-up and efficiency against the fewest nodes, and
+//! the CPU of access and of the store apart.
 //!
 //! Where all of it shares the processors of one machine, the speed-up is not that of more machines.
 //! Then the cost of a transaction says more: where it does not rise with the nodes, nodes with

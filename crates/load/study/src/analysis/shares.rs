@@ -1,4 +1,5 @@
-//! What the servers' CPU is spent on, by the samples of their functions, beside the article's shares.
+//! What the servers' CPU is spent on, by the samples of their functions, beside the article's
+//! shares.
 
 use posthaste_load_results::{Offered, RunResult, SampledFunction, Table};
 

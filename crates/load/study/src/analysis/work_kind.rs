@@ -1,8 +1,8 @@
 //! The kind of work that a function does, by the names of its library and of the function.
 //!
-//! A Rust function's kind is that of the crate in which its path begins. In other servers it is that
-//! of the library, and within it of the beginning of the function's name. A function that no rule
-//! knows has no kind: it is not guessed.
+//! A Rust function's kind is that of the crate in which its path begins. In other servers it is
+//! that of the library, and within it of the beginning of the function's name. A function that no
+//! rule knows has no kind: it is not guessed.
 
 use posthaste_load_results::SampledFunction;
 

@@ -4,10 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use posthaste_load_measure::Monitor;
+use posthaste_load_measure::{Monitor, WatchTarget};
 
 use super::Work;
 use crate::server::{Instance, Which};
+use crate::settings::STORE;
 
 /// Processors that a server uses at most while it has no such work: for timers and maintenance.
 const IDLE_CPUS: f64 = 0.03;
@@ -22,7 +23,8 @@ impl Work<'_> {
     /// Waits until a filled server is idle.
     pub(super) fn wait_until_idle(&mut self, which: &Which, instance: &Instance) -> Result<(), String> {
         let failed = |error| format!("its CPU cannot be read after it was filled: {error}");
-        let Some(mut monitor) = Monitor::start(&self.watched(which, instance)).map_err(failed)? else {
+        let target = without_the_store(self.watched(which, instance));
+        let Some(mut monitor) = Monitor::start(&target).map_err(failed)? else {
             return Ok(());
         };
         self.say("waiting until the server has finished its work in the background");
@@ -43,6 +45,18 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Of a cluster, the nodes alone. Its database is never idle by this measure: Java has timers, and
+/// others may use it.
+fn without_the_store(target: WatchTarget) -> WatchTarget {
+    match target {
+        WatchTarget::Parts(mut parts) => {
+            parts.retain(|(name, _)| !name.starts_with(STORE));
+            WatchTarget::Parts(parts)
+        }
+        one => one,
     }
 }
 
@@ -72,6 +86,16 @@ impl Idle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_database_of_a_cluster() {
+        let part = |name: &str| (name.to_owned(), WatchTarget::Nothing);
+        let parts = WatchTarget::Parts(vec![part("access 1"), part("access 2"), part("store 1")]);
+        let WatchTarget::Parts(left) = without_the_store(parts) else { panic!() };
+        let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["access 1", "access 2"]);
+        assert!(matches!(without_the_store(WatchTarget::Nothing), WatchTarget::Nothing));
+    }
 
     #[test]
     fn a_pause_between_two_parts_of_the_work_is_not_its_end() {

@@ -20,7 +20,7 @@ pub(crate) fn first_facts(
     plan: &Plan,
     which: &Which,
 ) -> Result<ServerFacts, String> {
-    let other = OtherServer::for_study(std::slice::from_ref(which), &study.arms)?;
+    let other = OtherServer::for_study(std::slice::from_ref(which), study)?;
     let plain = Stage::default();
     // Where the store is put back, servers are filled without limits.
     let stage = if study.put_back { &plain } else { plan.stages.first().unwrap_or(&plain) };
@@ -36,6 +36,7 @@ pub(crate) fn first_facts(
             posthaste: options.posthaste.clone(),
             counts: None,
             sink: other.map(|other| other.address),
+            submits: !study.submission.is_empty(),
             nodes: nodes(stage, options),
         },
     );

@@ -17,6 +17,7 @@ mod put_back;
 mod record;
 mod side_by_side;
 mod simulate;
+mod ways;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ pub use nodes::may_begin;
 use nodes::nodes;
 use position::StudyPosition;
 use record::Record;
+use ways::outside_share;
 use work::{OtherServer, Work};
 
 /// Longest wait for an answer.
@@ -69,7 +71,7 @@ pub fn conduct_on(study: &Study, options: &Options, course: Course) -> Result<St
     }
     let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
-    let other = OtherServer::for_study(&options.servers, &study.arms)?;
+    let other = OtherServer::for_study(&options.servers, study)?;
     let names = options.servers.iter().map(|which| which.name().to_owned()).collect();
     let agenda = Agenda::of(study, &plan, names);
     let mut known = plan.caveats.clone();
@@ -211,11 +213,8 @@ impl Work<'_> {
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
             counts: None,
-            sink: self
-                .other
-                .as_ref()
-                .map(|o| o.address)
-                .filter(|_| which.mail(&self.study.arms).outside > 0.0),
+            sink: self.other.as_ref().map(|o| o.address).filter(|_| outside_share(self.study, which) > 0.0),
+            submits: !self.study.submission.is_empty(),
             nodes: nodes(stage, self.options),
         };
         server::start(which, &setting)
@@ -291,9 +290,15 @@ impl Work<'_> {
         accounts: &Accounts,
         contents: Contents,
     ) -> Result<Populated, String> {
+        let at = &instance.at;
+        let (server, lmtp) = match (&at.imap, &at.pop3) {
+            (Some(imap), _) => (imap.clone(), None),
+            (None, Some(pop3)) => (pop3.clone(), at.deliver.clone()),
+            (None, None) => return Err("the server has neither IMAP nor POP3".into()),
+        };
         populate(PopulateOptions {
-            imap: instance.imap.clone(),
-            lmtp: None,
+            server,
+            lmtp,
             accounts: accounts.clone(),
             contents,
             seed: self.options.seed,

@@ -1,4 +1,5 @@
-//! The nodes of a cluster in a study that sweeps them: what a start gets, and what a reader must know.
+//! The nodes of a cluster in a study that sweeps them: what a start gets, and what a reader must
+//! know.
 
 use crate::file::Study;
 use crate::options::Options;

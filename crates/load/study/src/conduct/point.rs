@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{Pools, RunOptions, SendBy, run};
 use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_measure::hottest::Profile;
 use posthaste_load_measure::processors::of_its_own;
 use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
-use posthaste_load_workload::{Protocol, Think, Workload};
+use posthaste_load_workload::{Think, Workload};
 
 use super::position::StudyPosition;
+use super::ways::{Ways, others, outside, reading, ways};
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
-use crate::server::{ELSEWHERE, Instance, Which};
-use crate::settings::{FILLED_BYTES, TAKEN_BY_OTHER};
+use crate::server::{Instance, Which};
+use crate::settings::{ARRIVES_BY, FILLED_BYTES, SENT_BY, TAKEN_BY_OTHER};
 
 /// Virtual users with which raising load begins.
 const CLIENTS_FIRST: u32 = 2;
@@ -42,7 +43,7 @@ impl Work<'_> {
         let options = options.and_then(|options| self.fitted(which, point, instance, options));
         if self.record.run(which.name(), point, round).is_none() {
             self.say_point(which, place, point);
-            let run = self.run_of(which, stage, point, &options);
+            let run = self.run_of((which, instance), stage, point, &options);
             self.interrupted |= interrupt::happened();
             // The window of a run that Ctrl-C ended is too short.
             if self.interrupted {
@@ -75,12 +76,12 @@ impl Work<'_> {
     /// Measures a point.
     fn run_of(
         &self,
-        which: &Which,
+        (which, instance): (&Which, &Instance),
         stage: &Stage,
         point: &PlannedPoint,
         options: &Result<RunOptions, String>,
     ) -> Result<RunResult, String> {
-        let before = self.taken();
+        let before = self.taken(instance);
         let cpus = self.cpus(which, stage);
         let mut run = match point.clients {
             Some(_) => {
@@ -91,7 +92,7 @@ impl Work<'_> {
             None => self.raised(options.clone()?, cpus)?,
         };
         self.say(&summary(&run));
-        self.note_taken(before, &mut run);
+        self.note_taken(instance, before, &mut run);
         if let Some(bytes) = self.filled_bytes {
             run.settings.insert(FILLED_BYTES.into(), bytes.to_string());
         }
@@ -99,15 +100,17 @@ impl Work<'_> {
     }
 
     /// Messages that the other server has taken, and of these, those that were not as sent.
-    fn taken(&self) -> (u64, u64) {
-        self.other.as_ref().map_or((0, 0), |o| (o.taken.messages(), o.taken.altered() + o.taken.foreign()))
+    fn taken(&self, instance: &Instance) -> (u64, u64) {
+        let own = instance.relay.as_ref().map(|relay| &relay.taken);
+        let taken = own.or(self.other.as_ref().map(|other| &other.taken));
+        taken.map_or((0, 0), |taken| (taken.messages(), taken.altered() + taken.foreign()))
     }
 
     /// Records what the other server took during a run. What it took is counted until the run ends,
     /// so messages that wait in a queue then are not in it.
-    fn note_taken(&self, before: (u64, u64), run: &mut RunResult) {
-        let now = self.taken();
-        if self.other.is_none() {
+    fn note_taken(&self, instance: &Instance, before: (u64, u64), run: &mut RunResult) {
+        let now = self.taken(instance);
+        if !instance.at.sends_on {
             return;
         }
         run.settings.insert(TAKEN_BY_OTHER.into(), (now.0 - before.0).to_string());
@@ -159,12 +162,7 @@ impl Work<'_> {
     }
 
     /// The settings of a point that a report shows.
-    fn settings(
-        &self,
-        point: &PlannedPoint,
-        workload: &Workload,
-        send: Option<&SendBy>,
-    ) -> BTreeMap<String, String> {
+    fn settings(&self, point: &PlannedPoint, workload: &Workload, ways: &Ways) -> BTreeMap<String, String> {
         let mut settings: BTreeMap<String, String> =
             point.at.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
         let population = &self.plan.populations[point.population];
@@ -179,11 +177,11 @@ impl Work<'_> {
         ] {
             settings.insert(name.to_owned(), value);
         }
-        match send {
-            Some(SendBy::Mail(target)) => settings.insert("mail by".into(), format!("{:?}", target.scheme)),
-            Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
-            None => None,
-        };
+        for (name, way) in [(SENT_BY, &ways.sent_by), (ARRIVES_BY, &ways.arrives_by)] {
+            if let Some(way) = way {
+                settings.insert(name.to_owned(), way.clone());
+            }
+        }
         settings
     }
 
@@ -204,7 +202,7 @@ impl Work<'_> {
         mut options: RunOptions,
     ) -> Result<RunOptions, String> {
         if options.workload.chosen().any(|t| t.needs_lmtp) {
-            let lmtp = instance.send.clone().filter(|target| target.scheme == Scheme::Lmtp);
+            let lmtp = instance.at.deliver.clone().filter(|target| target.scheme == Scheme::Lmtp);
             let lmtp = lmtp.ok_or_else(|| format!("{}: LMTP is not offered", which.name()))?;
             options.send = Some(SendBy::Mail(lmtp));
         }
@@ -245,34 +243,20 @@ impl Work<'_> {
         if let Some(sizes) = self.study.sizes.as_ref().filter(|_| self.study.users.is_some()) {
             workload.sizes = sizes.clone();
         }
-        let outside = match &instance.routes {
-            Some(by) if mail.outside > 0.0 => {
-                Some(Outside { domain: ELSEWHERE.into(), share: mail.outside, by: Some(by.clone()) })
-            }
-            _ => None,
-        };
+        let at = &instance.at;
+        let outside = outside(self.study, which, at, &workload);
         let pools = Pools { receiving: self.study.users.map(|users| users.receiving), outside };
-        let send = match &instance.send {
-            _ if !workload.sends() => None,
-            Some(target) => Some(SendBy::Mail(target.clone())),
-            None => Some(SendBy::Append),
-        };
+        let ways = ways(self.study, at, &workload);
         let times = &self.study.times;
-        let mut settings = self.settings(point, &workload, send.as_ref());
+        let mut settings = self.settings(point, &workload, &ways);
         if let Some(cpus) = self.cpus(which, stage) {
             settings.insert("server's processors".into(), cpus.to_string());
         }
-        let server = match (workload.protocol, workload.tls) {
-            (Protocol::Imap, true) => instance.imaps.clone(),
-            (Protocol::Imap, false) => instance.imap.clone(),
-            (Protocol::Pop3, _) => instance.pop3.clone().ok_or_else(|| {
-                format!("{}: POP3 is not offered (Debian: apt-get install dovecot-pop3d)", which.name())
-            })?,
-        };
         Ok(RunOptions {
-            server,
-            cluster: others(instance, &workload, send.as_ref()),
-            send,
+            server: reading(which, at, &workload)?,
+            cluster: others(instance, &workload),
+            send: ways.send,
+            deliver: ways.deliver,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
             think: point.think.or(self.study.think).map(|t| Think::Fixed(t.as_secs_f64())),
@@ -295,17 +279,6 @@ impl Work<'_> {
             live: false,
             workload,
         })
-    }
-}
-
-/// The nodes beside the first one: where mail is read, and where it is sent by LMTP.
-fn others(instance: &Instance, workload: &Workload, send: Option<&SendBy>) -> ClusterOptions {
-    let by_mail = matches!(send, Some(SendBy::Mail(_)));
-    let senders = instance.nodes.iter().filter(|_| by_mail).filter_map(|node| node.send.clone());
-    ClusterOptions {
-        others: instance.nodes.iter().filter_map(|node| node.reads(workload).cloned()).collect(),
-        senders: senders.collect(),
-        ..ClusterOptions::default()
     }
 }
 

@@ -70,6 +70,7 @@ impl Work<'_> {
             posthaste: self.options.posthaste.clone(),
             counts: Some(counts.clone()),
             sink: None,
+            submits: !self.study.submission.is_empty(),
             nodes: None,
         };
         let instance = server::start(which, &setting)?;

@@ -13,7 +13,7 @@ use posthaste_load_text::quantity::show_duration;
 use super::budget::Budget;
 use super::position::StudyPosition;
 use super::record::Record;
-use crate::arms::Arm;
+use super::ways::outside_share;
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
@@ -44,8 +44,8 @@ pub(super) struct OtherServer {
 
 impl OtherServer {
     /// Starts one, if any server of the study gets mail for it.
-    pub(super) fn for_study(servers: &[Which], arms: &[Arm]) -> Result<Option<Self>, String> {
-        if !servers.iter().any(|which| which.mail(arms).outside > 0.0) {
+    pub(super) fn for_study(servers: &[Which], study: &Study) -> Result<Option<Self>, String> {
+        if !servers.iter().any(|which| outside_share(study, which) > 0.0) {
             return Ok(None);
         }
         let (address, taken) = sink("127.0.0.1:0").map_err(|e| format!("the other server: {e}"))?;

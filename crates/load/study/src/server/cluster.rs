@@ -7,14 +7,14 @@ use std::path::Path;
 use posthaste_load_results::ServerFacts;
 
 use super::cassandra::new_keyspace;
-use super::instance::{Instance, Node, Nodes, Part, Setting, loopback, parts};
-use super::posthaste::{make_accounts, port_of, program, ready_line, version};
+use super::instance::{Addresses, Instance, Nodes, Part, Setting, parts};
+use super::posthaste::{addresses, make_accounts, program, ready_line, version};
 use super::process::{Child, output};
 use super::watched::Watched;
 use crate::settings::{ACCESS, STORE};
 
 /// The protocols of each node.
-const LISTENED: [&str; 4] = ["imap", "imaps", "pop3", "lmtp"];
+const LISTENED: [&str; 5] = ["imap", "imaps", "pop3", "pop3s", "lmtp"];
 
 /// Starts the nodes, and makes keyspace and accounts where they are missing.
 pub fn start(setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
@@ -32,18 +32,14 @@ pub fn start(setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     make_accounts(&program, &["--config", &config, "--data", &admin], setting)?;
     let words = |number| serve(folder, [&binary, &config], number);
     let started = (1..=nodes.count.max(1)).map(|number| node(folder, &words(number), number));
-    let (mut addresses, mut all): (Vec<Node>, Vec<Part>) =
+    let (mut nodes_at, mut all): (Vec<Addresses>, Vec<Part>) =
         started.collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
     all.extend(parts(STORE, &nodes.cassandra.watched));
-    let first = addresses.remove(0);
     Ok(Instance {
-        imap: first.imap,
-        imaps: first.imaps,
-        pop3: first.pop3,
-        send: first.send,
-        routes: None,
+        at: nodes_at.remove(0),
         import: None,
-        nodes: addresses,
+        relay: None,
+        nodes: nodes_at,
         parts: all,
         pid: None,
         agent: None,
@@ -90,18 +86,12 @@ fn serve(folder: &Path, [binary, config]: [&str; 2], number: u32) -> Vec<String>
 }
 
 /// Starts a node, and waits until it accepts connections.
-fn node(folder: &Path, words: &[String], number: u32) -> Result<(Node, Part), String> {
+fn node(folder: &Path, words: &[String], number: u32) -> Result<(Addresses, Part), String> {
     let log = folder.join(format!("node-{number}.log"));
     let mut child = Child::spawn(words, &log, None)?;
     let ready = ready_line(&mut child)
         .ok_or_else(|| format!("node {number} of posthaste did not start: see {}", log.display()))?;
-    let target = |protocol: &str| loopback(protocol, port_of(&ready, protocol)?);
-    let node = Node {
-        imap: target("imap")?,
-        imaps: target("imaps")?,
-        pop3: Some(target("pop3")?),
-        send: Some(target("lmtp")?),
-    };
+    let node = addresses(&ready, &LISTENED)?;
     let watched = Watched { pid: Some(child.pid()), agent: None, cgroup: child.cgroup() };
     Ok((node, Part { name: format!("{ACCESS} {number}"), watched, _child: Some(child) }))
 }

@@ -10,14 +10,17 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
-use super::instance::{Instance, Setting, loopback, pinned};
+use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages;
 use super::process::{Child, free_port, output};
 
 /// The user and group of the mail.
 const USER: &str = "nobody";
-/// Packages that installing it does not bring: accounts by a program.
-const BESIDE: &[&str] = &["courier-authlib-pipe"];
+/// Packages that installing it does not bring: accounts by a program, and POP3.
+const BESIDE: &[&str] = &["courier-authlib-pipe", "courier-pop"];
+/// Its POP3 server, which checks logins and then starts the one of a session.
+const POP3_LOGIN: &str = "/usr/lib/courier/courier/courierpop3login";
+const POP3: &str = "/usr/lib/courier/courier/courierpop3d";
 /// Connections it accepts, in all and of one address. Its own limits are 40 and 20.
 const CONNECTIONS_MAX: u32 = 2000;
 
@@ -29,7 +32,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     }
     let folder = setting.folder;
     let root = prepare(setting)?;
-    let ports = [free_port()?, free_port()?];
+    let ports = [free_port()?, free_port()?, free_port()?, free_port()?];
     let script = script(folder, ports);
     write(&folder.join("courier.sh"), &script, 0o644)?;
     let mut words = pinned(setting.cpus);
@@ -37,17 +40,20 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     words.push(folder.join("courier.sh").display().to_string());
     let log = folder.join("courier.out");
     let mut child = Child::within("Courier", &words, &log, setting.memory_mb)?;
-    let [imap, imaps] = ports;
     let why = |e: String| format!("courier: {e}; see {}", log.display());
-    child.wait_for(imap).map_err(why)?;
-    child.wait_for(imaps).map_err(why)?;
+    ports.iter().try_for_each(|port| child.wait_for(*port)).map_err(why)?;
+    let [imap, imaps, pop3, pop3s] = ports;
+    let at = Addresses {
+        imap: Some(loopback("imap", imap)?),
+        imaps: Some(loopback("imaps", imaps)?),
+        pop3: Some(loopback("pop3", pop3)?),
+        pop3s: Some(loopback("pop3s", pop3s)?),
+        ..Addresses::default()
+    };
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: None,
-        send: None,
-        routes: None,
+        at,
         import: None,
+        relay: None,
         nodes: Vec::new(),
         parts: Vec::new(),
         pid: Some(child.pid()),
@@ -74,7 +80,7 @@ fn prepare(setting: &Setting) -> Result<PathBuf, String> {
     std::fs::create_dir_all(folder).map_err(fail)?;
     open_to_all(folder)?;
     let root = folder.join("packages/root");
-    if !root.join("usr/bin/imapd").exists() {
+    if !["/usr/bin/imapd", POP3].iter().all(|path| within(&root, path).exists()) {
         packages::unpack(packages::Wanted { name: "courier-imap", kind: "courier-", beside: BESIDE }, &root)
             .map_err(|e| {
                 format!(
@@ -94,6 +100,11 @@ fn prepare(setting: &Setting) -> Result<PathBuf, String> {
     write(&etc.join("authdaemonrc"), AUTHDAEMONRC, 0o644)?;
     write(&etc.join("authProg"), &accounts_program(folder, owner), 0o755)?;
     Ok(root)
+}
+
+/// A file of the packages by its path when they are installed.
+fn within(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
 }
 
 /// Accounts are looked up by a program, so that any of them exists.
@@ -124,14 +135,16 @@ done
     )
 }
 
-/// Lays the packages over the system, starts the daemon of accounts and the two listeners, and ends
-/// all of them when it is ended: listeners have process groups of their own.
-fn script(folder: &Path, [imap, imaps]: [u16; 2]) -> String {
+/// Lays the packages over the system, starts the daemon of accounts and the listeners, and ends all
+/// of them when it is ended: listeners have process groups of their own.
+fn script(folder: &Path, [imap, imaps, pop3, pop3s]: [u16; 4]) -> String {
     let (f, root) = (folder.display(), folder.join("packages/root"));
     let listener = format!(
         "/usr/sbin/couriertcpd -address=127.0.0.1 -maxprocs={CONNECTIONS_MAX} -maxperip={CONNECTIONS_MAX} $TCPDOPTS"
     );
     let session = "/usr/lib/courier/courier/imaplogin /usr/bin/imapd Maildir";
+    let maildrop = format!("{POP3_LOGIN} {POP3} Maildir");
+    let tls = "/usr/bin/couriertls -server -tcpd";
     format!(
         "set -e
 mount -t overlay overlay -o lowerdir={root}/usr:/usr /usr
@@ -140,6 +153,8 @@ mount -t tmpfs tmpfs /run
 mkdir -p /run/courier/authdaemon
 export LD_LIBRARY_PATH=/usr/lib:/usr/lib/courier-authlib
 set -a
+. {root}/etc/courier/pop3d
+. {root}/etc/courier/pop3d-ssl
 . {root}/etc/courier/imapd
 . {root}/etc/courier/imapd-ssl
 . /etc/courier/authdaemonrc
@@ -151,7 +166,11 @@ trap 'kill $all; wait; exit' TERM
 while [ ! -S /run/courier/authdaemon/socket ]; do sleep 0.1; done
 {listener} {imap} {session} &
 all=\"$all $!\"
-IMAP_TLS=1 {listener} {imaps} /usr/bin/couriertls -server -tcpd {session} &
+IMAP_TLS=1 {listener} {imaps} {tls} {session} &
+all=\"$all $!\"
+{listener} {pop3} {maildrop} &
+all=\"$all $!\"
+POP3_TLS=1 {listener} {pop3s} {tls} {maildrop} &
 all=\"$all $!\"
 wait
 ",
@@ -201,9 +220,9 @@ mod tests {
 
     #[test]
     fn every_process_ends_with_the_script() {
-        let text = script(Path::new("/s"), [1, 2]);
+        let text = script(Path::new("/s"), [1, 2, 3, 4]);
         let started = text.lines().filter(|line| line.ends_with(" &")).count();
-        assert_eq!(started, 3);
+        assert_eq!(started, 5);
         assert_eq!(text.matches("all=").count(), started);
         assert!(text.contains("lowerdir=/s/packages/root/usr:/usr /usr"), "{text}");
     }

@@ -9,12 +9,17 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
-use super::instance::{Instance, Setting, loopback, pinned};
+use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages::{self, Wanted};
 use super::process::{Child, free_port, output};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
+/// Where Debian installs its programs.
+const INSTALLED: &str = "/usr/lib/cyrus/bin";
+/// Its POP3 server, and Debian's package of it, which installing Cyrus does not bring.
+const POP3: &str = "pop3d";
+const BESIDE: &[&str] = &["cyrus-pop3d"];
 /// It looks up in DNS the name of each client that connects, and waits 5 s where nobody answers or
 /// answers are rationed. It is measured without: the resolver of libc tries no server at all.
 const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
@@ -46,8 +51,13 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         own(folder.join("conf").join(part)).map_err(fail)?;
     }
     let ports = [free_port()?, free_port()?, free_port()?];
+    let pop3 = match programs.has_pop3() {
+        true => Some([free_port()?, free_port()?]),
+        false => None,
+    };
     let imapd = folder.join("imapd.conf");
-    let (imapd_text, master_text) = (imapd_settings(folder), master_settings(&programs.bin, &imapd, ports));
+    let imapd_text = imapd_settings(folder);
+    let master_text = master_settings(&programs.bin, &imapd, ports, pop3);
     let master = folder.join("cyrus.conf");
     std::fs::write(&imapd, &imapd_text).map_err(fail)?;
     std::fs::write(&master, &master_text).map_err(fail)?;
@@ -65,16 +75,12 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     words.extend(["-p".to_owned(), folder.join("master.pid").display().to_string()]);
     let log = folder.join("cyrus.out");
     let mut child = Child::within("Cyrus", &words, &log, setting.memory_mb)?;
-    let [imap, imaps, lmtp] = ports;
     let why = |e: String| format!("cyrus: {e}; see {} (its other messages are in syslog)", log.display());
-    child.wait_for(imap).map_err(why)?;
+    child.wait_for(ports[0]).map_err(why)?;
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: None,
-        send: Some(loopback("lmtp", lmtp)?),
-        routes: None,
+        at: addresses(ports, pop3)?,
         import: None,
+        relay: None,
         nodes: Vec::new(),
         parts: Vec::new(),
         pid: Some(child.pid()),
@@ -92,6 +98,17 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
             ..ServerFacts::default()
         },
         _child: Some(child),
+    })
+}
+
+fn addresses([imap, imaps, lmtp]: [u16; 3], pop3: Option<[u16; 2]>) -> Result<Addresses, String> {
+    Ok(Addresses {
+        imap: Some(loopback("imap", imap)?),
+        imaps: Some(loopback("imaps", imaps)?),
+        pop3: pop3.map(|[port, _]| loopback("pop3", port)).transpose()?,
+        pop3s: pop3.map(|[_, port]| loopback("pop3s", port)).transpose()?,
+        deliver: Some(loopback("lmtp", lmtp)?),
+        ..Addresses::default()
     })
 }
 
@@ -121,10 +138,22 @@ tls_server_key: {f}/key.pem
 
 /// Programs are named with their whole path and configuration: neither is inherited from the
 /// master.
-fn master_settings(bin: &Path, imapd: &Path, [imap, imaps, lmtp]: [u16; 3]) -> String {
+fn master_settings(
+    bin: &Path,
+    imapd: &Path,
+    [imap, imaps, lmtp]: [u16; 3],
+    pop3: Option<[u16; 2]>,
+) -> String {
     let command = |name: &str| format!("{}/{name} -C {}", bin.display(), imapd.display());
+    let pop3d = command("pop3d");
     let (recover, idled, imapd, lmtpd) =
         (command("ctl_cyrusdb"), command("idled"), command("imapd"), command("lmtpd"));
+    let pop3 = pop3.map_or_else(String::new, |[plain, tls]| {
+        format!(
+            "  pop3 cmd=\"{pop3d} -U 30\" listen=\"127.0.0.1:{plain}\" prefork=0 maxchild=2000
+  pop3s cmd=\"{pop3d} -s -U 30\" listen=\"127.0.0.1:{tls}\" prefork=0 maxchild=2000\n"
+        )
+    });
     format!(
         "START {{
   recover cmd=\"{recover} -r\"
@@ -134,12 +163,23 @@ SERVICES {{
   imap cmd=\"{imapd} -U 30\" listen=\"127.0.0.1:{imap}\" prefork=0 maxchild=2000
   imaps cmd=\"{imapd} -s -U 30\" listen=\"127.0.0.1:{imaps}\" prefork=0 maxchild=2000
   lmtp cmd=\"{lmtpd} -a\" listen=\"127.0.0.1:{lmtp}\" prefork=0 maxchild=200
-}}
+{pop3}}}
 EVENTS {{
   checkpoint cmd=\"{recover} -c\" period=30
 }}
 "
     )
+}
+
+/// Whether it is installed, so that its packages are not unpacked.
+fn is_installed() -> bool {
+    let installed = Path::new(INSTALLED);
+    installed.join("imapd").exists() && installed.join("master").exists()
+}
+
+/// Whether it is installed without its POP3 server.
+pub(super) fn lacks_pop3() -> bool {
+    is_installed() && !Path::new(INSTALLED).join(POP3).exists()
 }
 
 /// Cyrus' programs: those installed, or those of packages unpacked below the study's folder.
@@ -152,14 +192,13 @@ struct Programs {
 
 impl Programs {
     fn find(folder: &Path) -> Result<Self, String> {
-        let installed = Path::new("/usr/lib/cyrus/bin");
-        if installed.join("imapd").exists() && installed.join("master").exists() {
-            return Self::of(installed.to_owned(), String::new());
+        if is_installed() {
+            return Self::of(INSTALLED.into(), String::new());
         }
         let root = folder.join("packages/root");
         let bin = root.join("usr/lib/cyrus/bin");
-        if !bin.join("imapd").exists() {
-            packages::unpack(Wanted { name: "cyrus-imapd", kind: "cyrus-", beside: &[] }, &root).map_err(
+        if !bin.join("imapd").exists() || !bin.join(POP3).exists() {
+            packages::unpack(Wanted { name: "cyrus-imapd", kind: "cyrus-", beside: BESIDE }, &root).map_err(
                 |e| {
                     format!(
                         "Cyrus is not installed and cannot be unpacked from Debian's packages ({e}); start it yourself and \
@@ -171,6 +210,10 @@ impl Programs {
         let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
         let libraries = ["usr/lib", "lib"].map(|l| root.join(l).join(&triplet).display().to_string());
         Self::of(bin, libraries.join(":"))
+    }
+
+    fn has_pop3(&self) -> bool {
+        self.bin.join(POP3).exists()
     }
 
     fn of(bin: PathBuf, libraries: String) -> Result<Self, String> {
@@ -187,9 +230,12 @@ mod tests {
 
     #[test]
     fn every_program_gets_its_configuration() {
-        let text = master_settings(Path::new("/p/bin"), Path::new("/s/imapd.conf"), [1, 2, 3]);
-        let commands: Vec<&str> = text.lines().filter(|l| l.contains("cmd=")).collect();
-        assert_eq!(commands.len(), 6);
+        let text = |pop3| master_settings(Path::new("/p/bin"), Path::new("/s/imapd.conf"), [1, 2, 3], pop3);
+        let (without, with) = (text(None), text(Some([4, 5])));
+        assert_eq!(without.matches("cmd=").count(), 6);
+        let commands: Vec<&str> = with.lines().filter(|l| l.contains("cmd=")).collect();
+        assert_eq!(commands.len(), 8);
+        assert!(with.contains("pop3d -C /s/imapd.conf -s -U 30\" listen=\"127.0.0.1:5\""), "{with}");
         for line in commands {
             assert!(line.contains("cmd=\"/p/bin/") && line.contains(" -C /s/imapd.conf"), "{line}");
         }

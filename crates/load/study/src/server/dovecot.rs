@@ -2,13 +2,15 @@
 //! process per session as its default is. Settings that differ from the defaults are those printed
 //! here.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
+use posthaste_load_null_server::Relay;
 use posthaste_load_results::ServerFacts;
 
 use super::flavour::Flavour;
 use super::folder::open_to_all;
-use super::instance::{Instance, PASSWORD, Setting, loopback, pinned};
+use super::instance::{Addresses, ELSEWHERE, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
 
 /// Starts it.
@@ -27,19 +29,14 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;
-    let (imap, imaps, lmtp) = (free_port()?, free_port()?, free_port()?);
-    let has_lmtp = helper("lmtp");
-    let pop3 = match helper("pop3") {
-        true => Some(free_port()?),
-        false => None,
+    let (imap, imaps) = (free_port()?, free_port()?);
+    let mut at = Addresses {
+        imap: Some(loopback("imap", imap)?),
+        imaps: Some(loopback("imaps", imaps)?),
+        ..Addresses::default()
     };
     let mut text = settings(folder, (uid, gid), (imap, imaps), flavour);
-    if let Some(port) = pop3 {
-        text.push_str(&pop3_settings(port));
-    }
-    if has_lmtp {
-        text.push_str(&lmtp_settings(lmtp));
-    }
+    let relay = further_protocols(setting, flavour, &mut at, &mut text)?;
     text.push_str(&flavour.settings(folder));
     let config = folder.join("dovecot.conf");
     std::fs::write(&config, &text).map_err(fail)?;
@@ -52,12 +49,9 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         .wait_for(imap)
         .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;
     Ok(Instance {
-        imap: loopback("imap", imap)?,
-        imaps: loopback("imaps", imaps)?,
-        pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
-        send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
-        routes: None,
+        at,
         import: None,
+        relay,
         nodes: Vec::new(),
         parts: Vec::new(),
         pid: Some(child.pid()),
@@ -72,6 +66,38 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         },
         _child: Some(child),
     })
+}
+
+/// Protocols besides IMAP, as far as they are installed: their addresses and settings.
+fn further_protocols(
+    setting: &Setting,
+    flavour: Flavour,
+    at: &mut Addresses,
+    text: &mut String,
+) -> Result<Option<Relay>, String> {
+    if has("pop3") {
+        let ports = (free_port()?, free_port()?);
+        (at.pop3, at.pop3s) = (Some(loopback("pop3", ports.0)?), Some(loopback("pop3s", ports.1)?));
+        text.push_str(&pop3_settings(ports));
+        text.push_str(flavour.pop3_settings());
+    }
+    if !has("lmtp") {
+        return Ok(None);
+    }
+    let lmtp = free_port()?;
+    at.deliver = Some(loopback("lmtp", lmtp)?);
+    text.push_str(&lmtp_settings(lmtp));
+    if !setting.submits || !has("submission") {
+        return Ok(None);
+    }
+    let relay = Relay::start((Ipv4Addr::LOCALHOST, lmtp).into(), ELSEWHERE);
+    let relay = relay.map_err(|e| format!("the next host of its submission: {e}"))?;
+    let ports = (free_port()?, free_port()?);
+    at.submission = Some(loopback("submission+plain", ports.0)?);
+    at.submissions = Some(loopback("submissions", ports.1)?);
+    at.sends_on = true;
+    text.push_str(&submission_settings(ports, relay.address.port()));
+    Ok(Some(relay))
 }
 
 fn settings(folder: &Path, (uid, gid): (u32, u32), (imap, imaps): (u16, u16), flavour: Flavour) -> String {
@@ -119,17 +145,22 @@ service anvil {{
 }
 
 /// Whether Debian's package of a protocol is installed.
-fn helper(name: &str) -> bool {
+pub(super) fn has(name: &str) -> bool {
     ["/usr/lib/dovecot", "/usr/libexec/dovecot"].iter().any(|dir| Path::new(dir).join(name).exists())
 }
 
-fn pop3_settings(port: u16) -> String {
+fn pop3_settings((pop3, pop3s): (u16, u16)) -> String {
     format!(
         "protocols = $protocols pop3
 service pop3-login {{
   inet_listener pop3 {{
     address = 127.0.0.1
-    port = {port}
+    port = {pop3}
+  }}
+  inet_listener pop3s {{
+    address = 127.0.0.1
+    port = {pop3s}
+    ssl = yes
   }}
 }}
 "
@@ -143,6 +174,27 @@ service lmtp {{
   inet_listener lmtp {{
     address = 127.0.0.1
     port = {port}
+  }}
+}}
+"
+    )
+}
+
+/// Its submission service passes mail on to another SMTP server, which is the instrument's here.
+fn submission_settings((plain, tls): (u16, u16), relay: u16) -> String {
+    format!(
+        "protocols = $protocols submission
+submission_relay_host = 127.0.0.1
+submission_relay_port = {relay}
+service submission-login {{
+  inet_listener submission {{
+    address = 127.0.0.1
+    port = {plain}
+  }}
+  inet_listener submissions {{
+    address = 127.0.0.1
+    port = {tls}
+    ssl = yes
   }}
 }}
 "

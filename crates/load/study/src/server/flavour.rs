@@ -71,6 +71,17 @@ impl Flavour {
         }
     }
 
+    /// Further settings of POP3, if it is installed.
+    pub(super) fn pop3_settings(self) -> &'static str {
+        match self {
+            Self::Tuned => {
+                "service pop3-login {\n  service_count = 0\n  process_min_avail = 2\n}\nservice pop3 {\n  \
+                 service_count = 1000\n  process_min_avail = 2\n}\n"
+            }
+            _ => "",
+        }
+    }
+
     /// Further settings. A login process that serves all logins and a session process that serves
     /// many sessions are Dovecot's "high-performance mode" and its `service_count`.
     pub(super) fn settings(self, folder: &Path) -> String {
@@ -127,5 +138,7 @@ mod tests {
         assert!(own(Flavour::SingleInstance).contains("mail_attachment_dir = /x/mail/.attachments\n"));
         assert_eq!(Flavour::named("dovecot-nonsense"), None);
         assert_eq!(Flavour::Tuned.location(), Flavour::Sdbox.location());
+        assert!(Flavour::Tuned.pop3_settings().contains("service pop3 {\n  service_count = 1000\n"));
+        assert_eq!(Flavour::Sdbox.pop3_settings(), "");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use posthaste_load_drive::{Accounts, Target};
 use posthaste_load_measure::{Figures, WatchTarget};
+use posthaste_load_null_server::Relay;
 use posthaste_load_results::ServerFacts;
 use posthaste_load_workload::{Protocol, Workload};
 
@@ -32,6 +33,8 @@ pub struct Setting<'a> {
     pub counts: Option<PathBuf>,
     /// The other server, to which mail for [`ELSEWHERE`] is sent on.
     pub sink: Option<SocketAddr>,
+    /// Users send by submission, where the server offers it.
+    pub submits: bool,
     /// It is a cluster of so many nodes.
     pub nodes: Option<Nodes>,
 }
@@ -48,22 +51,62 @@ pub struct Nodes {
 /// The domain of the other server.
 pub const ELSEWHERE: &str = "elsewhere.example";
 
-/// A server that accepts connections.
-pub struct Instance {
+/// The addresses of a server, as far as it offers the protocols.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
     /// IMAP without TLS.
-    pub imap: Target,
+    pub imap: Option<Target>,
     /// IMAP with TLS.
-    pub imaps: Target,
-    /// POP3 without TLS, if it is offered.
+    pub imaps: Option<Target>,
+    /// POP3 without TLS.
     pub pop3: Option<Target>,
-    /// LMTP.
-    pub send: Option<Target>,
+    /// POP3 with TLS.
+    pub pop3s: Option<Target>,
+    /// Where mail from outside arrives: LMTP or SMTP.
+    pub deliver: Option<Target>,
+    /// Where users send mail, without TLS.
+    pub submission: Option<Target>,
+    /// Where users send mail, with TLS.
+    pub submissions: Option<Target>,
     /// SMTP, for mail that it sends on to [`ELSEWHERE`].
     pub routes: Option<Target>,
+    /// Whether it sends on what users submit for [`ELSEWHERE`].
+    pub sends_on: bool,
+}
+
+impl Addresses {
+    /// A server of which one address of IMAP is known. The address says whether it is with TLS.
+    pub fn of_imap(imap: &Target) -> Self {
+        Self { imap: Some(imap.clone()), imaps: Some(imap.clone()), ..Self::default() }
+    }
+
+    /// Where users of a workload read mail.
+    pub fn reading(&self, workload: &Workload) -> Option<&Target> {
+        let at = match (workload.protocol, workload.tls) {
+            (Protocol::Imap, true) => &self.imaps,
+            (Protocol::Imap, false) => &self.imap,
+            (Protocol::Pop3, true) => &self.pop3s,
+            (Protocol::Pop3, false) => &self.pop3,
+        };
+        at.as_ref()
+    }
+
+    /// Where they send mail by submission.
+    pub fn submitting(&self, workload: &Workload) -> Option<&Target> {
+        if workload.tls { self.submissions.as_ref() } else { self.submission.as_ref() }
+    }
+}
+
+/// A server that accepts connections.
+pub struct Instance {
+    /// Its addresses.
+    pub at: Addresses,
     /// The server's own import, with which it is filled.
     pub import: Option<Import>,
+    /// The next host of a server that only passes on what users submit.
+    pub relay: Option<Relay>,
     /// Other nodes that serve the same accounts.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Addresses>,
     /// The parts of a cluster, whose cost is measured apart. Empty for one server.
     pub parts: Vec<Part>,
     /// The root of its process tree.
@@ -81,8 +124,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server on
-    /// this machine.
+    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server
+    /// on this machine.
     pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         if self.parts.is_empty() {
             let (agent, cgroup) = (self.agent.clone(), self.cgroup.clone());
@@ -90,35 +133,6 @@ impl Instance {
         }
         let part = |part: &Part| (part.name.clone(), part.watched.target(token, None));
         WatchTarget::Parts(self.parts.iter().map(part).collect())
-    }
-}
-
-/// The addresses of another node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// IMAP without TLS.
-    pub imap: Target,
-    /// IMAP with TLS.
-    pub imaps: Target,
-    /// POP3, if it is offered.
-    pub pop3: Option<Target>,
-    /// LMTP, if it is offered.
-    pub send: Option<Target>,
-}
-
-impl Node {
-    /// A node of which one address of IMAP is known.
-    pub fn of_imap(imap: &Target) -> Self {
-        Self { imap: imap.clone(), imaps: imap.clone(), pop3: None, send: None }
-    }
-
-    /// Where the users of a workload read their mail.
-    pub fn reads(&self, workload: &Workload) -> Option<&Target> {
-        match (workload.protocol, workload.tls) {
-            (Protocol::Imap, true) => Some(&self.imaps),
-            (Protocol::Imap, false) => Some(&self.imap),
-            (Protocol::Pop3, _) => self.pop3.as_ref(),
-        }
     }
 }
 

@@ -28,7 +28,7 @@ use instance::parts;
 
 pub use cassandra::{Cassandra, CassandraPlace};
 pub use flavour::Flavour;
-pub use instance::{ELSEWHERE, Import, Instance, Node, Nodes, PASSWORD, Setting};
+pub use instance::{Addresses, ELSEWHERE, Import, Instance, Nodes, PASSWORD, Setting};
 pub use process::output;
 pub use ready::ready;
 pub use watched::Watched;
@@ -66,14 +66,16 @@ pub struct Build {
 pub struct Running {
     /// The server's name in plots.
     pub name: String,
-    /// Where mail is read.
-    pub imap: Target,
+    /// Where mail is read by IMAP, if it is.
+    pub imap: Option<Target>,
     /// Other nodes that serve the same accounts by IMAP.
     pub nodes: Vec<Target>,
     /// Where mail is read by POP3, if it is.
     pub pop3: Option<Target>,
-    /// Where mail is sent, if it can be.
-    pub send: Option<Target>,
+    /// Where mail from outside arrives, by LMTP or SMTP, and accounts are filled.
+    pub deliver: Option<Target>,
+    /// Where users send mail.
+    pub submission: Option<Target>,
     /// The root of its process tree, on this machine or on the agent's.
     pub pid: Option<u32>,
     /// The agent on its machine that reports its cost.
@@ -85,7 +87,88 @@ pub struct Running {
 impl Running {
     /// All its addresses.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
-        [&self.imap].into_iter().chain(&self.nodes).chain(&self.pop3).chain(&self.send)
+        let reading = self.imap.iter().chain(&self.nodes).chain(&self.pop3);
+        reading.chain(&self.deliver).chain(&self.submission)
+    }
+
+    /// `imap://HOST:PORT,lmtp://HOST:PORT,pid=N`.
+    fn named(name: &str, parts: &str) -> Result<Self, String> {
+        let mut running = Self {
+            name: name.to_owned(),
+            imap: None,
+            nodes: Vec::new(),
+            pop3: None,
+            deliver: None,
+            submission: None,
+            pid: None,
+            agent: None,
+            more: Vec::new(),
+        };
+        for part in parts.split(',') {
+            match part.split_once('=') {
+                Some(("pid", pid)) => {
+                    let pid = pid.parse().map_err(|_| format!("`{part}`: pid is a number"))?;
+                    running.watch(Watched::process(pid));
+                }
+                Some(("agent", agent)) if agent.contains(':') => running.watch(Watched::by_agent(agent)),
+                Some(_) => return Err(format!("`{part}` is not pid=N or agent=HOST:PORT")),
+                None => running.add(part.parse()?)?,
+            }
+        }
+        match running.imap.is_none() && running.pop3.is_none() {
+            true => Err(format!("`{name}` has no address where mail is read: add imap:// or pop3://")),
+            false => Ok(running),
+        }
+    }
+
+    fn add(&mut self, target: Target) -> Result<(), String> {
+        let (place, protocols) = match target.scheme {
+            Scheme::Imap if self.imap.is_some() => {
+                self.nodes.push(target);
+                return Ok(());
+            }
+            Scheme::Imap => (&mut self.imap, "IMAP"),
+            Scheme::Pop3 => (&mut self.pop3, "POP3"),
+            Scheme::Smtp | Scheme::Lmtp => (&mut self.deliver, "SMTP and LMTP: mail arrives one way"),
+            Scheme::Submission => (&mut self.submission, "submission"),
+        };
+        match place.replace(target) {
+            None => Ok(()),
+            Some(_) => Err(format!("`{}` has two addresses of {protocols}; name one", self.name)),
+        }
+    }
+
+    fn instance(&self) -> Instance {
+        let reading = self.imap.as_ref().or(self.pop3.as_ref()).map(|target| &target.endpoint);
+        let place = reading.map(|at| format!("{}:{}", at.host, at.port)).unwrap_or_default();
+        Instance {
+            // Its addresses say whether they are with TLS.
+            at: Addresses {
+                imap: self.imap.clone(),
+                imaps: self.imap.clone(),
+                pop3: self.pop3.clone(),
+                pop3s: self.pop3.clone(),
+                deliver: self.deliver.clone(),
+                submission: self.submission.clone(),
+                submissions: self.submission.clone(),
+                routes: None,
+                sends_on: false,
+            },
+            import: None,
+            relay: None,
+            nodes: self.nodes.iter().map(Addresses::of_imap).collect(),
+            parts: if self.more.is_empty() { Vec::new() } else { parts(ACCESS, &self.watched()) },
+            pid: self.pid,
+            agent: self.agent.clone(),
+            cgroup: None,
+            figures: None,
+            facts: ServerFacts {
+                name: self.name.clone(),
+                version: format!("already running at {place}"),
+                ..ServerFacts::default()
+            },
+            _child: None,
+        }
     }
 
     /// The processes of its nodes: the first one's, and those of the others.
@@ -104,7 +187,7 @@ impl Running {
     }
 
     /// Another process: the first one is of the first node.
-    fn add(&mut self, new: Watched) {
+    fn watch(&mut self, new: Watched) {
         let mut all = self.watched();
         // An agent and the process that it knows are of one node.
         let fits = |known: &Watched| {
@@ -121,12 +204,15 @@ impl Running {
     }
 }
 
+/// The form of a server that already runs.
+const RUNNING: &str = "NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]\
+                       [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT]";
+
 impl FromStr for Which {
     type Err = String;
 
     /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `courier`, `NAME=/path/to/posthaste`, or
-    /// `NAME=imap://HOST:PORT[,imap://NODE:PORT…][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
-    /// [,agent=HOST:PORT]`.
+    /// the addresses of a running server in any order.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
@@ -137,58 +223,17 @@ impl FromStr for Which {
         if let Some(flavour) = Flavour::named(text) {
             return Ok(Self::Dovecot(flavour));
         }
-        let wrong = || {
+        let forms = || {
+            let dovecot = Flavour::words().collect::<Vec<_>>().join(", ");
             format!(
-                "`{text}` is not posthaste, {}, cyrus, courier, NAME=/path/to/posthaste or \
-                 NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N][,agent=HOST:PORT]",
-                Flavour::words().collect::<Vec<_>>().join(", ")
+                "`{text}` is not posthaste, {dovecot}, cyrus, courier, NAME=/path/to/posthaste or {RUNNING}"
             )
         };
-        let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
-        if rest.contains('/') && !rest.contains("://") && !name.is_empty() {
+        let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(forms)?;
+        if rest.contains('/') && !rest.contains("://") {
             return Ok(Self::Build(Build { name: name.to_owned(), program: rest.into() }));
         }
-        let mut parts = rest.split(',');
-        let imap: Target = parts.next().ok_or_else(wrong)?.parse()?;
-        if imap.scheme != Scheme::Imap || name.is_empty() {
-            return Err(wrong());
-        }
-        let name = name.to_owned();
-        let mut running = Running {
-            name,
-            imap,
-            nodes: Vec::new(),
-            pop3: None,
-            send: None,
-            pid: None,
-            agent: None,
-            more: Vec::new(),
-        };
-        for part in parts {
-            match part.split_once('=') {
-                Some(("pid", pid)) => running.add(Watched::process(pid.parse().map_err(|_| wrong())?)),
-                Some(("agent", agent)) if agent.contains(':') => running.add(Watched::by_agent(agent)),
-                Some(_) => return Err(wrong()),
-                None => {
-                    let target: Target = part.parse()?;
-                    let name = &running.name;
-                    match target.scheme {
-                        Scheme::Imap => running.nodes.push(target),
-                        Scheme::Pop3 if running.pop3.is_some() => {
-                            return Err(format!("`{name}` has two addresses of POP3: name one"));
-                        }
-                        Scheme::Pop3 => running.pop3 = Some(target),
-                        _ if running.send.is_some() => {
-                            return Err(format!(
-                                "`{name}` has two addresses of lmtp, smtp and submission: mail goes one way, so name one"
-                            ));
-                        }
-                        Scheme::Smtp | Scheme::Lmtp | Scheme::Submission => running.send = Some(target),
-                    }
-                }
-            }
-        }
-        Ok(Self::Running(running))
+        Running::named(name, rest).map(Self::Running).map_err(|why| format!("{why}; {}", forms()))
     }
 }
 
@@ -209,6 +254,33 @@ impl Which {
             Self::Arm(arm) => &arm.name,
             Self::Running(running) => &running.name,
         }
+    }
+
+    /// Debian's package of its POP3 server.
+    pub(crate) fn pop3_package(&self) -> Option<&'static str> {
+        match self {
+            Self::Dovecot(_) => Some("dovecot-pop3d"),
+            Self::Cyrus => Some("cyrus-pop3d"),
+            Self::Courier => Some("courier-pop"),
+            Self::Posthaste | Self::Build(_) | Self::Arm(_) | Self::Running(_) => None,
+        }
+    }
+
+    /// Why it is known before a start that this server has no POP3 here.
+    pub(crate) fn without_pop3(&self) -> Option<String> {
+        let lacks = match self {
+            Self::Dovecot(_) => !dovecot::has("pop3"),
+            Self::Cyrus => cyrus::lacks_pop3(),
+            Self::Running(running) => running.pop3.is_none(),
+            // Courier's packages are unpacked with the one of POP3.
+            Self::Courier | Self::Posthaste | Self::Build(_) | Self::Arm(_) => false,
+        };
+        let name = self.name();
+        let why = match self.pop3_package() {
+            Some(package) => format!("{name} has no POP3 server here; Debian: apt-get install {package}"),
+            None => format!("{name} has no address of it: add pop3://HOST:PORT"),
+        };
+        lacks.then_some(why)
     }
 
     /// The mail that it gets in a study with these arms.
@@ -255,7 +327,7 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             Ok(instance)
         }
         Which::Running(running) => match (setting.cpus, setting.memory_mb) {
-            (None, None) => Ok(of_running(running)),
+            (None, None) => Ok(running.instance()),
             _ => Err("a server that already runs is not given other processors or memory".into()),
         },
     }
@@ -273,7 +345,7 @@ fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instan
         }
         Which::Running(running) => {
             let running = running.first(nodes.count);
-            let mut instance = of_running(&running);
+            let mut instance = running.instance();
             instance.parts = parts(ACCESS, &running.watched());
             instance.parts.extend(parts(STORE, &nodes.cassandra.watched));
             Ok(instance)
@@ -298,36 +370,16 @@ fn with_other_ports(start: impl Fn() -> Result<Instance, String>) -> Result<Inst
     started
 }
 
-fn of_running(running: &Running) -> Instance {
-    Instance {
-        imap: running.imap.clone(),
-        imaps: running.imap.clone(),
-        pop3: running.pop3.clone(),
-        send: running.send.clone(),
-        routes: None,
-        import: None,
-        nodes: running.nodes.iter().map(Node::of_imap).collect(),
-        parts: if running.more.is_empty() { Vec::new() } else { parts(ACCESS, &running.watched()) },
-        pid: running.pid,
-        agent: running.agent.clone(),
-        cgroup: None,
-        figures: None,
-        facts: ServerFacts {
-            name: running.name.clone(),
-            version: format!(
-                "already running at {}:{}",
-                running.imap.endpoint.host, running.imap.endpoint.port
-            ),
-            ..ServerFacts::default()
-        },
-        _child: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::instance::loopback;
     use super::*;
+
+    fn running(text: &str) -> Running {
+        match text.parse() {
+            Ok(Which::Running(running)) => running,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
 
     #[test]
     fn a_server_whose_port_was_taken_is_started_again_and_not_for_ever() {
@@ -337,16 +389,7 @@ mod tests {
             with_other_ports(|| {
                 starts.set(starts.get() + 1);
                 match starts.get() > fails {
-                    true => Ok(of_running(&Running {
-                        name: "x".into(),
-                        imap: loopback("imap", 1)?,
-                        nodes: Vec::new(),
-                        pop3: None,
-                        send: None,
-                        pid: None,
-                        agent: None,
-                        more: Vec::new(),
-                    })),
+                    true => Ok(running("x=imap://127.0.0.1:1").instance()),
                     false => Err("address in use".into()),
                 }
             })
@@ -361,46 +404,70 @@ mod tests {
         assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot(Flavour::Sdbox)));
         assert_eq!("courier".parse::<Which>().map(|which| which.name().to_owned()), Ok("Courier".to_owned()));
         assert_eq!("dovecot-maildir".parse::<Which>().unwrap().name(), "Dovecot Maildir");
-        let Which::Running(r) = "mine=imaps://mail:993,pop3://mail,lmtp://mail:24,pid=7".parse().unwrap()
-        else {
-            panic!()
-        };
+        let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
+        assert_eq!("new=./posthaste".parse(), Ok(build));
+        let packages = ["dovecot-tuned", "cyrus", "courier", "posthaste"];
         assert_eq!(
-            (r.name.as_str(), r.imap.endpoint.port, r.send.unwrap().endpoint.port, r.pid),
-            ("mine", 993, 24, Some(7))
+            packages.map(|name| name.parse::<Which>().unwrap().pop3_package()),
+            [Some("dovecot-pop3d"), Some("cyrus-pop3d"), Some("courier-pop"), None]
         );
-        assert_eq!(r.pop3.unwrap().endpoint.port, 110);
-        let Which::Running(nodes) = "mine=imap://a,imap://b,agent=a:9200".parse().unwrap() else { panic!() };
-        assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.agent.as_deref()), ("b", Some("a:9200")));
-        assert_eq!(nodes.targets().count(), 2);
+    }
+
+    #[test]
+    fn a_running_server_has_an_address_for_each_way_of_mail() {
+        let port = |target: &Option<Target>| target.as_ref().map(|t| t.endpoint.port);
+        let all =
+            running("mine=imaps://mail,lmtp://mail,pop3://mail,submission://mail,pid=7,agent=mail:9200");
+        assert_eq!(
+            [&all.imap, &all.deliver, &all.pop3, &all.submission].map(port),
+            [993, 24, 110, 587].map(Some)
+        );
+        assert_eq!((all.pid, all.agent.as_deref(), all.targets().count()), (Some(7), Some("mail:9200"), 4));
+        let at = all.instance().at;
+        assert_eq!((at.deliver, at.submission), (all.deliver, all.submission.clone()));
+        // TLS is as its address says, whatever a workload wants.
+        assert_eq!((at.pop3s, at.submissions), (all.pop3, all.submission));
+        let nodes = running("mine=imap://a,imap://b,agent=a:9200");
+        assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.targets().count()), ("b", 2));
         assert!(nodes.more.is_empty());
-        let Which::Running(nodes) =
-            "mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9".parse().unwrap()
-        else {
-            panic!()
-        };
+        // Also a server of POP3 alone, and in any order.
+        let pop3 = running("mine=smtp://mail,pop3s://mail");
+        assert_eq!((pop3.imap.is_none(), port(&pop3.pop3), port(&pop3.deliver)), (true, Some(995), Some(25)));
+        assert!(pop3.instance().facts.version.ends_with("mail:995"));
+    }
+
+    #[test]
+    fn each_node_has_its_processes() {
+        let nodes = running("mine=imap://a,imap://b,imap://c,pid=7,agent=a:9,agent=b:9,pid=8,agent=c:9");
         let each: Vec<_> = nodes.watched().into_iter().map(|w| (w.pid, w.agent.unwrap())).collect();
         let expected = [(Some(7), "a:9"), (Some(8), "b:9"), (None, "c:9")];
         assert_eq!(each, expected.map(|(pid, agent)| (pid, agent.to_owned())));
         let two = nodes.first(2);
         assert_eq!((two.nodes.len(), two.watched().len()), (1, 2));
-        let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
-        assert_eq!("new=./posthaste".parse(), Ok(build));
+    }
+
+    #[test]
+    fn a_wrong_address_is_named() {
         // The last of them does not win.
-        for two in ["x=imap://h,lmtp://h:24,submission://h:587", "x=imap://h,pop3://h,pop3://g"] {
-            let error = two.parse::<Which>().unwrap_err();
-            assert!(error.contains("`x` has two addresses"), "{error}");
-        }
-        for wrong in [
-            "dovecote",
-            "x=smtp://h",
-            "=imap://h",
-            "x=imap://h,pid=y",
-            "x=imap://h,agent=h",
-            "x=imap://h,host=h:1",
-            "=/bin/posthaste",
+        for two in [
+            "x=imap://h,lmtp://h,smtp://h",
+            "x=imap://h,pop3://h,pop3://g",
+            "x=pop3://h,submission://h,submissions://h",
         ] {
-            assert!(wrong.parse::<Which>().is_err(), "{wrong}");
+            let error = two.parse::<Which>().unwrap_err();
+            assert!(error.contains("`x` has two addresses of"), "{error}");
+        }
+        for (wrong, said) in [
+            ("dovecote", "is not posthaste"),
+            ("x=smtp://h", "no address where mail is read"),
+            ("=imap://h", "is not posthaste"),
+            ("x=imap://h,pid=y", "pid is a number"),
+            ("x=imap://h,agent=h", "agent=HOST:PORT"),
+            ("x=imap://h,host=h:1", "`host=h:1` is not"),
+            ("=/bin/posthaste", "is not posthaste"),
+        ] {
+            let error = wrong.parse::<Which>().unwrap_err();
+            assert!(error.contains(said), "{wrong}: {error}");
         }
     }
 }

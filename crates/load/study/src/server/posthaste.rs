@@ -12,7 +12,7 @@ use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 use posthaste_load_text::figure::whole;
 
-use super::instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting, loopback, pinned};
+use super::instance::{Addresses, ELSEWHERE, Import, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, output};
 
 /// Starts it and makes its accounts. `lines` are further settings, with dotted keys.
@@ -33,6 +33,9 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     if let Some(memory) = setting.memory_mb {
         text.push_str(&memory_settings(memory));
     }
+    if setting.submits {
+        text.push_str(SUBMISSION_SETTINGS);
+    }
     if setting.counts.is_some() {
         text.push_str(SIMULATED_SETTINGS);
     }
@@ -45,8 +48,8 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     words.extend([&binary, "serve", "--config"].map(str::to_owned));
     words.extend([config.display().to_string(), "--data".into(), data.clone()]);
-    let smtp = setting.sink.map(|_| "smtp");
-    for protocol in ["imap", "imaps", "pop3", "lmtp"].into_iter().chain(smtp) {
+    let protocols = protocols(setting);
+    for protocol in &protocols {
         words.extend(["--listen".to_owned(), format!("{protocol}=127.0.0.1:0")]);
     }
     let log = folder.join("posthaste.log");
@@ -56,14 +59,10 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     let ready =
         ready_line(&mut child).ok_or_else(|| format!("posthaste did not start: see {}", log.display()))?;
-    let port = |protocol: &str| port_of(&ready, protocol);
     Ok(Instance {
-        imap: loopback("imap", port("imap")?)?,
-        imaps: loopback("imaps", port("imaps")?)?,
-        pop3: Some(loopback("pop3", port("pop3")?)?),
-        send: Some(loopback("lmtp", port("lmtp")?)?),
-        routes: smtp.map(|smtp| loopback("smtp", port(smtp)?)).transpose()?,
+        at: addresses(&ready, &protocols)?,
         import: Some(Import { program: program.clone(), config, data }),
+        relay: None,
         nodes: Vec::new(),
         parts: Vec::new(),
         pid: Some(child.pid()),
@@ -80,8 +79,42 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     })
 }
 
+/// The listeners that a study needs.
+fn protocols(setting: &Setting) -> Vec<&'static str> {
+    let mut protocols = vec!["imap", "imaps", "pop3", "pop3s", "lmtp"];
+    if setting.submits {
+        protocols.extend(["submission", "submissions"]);
+    }
+    // Mail for the other server that arrives is routed, and comes by SMTP.
+    if setting.sink.is_some() {
+        protocols.push("smtp");
+    }
+    protocols
+}
+
+/// The addresses of these protocols in a line `ready imap=127.0.0.1:1143 …`.
+pub(super) fn addresses(ready: &str, protocols: &[&str]) -> Result<Addresses, String> {
+    let mut at = Addresses { sends_on: protocols.contains(&"smtp"), ..Addresses::default() };
+    for protocol in protocols.iter().copied() {
+        // `submission://` is with STARTTLS.
+        let scheme = if protocol == "submission" { "submission+plain" } else { protocol };
+        let place = match protocol {
+            "imap" => &mut at.imap,
+            "imaps" => &mut at.imaps,
+            "pop3" => &mut at.pop3,
+            "pop3s" => &mut at.pop3s,
+            "lmtp" => &mut at.deliver,
+            "submission" => &mut at.submission,
+            "submissions" => &mut at.submissions,
+            _ => &mut at.routes,
+        };
+        *place = Some(loopback(scheme, port_of(ready, protocol)?)?);
+    }
+    Ok(at)
+}
+
 /// The port of a protocol in the line `ready`.
-pub(super) fn port_of(ready: &str, protocol: &str) -> Result<u16, String> {
+fn port_of(ready: &str, protocol: &str) -> Result<u16, String> {
     let mut addresses = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
     let address = addresses.find(|(name, _)| *name == protocol).map(|(_, address)| address);
     let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
@@ -138,7 +171,11 @@ fn refused(error: &str) -> String {
 }
 
 /// Valgrind has less address space than the server maps by default.
-const SIMULATED_SETTINGS: &str = "[store]\nindex_map = \"8 GiB\"\n";
+const SIMULATED_SETTINGS: &str = "store.index_map = \"8 GiB\"\n";
+
+/// Users of studies send faster than people do. Without limits, none is refused.
+const SUBMISSION_SETTINGS: &str = "limits.submitted_messages_per_hour = 0\nlimits.submitted_messages_per_day = 0\n\
+                                   limits.submitted_recipients_per_hour = 0\nlimits.submitted_recipients_per_day = 0\n";
 
 /// The words that run a command on a simulated processor.
 fn simulated(counts: &Path) -> Result<Vec<String>, String> {
@@ -156,7 +193,7 @@ const MEMORY_MB_LEAST: u32 = 1024;
 /// A cache of an eighth of the memory, as by default. `limits.memory` must name the worst case.
 fn memory_settings(memory_mb: u32) -> String {
     let (all, cache) = (memory_mb.max(MEMORY_MB_LEAST), memory_mb / 8);
-    format!("[limits]\nmemory = \"{all} MB\"\n\n[store]\ncache = \"{cache} MB\"\n")
+    format!("limits.memory = \"{all} MB\"\nstore.cache = \"{cache} MB\"\n")
 }
 
 /// The binary: the one named, the one beside this program, or the one in the path.
@@ -219,6 +256,9 @@ pub(super) fn ready_line(child: &mut Child) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_imap_client::net::Security;
+    use posthaste_load_drive::Target;
+
     use super::*;
 
     #[test]
@@ -227,5 +267,18 @@ mod tests {
             refused("posthaste config: c.toml: unknown key `store.precompute`; did you mean `store.format`?");
         assert!(said.contains("does not know the setting `store.precompute`"), "{said}");
         assert_eq!(refused("no such file"), "no such file");
+    }
+
+    #[test]
+    fn each_protocol_has_its_address() {
+        let ready = "ready imap=127.0.0.1:1 imaps=127.0.0.1:2 lmtp=127.0.0.1:3 submission=127.0.0.1:4 \
+                     submissions=127.0.0.1:5 smtp=127.0.0.1:6";
+        let at = addresses(ready, &["imap", "lmtp", "submission", "submissions", "smtp"]).unwrap();
+        let port = |target: &Option<Target>| target.as_ref().map(|t| (t.endpoint.port, t.endpoint.security));
+        let (plain, tls) = (Security::Plain, Security::Tls);
+        assert_eq!([port(&at.imap), port(&at.imaps)], [Some((1, plain)), None]);
+        assert_eq!([port(&at.deliver), port(&at.routes)], [Some((3, plain)), Some((6, plain))]);
+        assert_eq!([port(&at.submission), port(&at.submissions)], [Some((4, plain)), Some((5, tls))]);
+        assert!(addresses(ready, &["pop3"]).unwrap_err().contains("no pop3 in"));
     }
 }

@@ -31,7 +31,8 @@ impl Watched {
         self.pid.is_some() || self.agent.is_some()
     }
 
-    /// What a run watches. An agent wants its token; `data` is the folder of the mail on this machine.
+    /// What a run watches. An agent wants its token; `data` is the folder of the mail on this
+    /// machine.
     pub fn target(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         match (&self.agent, token, self.pid) {
             (Some(address), Some(token), pid) => {

@@ -37,7 +37,9 @@ async fn what_was_moved_before_an_error_is_reported() {
 /// The owner's limit is not the server's. The target takes what it has room for.
 #[tokio::test]
 async fn a_target_takes_as_many_as_its_owner_may_have_there() {
-    for (server, own, moved) in [(None, 300, 300), (Some(2), 800, 800), (Some(2), 1_203, 1_203), (Some(2), 0, 1_203)] {
+    for (server, own, moved) in
+        [(None, 300, 300), (Some(2), 800, 800), (Some(2), 1_203, 1_203), (Some(2), 0, 1_203)]
+    {
         let world = world_with(server).await;
         let max = AccountChange { folder_max: Some(Some(own)), ..AccountChange::default() };
         world.directory.set(&world.ana.name, max).await.unwrap();

@@ -178,7 +178,8 @@ async fn renaming_inbox_moves_its_messages() {
 /// The new mailbox keeps to the owner's limit of messages in a folder, or to the store's.
 #[tokio::test]
 async fn renaming_inbox_keeps_to_the_limits_of_folders() {
-    let (store, account) = store_with(StoreOptions { folder_messages_max: Some(2), ..StoreOptions::default() });
+    let (store, account) =
+        store_with(StoreOptions { folder_messages_max: Some(2), ..StoreOptions::default() });
     let list = store.ensure_default_mailboxes(account, &[]).await.unwrap();
     store.destination(list.entries[0].id).note_owner_limit(Some(0));
     let inbox = append(&store, list.entries[0].id, 5).await;

@@ -283,7 +283,10 @@ mod tests {
         let of = |protocol: &str, folder: &str, cpu_ns: u64| json!({"protocol": protocol, "folder": folder, "cpu_ns": cpu_ns});
         let commands = [of("imap", "100", 5), of("pop3", "100", 7), of("imap", "none", 1)];
         let protocols = grouped(commands.iter(), "protocol");
-        assert_eq!(protocols, [json!({"protocol": "imap", "cpu_ns": 6}), json!({"protocol": "pop3", "cpu_ns": 7})]);
+        assert_eq!(
+            protocols,
+            [json!({"protocol": "imap", "cpu_ns": 6}), json!({"protocol": "pop3", "cpu_ns": 7})]
+        );
         let folders = grouped(commands.iter(), "folder");
         assert_eq!(folders, [json!({"folder": "100", "cpu_ns": 12}), json!({"folder": "none", "cpu_ns": 1})]);
     }

@@ -130,7 +130,12 @@ pub mod tests {
             folder_messages: messages * commands,
             ..Sums::default()
         };
-        OfCommand { protocol: "imap".to_owned(), command: command.to_owned(), folder: folder.to_owned(), sums }
+        OfCommand {
+            protocol: "imap".to_owned(),
+            command: command.to_owned(),
+            folder: folder.to_owned(),
+            sums,
+        }
     }
 
     pub fn used(command: &str, folder: &str, inbox: bool, commands: u64, messages: u64, cpu_ns: u64) -> Use {
@@ -180,7 +185,8 @@ pub mod tests {
         // Nine commands in one of the sizes are too few.
         let search = curves.get("imap", "SEARCH").unwrap();
         assert!(search.line.is_none() && (search.sizes, search.left_out) == (1, 1), "{search:?}");
-        let uses = [used("SEARCH", "100000", true, 2, 60_000, 800), used("SORT", "100000", true, 1, 60_000, 200)];
+        let uses =
+            [used("SEARCH", "100000", true, 2, 60_000, 800), used("SORT", "100000", true, 1, 60_000, 200)];
         let saving = curves.cut(&uses, 10_000);
         assert_eq!((saving.now, saving.then, saving.unknown), (1_000.0, 1_000.0, 1_000.0));
         // It is known that a folder that is small enough saves nothing.
@@ -189,7 +195,13 @@ pub mod tests {
 
     #[test]
     fn the_spread_is_the_distance_from_the_line() {
-        let off = |each| [mean("FETCH", "1000", 10, 1_000, 100), mean("FETCH", "5000", 10, 2_000, each), mean("FETCH", "10000", 10, 3_000, 300)];
+        let off = |each| {
+            [
+                mean("FETCH", "1000", 10, 1_000, 100),
+                mean("FETCH", "5000", 10, 2_000, each),
+                mean("FETCH", "10000", 10, 3_000, 300),
+            ]
+        };
         let spread = |each| Curves::of(&off(each)).get("imap", "FETCH").unwrap().spread.unwrap();
         assert!(spread(200) < 1e-9);
         // The line is 10 above two means and 20 below the third.

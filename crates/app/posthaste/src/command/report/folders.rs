@@ -226,7 +226,8 @@ mod tests {
         ];
         let uses = Uses { seconds: 3_720, accounts: vec![OfAccount { account: "ana".to_owned(), uses }] };
         let costs = Costs { curves: Curves::of(&commands()), uses, cut: 10_000 };
-        let folders = [folder(61_000, "INBOX"), folder(60_000, "Old"), folder(30_000, "Lists"), folder(5, "New")];
+        let folders =
+            [folder(61_000, "INBOX"), folder(60_000, "Old"), folder(30_000, "Lists"), folder(5, "New")];
         let mut text = Vec::new();
         write_text(&mut text, &folders, Some(&costs)).unwrap();
         let text = String::from_utf8(text).unwrap();
