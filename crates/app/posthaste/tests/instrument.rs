@@ -324,7 +324,7 @@ fn what_users_send_to_another_server_arrives_there_unaltered() {
 fn agent(server: &Server) -> WatchTarget {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, token) = (listener.local_addr().unwrap().to_string(), "open sesame".to_owned());
-    let options = AgentOptions { token: token.clone(), pid: Some(server.pid()), cgroup: None };
+    let options = AgentOptions { token: token.clone(), pid: Some(server.pid()), cgroup: None, data: None };
     std::thread::spawn(move || serve(&listener, &options, |_| ()));
     WatchTarget::Agent { address, token, pid: None }
 }

@@ -69,10 +69,24 @@ fn one(data: &[u8]) {
             assert!(document.text.len() + document.html.map_or(0, |html| html.len()) <= limit + 4096);
         }
     }
+    to_read(data, limit);
+    to_read(&rtf::store(data), limit);
     mail(data);
     let head =
         b"Subject: x\r\nContent-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
     mail(&[head, data].concat());
+}
+
+/// As compressed RTF whose pictures are left.
+fn to_read(compressed: &[u8], limit: usize) {
+    let limits = rtf::Limits { text: limit, pictures: compressed.len() };
+    let Ok(slim) = rtf::decompress_to_read(compressed, limits) else { return };
+    assert!(slim.picture_len <= limits.pictures && slim.rtf.len() - slim.picture_len <= limits.text);
+    if let Ok(document) = rtf::read(&slim.rtf, limit) {
+        assert!(document.text.len() + document.html.map_or(0, |html| html.len()) <= limit + 4096);
+        let pictures: usize = document.pictures.iter().map(|picture| picture.bytes.len()).sum();
+        assert!(pictures <= slim.rtf.len());
+    }
 }
 
 fn mail(message: &[u8]) {
@@ -93,6 +107,9 @@ mod tests {
     use super::*;
     use crate::samples;
 
+    /// Pictures of all kinds, and an object.
+    const PICTURES: &[u8] = br"{\rtf1\ansi a{\*\shppict{\pict{\*\picprop}\picwgoal150\picscalex50\pngblip 89504e470d0a1a0a00{\*\blipuid 0f}}}{\nonshppict{\pict\wmetafile8 0100}}{\shp{\*\shpinst{\sp{\sn pib}{\sv {\pict\jpegblip ffd8ff00}}}}{\shprslt b}}{\object{\*\objdata 0105}{\result{\pict\dibitmap0 28}}}\bin2 }}c}";
+
     /// The committed seeds are what our encoder makes. With `POSTHASTE_WRITE_SEEDS=yes` they are
     /// written, which a change of the encoder needs.
     #[test]
@@ -109,6 +126,7 @@ mod tests {
             ("lzfu", rtf::compress(&html)),
             ("html", html),
             ("rtf", b"{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset128 A;}}\\b a\\par{\\field{\\*\\fldinst HYPERLINK \"http://x\"}{\\fldrslt \\u228?y}}}".to_vec()),
+            ("picture", PICTURES.to_vec()),
         ] {
             let seed = format!("{folder}/{name}");
             if writes {

@@ -378,6 +378,7 @@ fn refused_together(study: &Study) -> Option<&'static str> {
         ),
         (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
         (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
+        (study.outside > 0.0, "`outside` is not offered with `nodes`: they send no mail to another server"),
     ]
     .into_iter()
     .find_map(|(is, what)| is.then_some(what))
@@ -578,6 +579,7 @@ mod tests {
             ("put_back = true\n\n[[sweep]]", "`put_back`"),
             ("[simulate]\nclients = 1\ntransactions_each = 1\n\n[[sweep]]", "`simulate`"),
             ("[[arm]]\nname = \"a\"\n\n[[sweep]]", "arms"),
+            ("submission = [\"koka-browse-frequencies\"]\noutside = 0.2\n\n[[sweep]]", "`outside`"),
         ] {
             assert!(said(to).contains(what), "{to}: {}", said(to));
         }

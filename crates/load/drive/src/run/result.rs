@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
     GeneratorCost, Latency, Machine, NamedSummary, Offered, Outcome, RunResult, SCHEMA, Series, ServerCost,
-    Summary, Transaction, Window, WorkloadFacts, steady,
+    Summary, Transaction, Window, WorkloadFacts,
 };
 
 use super::alone_cost::MEASURED_ALONE;
