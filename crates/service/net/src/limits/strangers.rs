@@ -1,8 +1,8 @@
 //! The connections without a login that may be closed for another one: by network, the oldest
 //! first.
 //!
-//! The next one is the oldest of the network that has the most. So whoever opens many connections
-//! closes connections of that network, and not those of others.
+//! The next one is the oldest of the network that has the most. So a client that opens many
+//! connections closes connections of its own network, and not those of others.
 //!
 //! Invariants: each network of `networks` has a connection, and one rank. A change takes O(log n).
 

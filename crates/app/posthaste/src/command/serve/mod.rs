@@ -181,13 +181,8 @@ async fn serve(
     let mut server =
         Server { started, config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners = server.listen(access, bound)?;
-    let sources = Sources {
-        registry: Arc::clone(&server.budgets.metrics),
-        started: Instant::now(),
-        index: server.budgets.index.clone(),
-        runner: server.budgets.runner.clone(),
-    };
-    let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
+    let metrics =
+        Metrics::start(server.sources(), &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
@@ -302,6 +297,13 @@ impl Server {
     fn services(&self) -> Result<Services> {
         Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
             .map_err(Failure::Usage)
+    }
+
+    /// What is shown of the server's cost, from now on.
+    fn sources(&self) -> Sources {
+        let Budgets { metrics, index, runner, .. } = &self.budgets;
+        let (registry, started) = (Arc::clone(metrics), Instant::now());
+        Sources { registry, started, index: index.clone(), runner: runner.clone() }
     }
 
     /// Starts the listeners. Those in `bound` were bound before the privileges for it were dropped.
