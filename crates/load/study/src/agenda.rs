@@ -119,7 +119,7 @@ mod tests {
     use crate::analysis::sample;
     use crate::{Length, load};
 
-    /// Points of koka's quick version: seven in each of two mixes, on three servers in three rounds.
+    /// Points of koka's quick version: seven in each of two mixes, on three servers, three times.
     const ALL: usize = 7 * 2 * 3 * 3;
 
     fn agenda() -> Agenda {
