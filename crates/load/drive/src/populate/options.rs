@@ -77,7 +77,7 @@ impl PopulateOptions {
         }
         match self.contents.mailboxes.iter().skip(1).any(|(_, messages)| *messages > 0) {
             true => {
-                Err("mail that is delivered comes into INBOX, and folders are to be filled: name imap://")
+                Err("mail that is delivered comes into INBOX, and folders must be filled, too: name imap://")
             }
             false => Ok(()),
         }

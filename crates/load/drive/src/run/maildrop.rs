@@ -134,7 +134,7 @@ impl Maildrop {
 
 impl Remembered {
     /// Takes over what a session has read and not deleted, once QUIT was answered. Messages that
-    /// are gone are forgotten: no unique-id is given twice.
+    /// the server does not list are forgotten: no unique-id is given twice.
     pub fn after(&mut self, session: &Maildrop) {
         let Some(listed) = &session.listed else { return };
         let known = |message: &Listed| {
@@ -169,10 +169,10 @@ mod tests {
         }
         first.delete(2);
         remembered.after(&first);
-        // Another one arrived, and the second is gone.
+        // Another one arrived, and the second was removed.
         let second = session(&["a", "c", "d"]);
         assert_eq!(second.unknown(&remembered), [3]);
-        // A session that reads nothing forgets nothing but what is gone.
+        // A session that reads nothing forgets only what the server does not list.
         remembered.after(&session(&["c", "d"]));
         assert_eq!(session(&["a", "c", "d"]).unknown(&remembered), [1, 3]);
     }
