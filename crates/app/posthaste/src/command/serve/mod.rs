@@ -11,7 +11,7 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use posthaste_delivery::Renewals;
 use posthaste_filter::Filter;
@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 
 use self::first_account::first_account;
 use self::listeners::Listeners;
-use self::metrics::{Metrics, Sources};
+use self::metrics::Metrics;
 use self::outgoing::{Outgoing, first_domain};
 use self::services::{Budgets, Services};
 pub use self::services::{hostname, machine_name};
@@ -176,12 +176,7 @@ async fn serve(
     let mut listeners =
         Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
-    let sources = Sources {
-        registry: Arc::clone(&server.budgets.metrics),
-        started: Instant::now(),
-        index: server.budgets.index.clone(),
-        runner: server.budgets.runner.clone(),
-    };
+    let sources = server.budgets.sources();
     let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
