@@ -46,8 +46,9 @@ pub(crate) struct AccountCounters {
 }
 
 impl AccountCounters {
-    /// Adds the cost of a command.
-    pub(crate) fn add(&self, key: CommandKey, is_inbox: bool, amounts: &Amounts) {
+    /// Adds the cost of a command with this folder selected.
+    pub(crate) fn add(&self, key: CommandKey, folder: Option<OpenFolder>, amounts: &Amounts) {
+        let is_inbox = folder.is_some_and(|folder| folder.is_inbox);
         self.by_folder[key.folder as usize].add_all(amounts);
         if key.folder == FolderSize::None || amounts.get(Counter::Commands) == 0 {
             return;
@@ -115,16 +116,17 @@ mod tests {
     #[test]
     fn uses_are_bounded_and_the_sums_have_all() {
         let counters = AccountCounters::default();
+        let inbox = Some(OpenFolder { messages: 70, is_inbox: true });
         let names: Vec<&'static str> =
             (0..2 * USES_MAX).map(|n| -> &'static str { format!("C{n}").leak() }).collect();
         for command in &names {
             let key = CommandKey { protocol: "imap", command, folder: FolderSize::Upto100 };
             let cost = Amounts::default().with(Counter::Commands, 1).with(Counter::FolderMessages, 70);
-            counters.add(key, true, &cost.with(Counter::Cpu, 5));
-            counters.add(key, true, &cost.with(Counter::Cpu, 6));
+            counters.add(key, inbox, &cost.with(Counter::Cpu, 5));
+            counters.add(key, inbox, &cost.with(Counter::Cpu, 6));
             // What belongs to no command and to no folder is no use.
-            counters.add(CommandKey { command: "session", ..key }, true, &cost.with(Counter::Commands, 0));
-            counters.add(CommandKey { folder: FolderSize::None, ..key }, false, &cost);
+            counters.add(CommandKey { command: "session", ..key }, inbox, &cost.with(Counter::Commands, 0));
+            counters.add(CommandKey { folder: FolderSize::None, ..key }, None, &cost);
         }
         let uses = counters.uses();
         assert_eq!(uses.len(), USES_MAX);

@@ -80,7 +80,7 @@ impl Meter {
         let key = CommandKey { protocol: self.protocol, command, folder: owner.size };
         self.registry.command(key).add_all(&amounts);
         if let Some(account) = &owner.account {
-            account.add(key, owner.folder.is_some_and(|folder| folder.is_inbox), &amounts);
+            account.add(key, owner.folder, &amounts);
         }
         if let Some(client) = &owner.client {
             client.add_all(&amounts);

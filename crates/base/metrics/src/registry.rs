@@ -160,6 +160,7 @@ fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::OpenFolder;
     use crate::folder_size::FolderSize;
 
     const NO_FOLDER: CommandKey = CommandKey { protocol: "imap", command: "NOOP", folder: FolderSize::None };
@@ -173,9 +174,10 @@ mod tests {
         let registry = Registry::default();
         let busy = registry.account("busy");
         for n in 0..2 * ACCOUNTS_MAX as u64 {
-            registry.account(&format!("a{n}")).add(NO_FOLDER, false, &cpu(n));
+            registry.account(&format!("a{n}")).add(NO_FOLDER, None, &cpu(n));
         }
-        busy.add(CommandKey { folder: FolderSize::Upto100, ..NO_FOLDER }, true, &cpu(1));
+        let folder = OpenFolder { messages: 7, is_inbox: true };
+        busy.add(CommandKey { folder: FolderSize::Upto100, ..NO_FOLDER }, Some(folder), &cpu(1));
         let snapshot = registry.snapshot();
         assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1, "{}", snapshot.accounts.len());
         let total: u64 = snapshot.accounts.iter().map(|(_, cost)| cost.total().get(Counter::Commands)).sum();
@@ -196,7 +198,7 @@ mod tests {
             read(&registry.accounts).before_eviction > 0,
             "the others are not looked at for each new one"
         );
-        held.iter().for_each(|sums| sums.add(NO_FOLDER, false, &cpu(1)));
+        held.iter().for_each(|sums| sums.add(NO_FOLDER, None, &cpu(1)));
         let snapshot = registry.snapshot();
         assert_eq!(snapshot.accounts.len(), ACCOUNTS_MAX + 1);
         let other = snapshot.accounts.iter().find(|(name, _)| name == OTHER).unwrap();
@@ -206,7 +208,7 @@ mod tests {
         for n in 0..ACCOUNTS_MAX / 10 {
             registry.account(&format!("c{n}"));
         }
-        registry.account("new").add(NO_FOLDER, false, &cpu(7));
+        registry.account("new").add(NO_FOLDER, None, &cpu(7));
         let snapshot = registry.snapshot();
         assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1);
         assert!(snapshot.accounts.iter().any(|(name, _)| name == "new"));

@@ -376,8 +376,7 @@ impl<'v> Walk<'v> {
         let Self { mailbox, batch, at, deferred, expunged, faults, .. } = self;
         deferred.clear();
         let batch = &batch[*at..];
-        let (mut done, mut missing, mut is_paused) = (0, 0, false);
-        let mut unmade = None;
+        let (mut done, mut missing, mut is_paused, mut unmade) = (0, 0, false, None);
         let mut uids = NumSet::new();
         batch.iter().for_each(|next| uids.push(next.row.uid().value()));
         let mut pass = Pass::default();

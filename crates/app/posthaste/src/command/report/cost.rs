@@ -71,7 +71,7 @@ fn list(all: &Value, asked: &CostOptions) -> Result<()> {
             writeln!(out, "{sum}")?;
         } else if asked.by == CostBy::Role {
             let cpu = sum["cpu_ns"].as_u64().unwrap_or(0) as f64 / 1e9;
-            writeln!(out, "{cpu:>10.3} {:>10}  {}", sum["threads"], label(sum))?;
+            writeln!(out, "{cpu:>10.3} {:>10}  {}", sum["threads"].as_u64().unwrap_or(0), label(sum))?;
         } else {
             writeln!(out, "{}  {}", line(&served::of_value(sum)?), label(sum))?;
         }

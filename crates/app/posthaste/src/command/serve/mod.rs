@@ -11,7 +11,7 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use posthaste_delivery::Renewals;
 use posthaste_directory::LoginSettings;
@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use self::first_account::first_account;
 use self::listeners::Listeners;
-use self::metrics::{Metrics, Sources};
+use self::metrics::Metrics;
 use self::outgoing::{Outgoing, first_domain};
 use self::services::{Budgets, Services};
 pub use self::services::{hostname, machine_name};
@@ -181,8 +181,8 @@ async fn serve(
     let mut server =
         Server { started, config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners = server.listen(access, bound)?;
-    let metrics =
-        Metrics::start(server.sources(), &server.config.listen.metrics, &server.config.data).await?;
+    let sources = server.budgets.sources();
+    let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
@@ -297,13 +297,6 @@ impl Server {
     fn services(&self) -> Result<Services> {
         Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
             .map_err(Failure::Usage)
-    }
-
-    /// What is shown of the server's cost, from now on.
-    fn sources(&self) -> Sources {
-        let Budgets { metrics, index, runner, .. } = &self.budgets;
-        let (registry, started) = (Arc::clone(metrics), Instant::now());
-        Sources { registry, started, index: index.clone(), runner: runner.clone() }
     }
 
     /// Starts the listeners. Those in `bound` were bound before the privileges for it were dropped.

@@ -2,7 +2,7 @@
 //! the service that it began with.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use posthaste_authentication::{Verifications, Verifier, VerifierOptions};
 use posthaste_delivery::HeldMessages;
@@ -27,6 +27,7 @@ use posthaste_smtp_server::{
 use posthaste_store::Store;
 
 use super::current_runner::CurrentRunner;
+use super::metrics::Sources;
 use super::policies::Policies;
 use crate::audit;
 use crate::cli::Protocol;
@@ -78,6 +79,12 @@ pub struct Budgets {
 }
 
 impl Budgets {
+    /// What the metrics show. Costs count from now on.
+    pub fn sources(&self) -> Sources {
+        let (registry, index, runner) = (Arc::clone(&self.metrics), self.index.clone(), self.runner.clone());
+        Sources { registry, started: Instant::now(), index, runner }
+    }
+
     pub fn new(plan: &Plan, config: &Config, store: &Store) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts());
