@@ -19,8 +19,9 @@ use super::user::User;
 /// Time between two looks at the server's CPU. It is twice the longest time that Posthaste's
 /// checkpoint waits after a commit. With more, a look lasts longer than most transactions.
 const LOOK: Duration = Duration::from_millis(20);
-/// CPU between two looks of a server at rest, in seconds: one percent of a processor. Timers of
-/// idle servers take a tenth of that. With more, a slow background task would pass for rest.
+/// CPU between two looks of a server at rest, in seconds: one percent of a processor. A hundred
+/// idle sessions cost Posthaste a fifth of that, by docs/measuring.md. With more, a slow background
+/// task would pass for rest.
 const AT_REST_S: f64 = 0.0002;
 /// Looks in a row that show a server at rest. One may fall between two parts of its work.
 const LOOKS_AT_REST: u32 = 2;
