@@ -56,9 +56,10 @@ fn text_max(len: usize) -> usize {
     len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
 }
 
-/// Bytes that pictures inside RTF may take together, in a message of this many bytes. Compressed
-/// RTF takes 1.3 bytes for one of a picture: RTF has it as two digits, and a picture is compressed
-/// already. So no more than this comes from a real one.
+/// Bytes that pictures inside RTF may take together, in a message of this many bytes. RTF has a
+/// byte as two digits, and a picture is compressed already. So its compressed RTF is no shorter
+/// than the picture, and base64 of that a third longer. More than this comes from no real
+/// picture.
 fn pictures_max(len: usize) -> usize {
     len / 4 * 3
 }

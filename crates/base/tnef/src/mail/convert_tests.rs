@@ -194,6 +194,11 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
             ("answer", "5f3a1169139ac96a"),
             ("cancellation", "07b77d106225d3ef"),
             ("contact", "f8752e925e06b65a"),
+            ("counter-proposal", "6b77639ffc4a7b7e"),
+            ("occurrence", "a97989bc596ca2f0"),
+            ("whole days", "c8629764d04a9a93"),
+            ("changed series", "38d4c8fe37b39c94"),
+            ("picture in RTF", "774da7011d971fcd"),
         ]
     );
 }
