@@ -271,7 +271,7 @@ mod tests {
         for line in [
             "convert ana@x --to mime --lossy",
             "convert ana ben@x --to rich --items --rate 50",
-            "account set ana@x --message-limit 50 --save-limit=none",
+            "account set ana@x --message-limit 5000 --save-limit=none",
             "account app-password add ana@x phone --protocol imap --expires 30d",
             "check --rebuild --force",
             "check --reindex",
