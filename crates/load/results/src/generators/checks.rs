@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Part;
+use super::part::Part;
 use crate::{Offered, RunResult};
 
 /// Settings in which generators of one measurement differ by intent.

@@ -10,6 +10,7 @@
 
 mod checks;
 mod overlap;
+mod part;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::{
     Window,
 };
 use overlap::Axis;
+use part::Part;
 use server::Taken;
 
 /// The least share of the longest window that must be common to all windows. With windows that
@@ -29,29 +31,6 @@ use server::Taken;
 pub const OVERLAP_MIN: f64 = 0.9;
 /// Samples of errors of one kind that are kept.
 const SAMPLES_MAX: usize = 10;
-
-/// The result of a generator, with its place in time.
-struct Part {
-    name: String,
-    run: RunResult,
-    /// The start of its ramp, in seconds of the merged result.
-    shift_s: f64,
-}
-
-impl Part {
-    fn start_s(&self) -> f64 {
-        self.shift_s + self.run.window.start_s
-    }
-
-    fn end_s(&self) -> f64 {
-        self.shift_s + self.run.window.end_s
-    }
-
-    /// Length of its window; never zero, so that it can be divided by.
-    fn seconds(&self) -> f64 {
-        (self.run.window.end_s - self.run.window.start_s).max(1e-3)
-    }
-}
 
 /// One result of the results of several generators, each with a name. `overlap_min` is the share
 /// of the longest window that must be common to all.

@@ -5,7 +5,7 @@
 //! agent's, if all generators compared theirs with it. Clocks of different machines are as far
 //! apart as both kernels' bounds for UTC together, if they say so.
 
-use super::Part;
+use super::part::Part;
 use crate::{Clock, Offered, RunResult};
 
 /// The common axis.

@@ -1,7 +1,7 @@
 //! The server's cost, which each generator may have measured, used once.
 
-use super::Part;
 use super::overlap::Axis;
+use super::part::Part;
 use crate::{Offered, RunResult, ServerCost};
 
 /// How far the readings of two generators may differ before the result says so: their windows

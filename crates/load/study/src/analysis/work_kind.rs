@@ -214,9 +214,13 @@ const RULES: &[Rule] = &[
     rule(
         "libdovecot.so",
         "io_ ioloop i_ o_ istream ostream stream_ iostream buffer_ str_ t_str p_str array_ \
-            hash_ hash2_ timeout_ net_ fd_ file_ lib_ seq_ seqset aqueue priorityq connection_ \
-            master_ memarea mem var_ settings_ strcase strfastcase dec2str bsearch numpack \
-            crc32 guid hex process_ child_",
+            hash_ hash2_ timeout_ net_ fd_ file_",
+        WorkKind::Runtime,
+    ),
+    rule(
+        "libdovecot.so",
+        "lib_ seq_ seqset aqueue priorityq connection_ master_ memarea mem var_ settings_ strcase \
+            strfastcase dec2str bsearch numpack crc32 guid hex process_ child_",
         WorkKind::Runtime,
     ),
     rule(DOVECOT_SESSIONS, ANY, WorkKind::Protocol),
@@ -231,9 +235,13 @@ const RULES: &[Rule] = &[
     rule(
         CYRUS,
         "mailbox_ mboxlist_ mboxname_ mbname_ mbentry_ append_ quota_ seen_ cyrusdb_ cache_ \
-            sync_ conversation statuscache_ user_ annotat dlist_ twoskip skiplist map_ \
-            mappedfile_ lock_ retry_ crc32 message_ bsearch_ find_loc relocate mycommit \
-            myfetch myforeach mystore",
+            sync_ conversation statuscache_ user_ annotat dlist_",
+        WorkKind::Storage,
+    ),
+    rule(
+        CYRUS,
+        "twoskip skiplist map_ mappedfile_ lock_ retry_ crc32 message_ bsearch_ find_loc relocate \
+            mycommit myfetch myforeach mystore",
         WorkKind::Storage,
     ),
     rule(CYRUS, "tls_", WorkKind::Tls),
