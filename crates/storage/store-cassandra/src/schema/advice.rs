@@ -69,7 +69,7 @@ fn on_encryption(options: &Options) -> Option<String> {
     let host = options.hosts.iter().find(|host| !is_loopback(host)).filter(|_| options.tls.is_none())?;
     Some(format!(
         "connections to {host} and its cluster are not encrypted: mail and password verifiers cross the \
-         network in clear (add tls=yes to `engine`, or use a network that nobody else can reach)"
+         network in clear (add tls=yes&ca=FILE to `engine`, or use a network that nobody else can reach)"
     ))
 }
 
@@ -116,7 +116,7 @@ mod tests {
         for safe in ["localhost:9042", "127.0.0.2", "[::1]:9042"] {
             assert_eq!(of(&format!("cassandra://{safe}/mail")), None);
         }
-        assert_eq!(of("cassandra://db2.example/mail?tls=yes"), None);
+        assert_eq!(of("cassandra://db2.example/mail?tls=yes&ca=/ca.pem"), None);
     }
 
     #[test]
