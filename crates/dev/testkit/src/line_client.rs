@@ -128,9 +128,9 @@ impl LineClient {
         }
     }
 
-    /// The messages of the selected mailbox, whole. It must not be empty.
+    /// The messages of the selected mailbox, whole. By UID, since a number in an empty mailbox is BAD.
     pub fn bodies(&mut self) -> Result<Vec<Vec<u8>>> {
-        let (literals, end) = self.literals("FETCH 1:* (BODY.PEEK[])")?;
+        let (literals, end) = self.literals("UID FETCH 1:* (BODY.PEEK[])")?;
         assert!(end.starts_with("t OK"), "{end}");
         Ok(literals.into_iter().map(|(_, bytes)| bytes).collect())
     }
