@@ -37,7 +37,8 @@ pub struct Pop3Options {
     pub handshake_within: Duration,
     /// How long mail stays in the INBOX (RFC 2449 §6.7).
     pub expiry: InboxExpiry,
-    /// Least time between two logins of one account in this process (RFC 2449 §6.5); zero for none.
+    /// Least time between two logins of one account (RFC 2449 §6.5); zero for none. Each process
+    /// counts its own logins.
     pub login_delay: Duration,
     /// Commands that the server could not understand or had to refuse, after which it closes the
     /// connection. Enough for a person at a terminal, few for a program that guesses.

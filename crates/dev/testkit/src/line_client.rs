@@ -128,7 +128,8 @@ impl LineClient {
         }
     }
 
-    /// The messages of the selected mailbox, whole. By UID, since a number in an empty mailbox is BAD.
+    /// The messages of the selected mailbox, whole. They are fetched by UID: in an empty mailbox a
+    /// message number is BAD.
     pub fn bodies(&mut self) -> Result<Vec<Vec<u8>>> {
         let (literals, end) = self.literals("UID FETCH 1:* (BODY.PEEK[])")?;
         assert!(end.starts_with("t OK"), "{end}");

@@ -1,4 +1,4 @@
-//! The events that a client requests of other mailboxes than the selected one (RFC 5465 §3.1, §6).
+//! The events that a client requests of mailboxes that are not selected (RFC 5465 §3.1, §6).
 
 use posthaste_mail_model::MailboxName;
 use posthaste_store::MailboxList;

@@ -1,5 +1,5 @@
-# Part of the differential test: names of mailboxes. Its functions use those of `differential.py`, which
-# stands after this text.
+# Part of the differential test: names of mailboxes. `differential.py` stands after this text; its
+# functions are used here.
 
 NAMES_USED = ["a", "a/b", "a/b/c", "d", "d/e", "ä", "x y"]
 PATTERNS = ["*", "%", "a/%", "a*", "%/%", "a/b", "d/*", "nothing"]

@@ -1,20 +1,13 @@
-# Part of the differential test: changes that are asked for by mod-sequence (RFC 7162), saved results
-# (RFC 5182), and messages that another session has removed. Its functions use those of `differential.py`,
-# which stands after this text.
+# Part of the differential test: changes by mod-sequence (RFC 7162), saved results (RFC 5182), and
+# messages that another session has removed. `differential.py` stands after this text; its functions
+# are used here.
 
-def mod_sequences(pair, box):
-    """The highest mod-sequence of a mailbox, on each server."""
+def status_of(pair, box, item):
+    """A number of STATUS, on each server."""
     made = []
     for session in pair:
-        untagged, _ = session.ask(f"STATUS {box} (HIGHESTMODSEQ)".encode())
-        made.append(int(re.search(rb"HIGHESTMODSEQ (\d+)", b"".join(untagged))[1]))
-    return made
-
-def uid_validities(pair, box):
-    made = []
-    for session in pair:
-        untagged, _ = session.ask(f"STATUS {box} (UIDVALIDITY)".encode())
-        made.append(int(re.search(rb"UIDVALIDITY (\d+)", b"".join(untagged))[1]))
+        untagged, _ = session.ask(f"STATUS {box} ({item})".encode())
+        made.append(int(re.search(rf"{item} (\d+)".encode(), b"".join(untagged))[1]))
     return made
 
 def resync_meaning(untagged, tagged):
@@ -88,7 +81,8 @@ def resync_sequence(seed, sessions):
     for pair in sessions:
         both(pair, "ENABLE", (), b"ENABLE QRESYNC")
         both(pair, "SELECT", (), f"SELECT {box}".encode())
-    known, validity = [mod_sequences(sessions[0], box)], uid_validities(sessions[0], box)
+    known = [status_of(sessions[0], box, "HIGHESTMODSEQ")]
+    validity = status_of(sessions[0], box, "UIDVALIDITY")
     for number in range(25):
         pair = r.choice(sessions)
         commands, wants_noop = resync_command(r, known, number)
@@ -97,7 +91,7 @@ def resync_sequence(seed, sessions):
         resync(pair, commands)
         if r.random() < 0.3:
             both(pair, "NOOP", (), b"NOOP")
-            known.append(mod_sequences(pair, box))
+            known.append(status_of(pair, box, "HIGHESTMODSEQ"))
         if r.random() < 0.1:
             both(pair, *append(r, box))
     # All that a client missed since a former state.

@@ -55,8 +55,8 @@ fn date_of([high, low, month, day]: [u8; 4]) -> Option<Date> {
     Date::from_calendar_date(year, month, day).ok().filter(|date| (1601..=9999).contains(&date.year()))
 }
 
-/// The time at which the occurrence of a day begins, if it was not moved: MS-XWDCAL §2.2.7.67. Bits
-/// 0 to 5 are the second, 6 to 11 the minute, 12 to 16 the hour, on the organizer's clock.
+/// The time at which the occurrence of a day begins, if it was not moved (MS-XWDCAL §2.2.7.67).
+/// Bits 0 to 5 are the second, 6 to 11 the minute, 12 to 16 the hour, on the organizer's clock.
 fn usual_time(message: &Message, date: Date) -> Option<OffsetDateTime> {
     let packed = message.named(named::START_RECURRENCE_TIME).and_then(Value::number)?;
     let part = |shift: u32, mask: i64| u8::try_from(packed >> shift & mask).ok();
