@@ -30,6 +30,7 @@ mod fetch_sections;
 mod fetch_structure;
 mod filters;
 mod fuzzy;
+mod gate;
 mod gmail;
 mod idle;
 mod in_progress;

@@ -1,0 +1,89 @@
+//! An engine that waits, so that a command takes as long as a test wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
+use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_net::ByteBudget;
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{
+    BodyRange, CommitOutcome, Engine, ListCommit, MailboxCommit, MailboxHead, Result, Row,
+};
+use tokio::sync::watch;
+
+use crate::harness::Server;
+
+/// Reports progress once, as soon as a command waits for something.
+fn talkative_options() -> ImapOptions {
+    let times = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
+    ImapOptions { progress: times, ..ImapOptions::default() }
+}
+
+/// An engine that reads and changes mailboxes only while it is open.
+pub(crate) struct Gate {
+    engine: Arc<dyn Engine>,
+    is_open: watch::Sender<bool>,
+}
+
+impl Gate {
+    /// A server that reports progress once, on an engine with a gate that is open.
+    pub(crate) fn server() -> (Server, Arc<Self>) {
+        let mut gate = None;
+        let wrap = |engine| {
+            let made = Arc::new(Self { engine, is_open: watch::Sender::new(true) });
+            gate = Some(Arc::clone(&made));
+            made as Arc<dyn Engine>
+        };
+        let service =
+            |delivery| ImapService::new(talkative_options(), delivery, None, ByteBudget::new(256 << 20));
+        let server = Server::start_on(wrap, service);
+        (server, gate.expect("a gate"))
+    }
+
+    pub(crate) fn set_open(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
+    }
+
+    async fn pass(&self) {
+        let _ = self.is_open.subscribe().wait_for(|is_open| *is_open).await;
+    }
+}
+
+#[async_trait::async_trait]
+impl Layer for Gate {
+    type Inner = dyn Engine;
+
+    fn inner(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
+        self.pass().await;
+        self.engine.commit_list(commit).await
+    }
+
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead> {
+        self.pass().await;
+        self.engine.load(mailbox, rows).await
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        self.pass().await;
+        self.engine.commit(commit).await
+    }
+
+    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        self.pass().await;
+        self.engine.commit_pair(pair).await
+    }
+
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<bytes::Bytes> {
+        self.pass().await;
+        self.engine.read_body(body, range).await
+    }
+}
