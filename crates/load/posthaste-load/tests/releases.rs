@@ -6,11 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What an instrument does that finds this: it writes its report, prints the lines, and exits.
+/// An instrument that finds this: it makes its folder, prints the lines, and exits. Asked for a
+/// report, it writes one.
 fn instrument(folder: &Path, lines: &str, code: u8) -> String {
     let script = format!(
-        "while [ $# -gt 1 ]; do [ \"$1\" != --out ] || out=$2; shift; done\nmkdir -p \"$out\"\n\
-         echo page >\"$out/report.html\"\ncat <<'END'\n{lines}\nEND\nexit {code}\n"
+        "if [ \"$1\" = report ]; then echo page >\"$2/short.html\"; exit; fi\n\
+         while [ $# -gt 1 ]; do [ \"$1\" != --out ] || mkdir -p \"$2\"; shift; done\n\
+         cat <<'END'\n{lines}\nEND\nexit {code}\n"
     );
     let file = folder.join("instrument");
     fs::write(&file, script).unwrap();

@@ -42,4 +42,4 @@ mod table;
 
 pub use csv::all as csv_of_all;
 pub use facts::command as command_to_type;
-pub use page::html;
+pub use page::{html, short_html};

@@ -5,11 +5,20 @@ use posthaste_load_text::figure::{date, whole};
 
 use crate::markup::Markup;
 use crate::paths::without_folders;
-use crate::studies::{self, point_name};
+use crate::studies::{self, Behind, point_name};
 use crate::{compare, faults, headline, runs, sittings};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {
+    page(results, Behind::Runs)
+}
+
+/// The same without the runs behind the points of studies, which are most of it.
+pub fn short_html(results: &[Results]) -> String {
+    page(results, Behind::Nothing)
+}
+
+fn page(results: &[Results], behind: Behind) -> String {
     let all_runs: Vec<&RunResult> = results.iter().filter_map(as_run).collect();
     let all_studies: Vec<&StudyResult> = results.iter().filter_map(as_study).collect();
     let named = compare::named(&all_runs);
@@ -44,7 +53,7 @@ pub fn html(results: &[Results]) -> String {
     }
     runs::section(&named, &mut out);
     for study in &all_studies {
-        studies::section(study, &mut out);
+        studies::section(study, behind, &mut out);
     }
     let tool = results.first().map_or("", |r| match r {
         Results::Run(run) => &run.tool,
@@ -219,6 +228,17 @@ mod tests {
         {
             assert!(page.contains(shown), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_short_report_has_no_runs_behind_points() {
+        let study = [Results::Study(Box::new(sample::item_count(&["Posthaste", "Dovecot"])))];
+        let (whole, short) = (html(&study), short_html(&study));
+        assert!(whole.contains("Run of Posthaste, inbox-sync") && !short.contains("Run of"));
+        assert!(short.contains("Every point") && short.contains("Settings of Dovecot"));
+        assert!(short.len() < whole.len(), "{} of {}", short.len(), whole.len());
+        // A run that stands alone has no point.
+        assert_eq!(html(&[run("Posthaste")]), short_html(&[run("Posthaste")]));
     }
 
     #[test]

@@ -29,8 +29,17 @@ const POINT_KEYS: [&str; 11] = [
     "disk_operations",
 ];
 
+/// What stands behind the points of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The run of each.
+    Runs,
+    /// Nothing: the report is short.
+    Nothing,
+}
+
 /// All about one study.
-pub fn section(study: &StudyResult, out: &mut Markup) {
+pub fn section(study: &StudyResult, behind: Behind, out: &mut Markup) {
     let quick = if study.quick { " (quick)" } else { "" };
     out.element("h2", &[("id", &format!("study-{}", study.study))], &format!("Study {}{quick}", study.study));
     out.element("p", &[], &study.description);
@@ -58,6 +67,13 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
     out.element("h3", &[], "Every point");
     points(study, out);
     servers(study, out);
+    if behind == Behind::Runs {
+        runs_behind(study, out);
+    }
+}
+
+/// The run of each point, folded.
+fn runs_behind(study: &StudyResult, out: &mut Markup) {
     let note = "The run behind each point is shown on the screen only. Its times, commands and settings are also in results.json.";
     out.element("p", &[("class", &"paper quiet")], note);
     for point in &study.points {
