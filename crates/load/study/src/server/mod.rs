@@ -238,6 +238,11 @@ impl FromStr for Which {
 }
 
 impl Which {
+    /// Whether it is ours, and started by a study.
+    pub(crate) fn is_posthaste(&self) -> bool {
+        matches!(self, Self::Posthaste | Self::Build(_) | Self::Arm(_))
+    }
+
     /// Whether a study starts and stops it.
     pub fn is_started_here(&self) -> bool {
         !matches!(self, Self::Running(_))
