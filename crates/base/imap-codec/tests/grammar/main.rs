@@ -13,4 +13,6 @@ mod extension_points;
 mod garbage;
 mod known_commands;
 mod known_responses;
+mod pages;
 mod round_trip;
+mod spellings;
