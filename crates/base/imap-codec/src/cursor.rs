@@ -167,8 +167,8 @@ impl<'a> Cursor<'a> {
         Word::new(self.take_while(is_word_char))
     }
 
-    /// The label of a value that an extension may have added: a word, or `tagged-ext-label` of RFC
-    /// 9051 §9.
+    /// The label of a value that an extension may have added: a word, or `tagged-ext-label` of
+    /// RFC 9051 §9.
     pub(crate) fn label(&mut self) -> Word {
         Word::new(self.take_while(|b| is_word_char(b) || matches!(b, b'_' | b':')))
     }

@@ -1,5 +1,5 @@
-//! Strategies for what extensions may add to a response: the generic syntax of RFC 9051 §9 and RFC
-//! 4466 §4. The extensions are ones that nobody has defined.
+//! Strategies for what extensions may add to a response: the generic syntax of RFC 9051 §9 and
+//! RFC 4466 §4. The extensions are ones that nobody has defined.
 
 use posthaste_imap_codec::print;
 use proptest::collection::vec;

@@ -1,5 +1,5 @@
-//! What an extension may add to a response is passed over where it is unknown, and everything else
-//! is read: RFC 9051 §9 and RFC 4466 §2 have a place for it in each of these responses.
+//! What an extension may add to a response is passed over where it is unknown, and everything
+//! else is read: RFC 9051 §9 and RFC 4466 §2 have a place for it in each of these responses.
 
 use bytes::{Bytes, BytesMut};
 use posthaste_imap_codec::command::ListSelection;
@@ -34,8 +34,11 @@ fn means(data: &[u8], wanted: Untagged) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A namespace, and its extensions as they are sent.
+type Extended = (Namespace, Vec<Vec<u8>>);
+
 /// A namespace with extensions, as it is sent.
-fn namespace((one, new): &(Namespace, Vec<Vec<u8>>)) -> Vec<u8> {
+fn namespace((one, new): &Extended) -> Vec<u8> {
     let prefix = one.prefix.text().unwrap();
     let separator = one.separator.map_or("NIL".to_owned(), |c| format!("\"{c}\""));
     let mut out = format!("(\"{prefix}\" {separator}").into_bytes();
@@ -47,7 +50,7 @@ fn namespace((one, new): &(Namespace, Vec<Vec<u8>>)) -> Vec<u8> {
     out
 }
 
-fn namespaces() -> BoxedStrategy<Vec<(Namespace, Vec<Vec<u8>>)>> {
+fn namespaces() -> BoxedStrategy<Vec<Extended>> {
     let separator = option::of(prop::sample::select(vec!['/', '.', '^']));
     let one = ("[a-zA-Z/. ]{0,8}", separator).prop_map(|(prefix, separator)| {
         let prefix = MailboxArg::from_text(&prefix);

@@ -1,6 +1,6 @@
-//! Every page of the formal syntaxes has a generator: for the productions of each RFC, the strategy
-//! that makes their values, or their spellings. The round trips and the tests of extension points
-//! draw from these strategies.
+//! Every page of the formal syntaxes has a generator: for the productions of each RFC, the
+//! strategy that makes their values, or their spellings. The round trips and the tests of
+//! extension points draw from these strategies.
 
 /// The files of the strategies, and their names.
 const FILES: [(&str, &str); 5] = [

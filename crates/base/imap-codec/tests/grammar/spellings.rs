@@ -1,5 +1,5 @@
-//! Spellings that the formal syntaxes allow and the printer never writes mean the same as ours: the
-//! forms of a string, and words in any case (RFC 9051 §9).
+//! Spellings that the formal syntaxes allow and the printer never writes mean the same as ours:
+//! the forms of a string, and words in any case (RFC 9051 §9).
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_command, parse_response, print};

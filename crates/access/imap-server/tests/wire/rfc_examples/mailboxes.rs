@@ -1,12 +1,14 @@
-//! Examples about mailboxes: their annotations, access control lists, quotas, identifiers and LIST.
+//! Examples about mailboxes: their annotations, access control lists, quotas, identifiers and
+//! LIST.
 
 use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_imap_server::ImapOptions;
 
 use crate::harness::{Server, USER};
 
-/// RFC 5464 §4.2: a value of the server, one of a mailbox, and two. §4.3: a value of two lines, its
-/// removal, and two values at once. §4.4.1: names without parentheses. §4.4.2: changes by others.
+/// RFC 5464 §4.2: a value of the server, one of a mailbox, and two. §4.3: a value of two lines,
+/// its removal, and two values at once. §4.4.1: names without parentheses. §4.4.2: changes by
+/// others.
 #[test]
 fn rfc_5464_metadata() {
     let options = ImapOptions { comment: Some("Shared comment".into()), ..ImapOptions::default() };
@@ -84,8 +86,8 @@ fn rfc_5464_options_and_limits() {
     );
 }
 
-/// RFC 4314 §3.1: rights are added, and wrong ones refused. §3.2: negative rights stay. §3.4, §3.5:
-/// which rights there are. §5.1.1: SELECT and MYRIGHTS in one go.
+/// RFC 4314 §3.1: rights are added, and wrong ones refused. §3.2: negative rights stay. §3.4,
+/// §3.5: which rights there are. §5.1.1: SELECT and MYRIGHTS in one go.
 #[test]
 fn rfc_4314_access_control_lists() {
     let server = Server::start();
@@ -197,8 +199,8 @@ fn rfc_8440_and_rfc_9590_list() {
     );
 }
 
-/// RFC 9208 §4.1.1, §4.1.2: a quota root. §4.1.4: what an EXPUNGE would free. §4.3.1: no room for a
-/// message. The example of SETQUOTA is in `quota.rs`.
+/// RFC 9208 §4.1.1, §4.1.2: a quota root. §4.1.4: what an EXPUNGE would free. §4.3.1: no room for
+/// a message. The example of SETQUOTA is in `quota.rs`.
 #[test]
 fn rfc_9208_quota() {
     let server = Server::start();
@@ -229,8 +231,8 @@ fn rfc_9208_quota() {
     );
 }
 
-/// RFC 5258 §5, examples 1 to 3 and 8: the mailboxes, those that are subscribed, which of them have
-/// mailboxes below, and a level that is shown for one of them.
+/// RFC 5258 §5, examples 1 to 3 and 8: the mailboxes, those that are subscribed, which of them
+/// have mailboxes below, and a level that is shown for one of them.
 #[test]
 fn rfc_5258_list() {
     let server = Server::start();

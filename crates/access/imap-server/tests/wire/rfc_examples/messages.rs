@@ -115,8 +115,8 @@ fn rfc_4469_a_wrong_url_is_named() {
     );
 }
 
-/// RFC 8474 §5.3: a message and its answer have one thread, and a message keeps its identifiers in
-/// another mailbox. §6: SEARCH for them.
+/// RFC 8474 §5.3: a message and its answer have one thread, and a message keeps its identifiers
+/// in another mailbox. §6: SEARCH for them.
 #[test]
 fn rfc_8474_message_identifiers() {
     let server = Server::start();

@@ -4,8 +4,8 @@ use posthaste_imap_server::ImapOptions;
 
 use crate::harness::Server;
 
-/// RFC 7377 §3: two searches that are sent together. One goes into all mailboxes below another, and
-/// one into those directly below it.
+/// RFC 7377 §3: two searches that are sent together. One goes into all mailboxes below another,
+/// and one into those directly below it.
 #[test]
 fn rfc_7377_multi_search() {
     let server = Server::start();
@@ -39,8 +39,8 @@ fn rfc_7377_multi_search() {
     );
 }
 
-/// RFC 9738 §3.1: a command stops at the limit and names the lowest UID that it has processed, and
-/// the client continues below. COPY is refused as a whole. §3.2: UIDBEFORE and UIDAFTER.
+/// RFC 9738 §3.1: a command stops at the limit and names the lowest UID that it has processed,
+/// and the client continues below. COPY is refused as a whole. §3.2: UIDBEFORE and UIDAFTER.
 #[test]
 fn rfc_9738_message_limit() {
     let server = Server::start_with(ImapOptions { message_limit: 3, ..ImapOptions::default() });
@@ -87,8 +87,8 @@ fn rfc_9738_message_limit() {
     );
 }
 
-/// RFC 6203 §3: words in another order and with other endings, beside a key that is exact. §4: how
-/// well each message matches. §6: the best first, and only the best.
+/// RFC 6203 §3: words in another order and with other endings, beside a key that is exact. §4:
+/// how well each message matches. §6: the best first, and only the best.
 #[test]
 fn rfc_6203_fuzzy_search() {
     let server = Server::start();
