@@ -4,11 +4,11 @@
 //! | RFC | transcript |
 //! | --- | --- |
 //! | 2193, 2221 | `mailbox_referrals.rs`, `referrals.rs` |
+//! | 3502, 4467, 4469 | `rfc_examples/messages.rs` |
 //! | 4314, 5258, 5464, 8440, 9208, 9590 | `rfc_examples/mailboxes.rs` |
-//! | 4467, 5524 | `urlauth.rs` |
-//! | 4469 | `rfc_examples/messages.rs` |
 //! | 5255, 5256, 5267, 5465, 5466, 7162 | this file |
 //! | 5257 | `annotate.rs` |
+//! | 5524 | `urlauth.rs` |
 //! | 5957 | it has none: `sort.rs` |
 //! | 6203, 7377, 9738 | `rfc_examples/searches.rs` |
 //! | 6855 | it has none: `utf8_accept.rs` |

@@ -1,9 +1,85 @@
-//! Examples about messages: those that are put together, and their identifiers.
+//! Examples about messages: several at once, those that are put together, their URLs, and their
+//! identifiers.
 
+use posthaste_directory::AccountChange;
 use posthaste_testkit::Wire;
 
 use super::send_message;
 use crate::harness::{Server, fetch_text, literal, search};
+
+/// RFC 3502 §6.3.11: two messages in one APPEND, a mailbox that is not there, and a quota that
+/// leaves no room for the second message, so that neither is kept.
+#[test]
+fn rfc_3502_multi_append() {
+    let server = Server::start();
+    let mut wire = server.login();
+    wire.run("C: x CREATE saved-messages\nS: x OK …");
+    let first = "Subject: afternoon meeting\r\n\r\nDo you think we can meet at 3:30 tomorrow?\r\n";
+    send_message(&mut wire, "A003 APPEND saved-messages (\\Seen)", first);
+    let second = "Subject: Re: afternoon meeting\r\n\r\n3:30 is fine with me.\r\n";
+    send_message(&mut wire, " (\\Seen) \" 7-Feb-1994 22:43:04 -0800\"", second);
+    wire.run(
+        r#"
+        C:
+        S: A003 OK [APPENDUID … 1:2] …
+        C: A004 APPEND bogusname (\Flagged) {3+}
+        C: x
+        C:
+        S: A004 NO [TRYCREATE] …
+        "#,
+    );
+    server.limit(AccountChange { quota_messages: Some(Some(3)), ..AccountChange::default() });
+    server.login().run(
+        r#"
+        C: A005 APPEND saved-messages (\Flagged) {3+}
+        C: x
+        C:  {3+}
+        C: y
+        C:
+        S: A005 NO [OVERQUOTA] …
+        C: A006 STATUS saved-messages (MESSAGES)
+        S: * STATUS saved-messages (MESSAGES 2)
+        S: A006 OK …
+        "#,
+    );
+}
+
+/// RFC 4467 §8: a URL without its access, one without its owner, and one that is authorised. It is
+/// read until the keys are reset.
+#[test]
+fn rfc_4467_authorised_urls() {
+    let server = Server::start();
+    let mut wire = server.with_message("Subject: x\n\nSi vis pacem, para bellum.\n");
+    let of = |access: &str| format!("imap://ana%40example.org@localhost/INBOX/;UID=1/;SECTION=TEXT{access}");
+    wire.run(&format!("C: a775 GENURLAUTH \"{}\" INTERNAL\nS: a775 NO [BADURL …] …", of("")));
+    wire.run(
+        r#"
+        C: a776 GENURLAUTH "imap://localhost/INBOX/;UID=1/;SECTION=TEXT;URLAUTH=authuser" INTERNAL
+        S: a776 NO [BADURL …] …
+        "#,
+    );
+    let rump = of(";URLAUTH=authuser");
+    wire.run(&format!("C: a777 GENURLAUTH \"{rump}\" INTERNAL"));
+    let line = wire.expect(&format!("* GENURLAUTH \"{rump}:INTERNAL:…\""));
+    let url = line.split('"').nth(1).expect("a URL");
+    wire.run(&format!(
+        r#"
+        S: a777 OK …
+        C: a001 URLFETCH "{url}"
+        S: * URLFETCH "{url}" {{28}}
+        S: Si vis pacem, para bellum.
+        S:
+        S: a001 OK …
+        C: a33 RESETKEY
+        S: a33 OK [URLMECH INTERNAL] …
+        C: a34 RESETKEY INBOX
+        S: a34 OK [URLMECH INTERNAL] …
+        C: a002 URLFETCH "{url}"
+        S: * URLFETCH "{url}" NIL
+        S: a002 OK …
+        "#
+    ));
+}
 
 /// A draft with a text and an attachment, and beside it the message that takes its place.
 fn drafts() -> (Server, Wire) {
