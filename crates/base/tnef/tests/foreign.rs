@@ -1,10 +1,10 @@
 //! TNEF that programs of others wrote: the samples with which Python's `tnefparse` tests itself,
 //! and those of `ytnef` and of Perl's `Convert::TNEF`. Debian's `tnef` and `ytnef` extract the same
 //! files as our decoder. The mail that is made of a sample has these files, with their names and
-//! types, and the text that `tnef` extracts. `scripts/test` fetches the samples and installs the programs; without
-//! them the test fails. It is passed over only if POSTHASTE_TEST_CLIENTS is `no`. The samples of
-//! `ytnef` and Perl are in Debian's source packages. Where those cannot be fetched, they are left
-//! out.
+//! types, and the text that `tnef` extracts. `scripts/test` fetches the samples and installs the
+//! programs; without them the test fails. It is passed over only if POSTHASTE_TEST_CLIENTS is `no`.
+//! The samples of `ytnef` and Perl are in Debian's source packages. Where those cannot be fetched,
+//! they are left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
