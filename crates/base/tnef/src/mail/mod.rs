@@ -20,6 +20,7 @@ mod header;
 mod headers;
 mod item;
 mod look;
+mod mac;
 mod occurrence;
 mod outer_text;
 mod people;
