@@ -142,7 +142,8 @@ fn of_each_letter(work: impl Fn(&[u8]) -> usize) {
     counted(all);
 }
 
-/// What a delivery pays to find that a letter is not rich. Its structure is parsed for the summary.
+/// What a delivery pays to find that a letter is not rich. Its structure is there, for the
+/// summary.
 fn look_at_letters() {
     let letters: Vec<_> = (0..20).map(letter).map(|letter| (Structure::parse(&letter), letter)).collect();
     let look = |(structure, letter): &(Structure, Vec<u8>)| declares_rich(black_box(structure), letter);

@@ -2,9 +2,9 @@
 //! and those of `ytnef` and of Perl's `Convert::TNEF`. Debian's `tnef` and `ytnef` extract the same
 //! files as our decoder. The mail that is made of a sample has these files, with their names and
 //! types, and the text that `tnef` extracts. `scripts/test` fetches the samples and installs the
-//! programs; without them the test fails. It is passed over only if POSTHASTE_TEST_CLIENTS is `no`.
-//! The samples of `ytnef` and Perl are in Debian's source packages. Where those cannot be fetched,
-//! they are left out.
+//! programs; without them the test fails. It is passed over only if POSTHASTE_TEST_CLIENTS is
+//! `no`. The samples of `ytnef` and Perl are in Debian's source packages. Where those cannot be
+//! fetched, they are left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

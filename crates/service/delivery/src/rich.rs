@@ -195,8 +195,8 @@ impl Delivery {
         })
     }
 
-    /// A short message ready for these recipients, unless it says that it is rich. One pass over it
-    /// finds that out and makes its summary.
+    /// A short message ready for these recipients, unless it says that it is rich. One pass over
+    /// it finds that out and makes its summary.
     async fn ordinary_forms(
         &self,
         bytes: &Bytes,
@@ -262,8 +262,8 @@ impl Delivery {
         Ok(StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held })
     }
 
-    /// Memory for the summary of a message that clients see with so many octets. A compressed body
-    /// is in memory as well as the message.
+    /// Memory for the summary of a message that clients see with so many octets. A compressed
+    /// body is in memory as well as the message.
     async fn room_for_forms(
         &self,
         seen: usize,

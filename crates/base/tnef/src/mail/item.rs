@@ -182,8 +182,8 @@ fn mac_binary<'m>(attachment: &Attachment, inner: &Inner<'m>) -> Option<MacBinar
     }
 }
 
-/// The data of such a file, if it has nothing else. Otherwise the file stays whole, so that nothing
-/// is lost, and its name says what it is.
+/// The data of such a file, if it has nothing else. Otherwise the file stays whole, so that
+/// nothing is lost, and its name says what it is.
 fn of_mac<'m>(mac: &MacBinary<'m>, whole: Inner<'m>, name: Option<String>) -> (Inner<'m>, Option<String>) {
     let name = name.or_else(|| Some(file_name(&mac.name())).filter(|name| !name.is_empty()));
     if !mac.has_resources {

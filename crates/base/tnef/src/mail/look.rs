@@ -13,8 +13,8 @@ use posthaste_mime_summary::{Disposition, Kind, Part, Structure, decode_transfer
 use crate::decode::has_signature;
 
 /// Whether any part might be rich: a look at the bytes, so that ordinary mail is not parsed. The
-/// marks have characters that base64 lacks, so attachments are passed over at memory speed. `.data`
-/// and `.date` are no marks.
+/// marks have characters that base64 lacks, so attachments are passed over at memory speed.
+/// `.data` and `.date` are no marks.
 pub fn might_be_rich(message: &[u8]) -> bool {
     let after = |at: usize, word: &[u8]| {
         let (begin, rest) = message.get(at + 1..)?.split_at_checked(word.len())?;
@@ -26,8 +26,8 @@ pub fn might_be_rich(message: &[u8]) -> bool {
     })
 }
 
-/// Whether any part says that it is rich, by its type or its name. Takes the memory of a message's
-/// structure, and nothing is decoded.
+/// Whether any part says that it is rich, by its type or its name. Takes the memory of a
+/// message's structure, and nothing is decoded.
 pub fn says_it_is_rich(message: &[u8]) -> bool {
     might_be_rich(message) && any_part_says(&Structure::parse(message), message)
 }
