@@ -193,6 +193,8 @@ pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> R
     // Dropped last, so that the memory is freed where `free` says and not in the command.
     let long = (len > FREED_HERE_MAX).then(|| bytes.clone());
     let next = one_command(session, bytes).await;
+    // After NOTIFY the session reports events while it waits.
+    session.is_at_rest = session.notify.is_none();
     // In this order: the permit ends after the memory.
     let permit = session.permit.take();
     if permit.is_some() {
@@ -382,7 +384,6 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
         // Boxed: few sessions request notifications.
         return Box::pin(waiting::for_command(session, unread_max, within)).await;
     }
-    session.is_at_rest = true;
     let Session { wire, shutdown, permit, lease, .. } = session;
     let displaced = async {
         match permit {

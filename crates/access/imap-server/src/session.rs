@@ -95,7 +95,7 @@ pub(crate) struct Session {
     pub(crate) client: ClientLine,
     /// Ends the session if it holds old views that others need memory for.
     pub(crate) end: Arc<SessionEnd>,
-    /// Whether it waits for a command, and no response is under way.
+    /// Whether no response is under way, except for what the wire has to send.
     pub(crate) is_at_rest: bool,
 }
 

@@ -6,8 +6,8 @@
 //! that its changes replaced. A session notes that count when it gets a view ([`Hold`]). What was
 //! counted since bounds the memory that its view takes beside the newest one.
 //!
-//! What several sessions of an account hold counts once. So a session counts only up to the view of
-//! the next one in the same mailbox that is less far behind. An account may hold its largest old
+//! What several sessions of an account hold counts once. So a session counts only up to the view
+//! of the next one in the same mailbox that is less far behind. An account may hold its largest old
 //! view in any case. A client that reads slowly holds one, and so does a command that changes its
 //! mailbox. Besides, an account has a quarter of the bytes. Sessions beyond are ended, those
 //! furthest behind first. If all accounts together have too much, each has a smaller share.
@@ -27,8 +27,8 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, MailboxId};
 
-/// The part of the bytes after which all sessions are looked at. A look takes some 3 ms for 16,000
-/// sessions. With smaller parts, looks would come often on a busy server.
+/// The part of the bytes after which all sessions are looked at. A look sorts those that hold
+/// something old. With smaller parts, looks would come often on a busy server.
 const STEP_PART: u64 = 16;
 
 /// One account's share is the bytes divided by this: four hostile accounts are needed to use them
