@@ -202,8 +202,8 @@ impl Selected {
         self.settle();
     }
 
-    /// Counts the views, if they were replaced. Call it when a command has ended: until then it may
-    /// hold older ones.
+    /// Counts the views, if they were replaced. Call it when a command has ended: until then it
+    /// may hold older ones.
     pub(crate) fn settle(&mut self) {
         if std::mem::take(&mut self.is_moved)
             && let Some(holder) = &self.holder

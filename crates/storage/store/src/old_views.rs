@@ -7,9 +7,9 @@
 //! counted since bounds the memory that its view takes beside the newest one.
 //!
 //! What several sessions of an account hold counts once. So a session counts only up to the view
-//! of the next one in the same mailbox that is less far behind. An account may hold its largest old
-//! view in any case. A client that reads slowly holds one, and so does a command that changes its
-//! mailbox. Besides, an account has a quarter of the bytes. Sessions beyond are ended, those
+//! of the next one in the same mailbox that is less far behind. An account may hold its largest
+//! old view in any case. A client that reads slowly holds one, and so does a command that changes
+//! its mailbox. Besides, an account has a quarter of the bytes. Sessions beyond are ended, those
 //! furthest behind first. If all accounts together have too much, each has a smaller share.
 //!
 //! The cost: a change compares the pointers of its groups, and of the chunks in changed groups. A

@@ -57,7 +57,7 @@ async fn a_silent_session_ends_without_an_answer() {
 }
 
 /// Sessions keep the view of their login. An account may hold its largest old one and 2.3 kB: one
-/// or two more of these, which take some 1.5 kB each.
+/// more of these, which take some 1.5 kB each.
 #[tokio::test]
 async fn the_sessions_furthest_behind_end_without_an_answer() {
     const MESSAGES: usize = 40;

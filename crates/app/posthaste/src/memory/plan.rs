@@ -21,8 +21,8 @@
 //! ```
 //!
 //! The sum excludes the newest views of open mailboxes: some 29 bytes a message, shared by all
-//! sessions of a mailbox. It excludes the largest old view of each account: as much, and twice that
-//! while a report is sent. It also excludes the page cache, which the system can reclaim.
+//! sessions of a mailbox. It excludes the largest old view of each account: as much, and twice
+//! that while a report is sent. It also excludes the page cache, which the system can reclaim.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -51,7 +51,8 @@ const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of old views that sessions hold, beside the largest one of each account. A view of a
 /// million messages takes 29 MB if changes touched all of it.
 const OLD_VIEWS_BYTES_MAX: u64 = 128 << 20;
-/// The least of them: those of ten mailboxes of a thousand messages.
+/// The least of them: some nine views of a thousand messages. With twice as many, a machine of
+/// 256 MiB would be too small.
 const OLD_VIEWS_BYTES_LEAST: u64 = 256 << 10;
 /// Bytes for the search index: about a fifth of the texts that it covers.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
