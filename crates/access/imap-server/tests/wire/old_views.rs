@@ -1,4 +1,4 @@
-//! Old views: sessions hold them until they are told of changes, within a bound.
+//! Old views: sessions hold them until they report the changes, within a bound.
 
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_net::ByteBudget;
@@ -40,11 +40,11 @@ fn the_sessions_furthest_behind_end_and_nothing_is_lost() {
         wire.expect("* BYE [UNAVAILABLE] …");
         wire.expect_end();
     }
-    // The last one is told of what changed since it opened the mailbox.
+    // The last one reports what changed since it opened the mailbox.
     let latest = &mut behind[7];
     latest.run("C: n NOOP");
-    let told = latest.skip_to("n OK …");
-    assert_eq!(told.iter().filter(|line| line.contains(" FETCH ")).count(), MESSAGES);
+    let reported = latest.skip_to("n OK …");
+    assert_eq!(reported.iter().filter(|line| line.contains(" FETCH ")).count(), MESSAGES);
     neighbour.run("C: n NOOP\nS: n OK …");
     server
         .select("INBOX")
@@ -52,7 +52,7 @@ fn the_sessions_furthest_behind_end_and_nothing_is_lost() {
 }
 
 #[test]
-fn sessions_that_are_told_of_each_change_stay() {
+fn sessions_that_report_each_change_stay() {
     let server = server();
     let mut worker = server.select("INBOX");
     let mut idle: Vec<_> = (0..3).map(|_| server.select("INBOX")).collect();
