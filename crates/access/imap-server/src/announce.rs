@@ -33,10 +33,15 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
         Box::pin(renew_rights(session)).await?;
     }
     // Boxed: few sessions request notifications.
-    match session.notify {
+    let outcome = match session.notify {
         Some(_) => Box::pin(selected_as_requested(session, numbers)).await,
         None => session.announce(numbers).await,
+    };
+    if let Some(selected) = &mut session.selected {
+        // The command has ended, so the session holds no other view.
+        selected.settle();
     }
+    outcome
 }
 
 async fn selected_as_requested(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {

@@ -28,7 +28,7 @@ use crate::quota_check;
 use crate::reply::Reply;
 use crate::saved_search::SavedSearch;
 use crate::service::ImapService;
-use crate::session::{LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
+use crate::session::{BEHIND, LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
 use crate::table::State;
 use crate::waiting;
 use crate::wire::InputBytes;
@@ -56,15 +56,35 @@ impl ImapService {
 /// Runs a session to its end, and closes its transport.
 pub(crate) async fn run_to_end(mut session: Box<Session>) {
     let peer = session.wire.peer().address;
-    match run(&mut session).await {
-        Ok(()) => tracing::debug!(%peer, "session ended"),
-        Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-        Err(error) => tracing::info!(%peer, %error, "IMAP session failed"),
+    let end = Arc::clone(&session.end);
+    let outcome = {
+        let running = std::pin::pin!(run(&mut session));
+        end.unless(running).await
+    };
+    match outcome {
+        Some(Ok(())) => tracing::debug!(%peer, "session ended"),
+        Some(Err(error)) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
+        Some(Err(error)) => tracing::info!(%peer, %error, "IMAP session failed"),
+        None => {
+            tracing::info!(%peer, "session ended: its account holds too many old views of mailboxes");
+            give_way(&mut session).await;
+        }
     }
     let bytes = session.wire.input_bytes().held;
     session.give_back_memory(bytes);
     // All responses were sent. Closing has the deadline of any other write.
     let _ = session.wire.close().await;
+}
+
+/// Gives back the memory of the session's views. BYE is sent unless a response is under way: the
+/// client would take it for a part of that.
+async fn give_way(session: &mut Session) {
+    session.selected = None;
+    if session.is_at_rest && !session.wire.has_output() {
+        session.wire.say_unavailable(BEHIND);
+        // The connection is closed in any case.
+        let _ = session.wire.flush().await;
+    }
 }
 
 /// Runs a session to its end. `Ok` if the client was sent BYE.
@@ -168,10 +188,13 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
 
 /// Executes a command, and gives back the memory that it was in.
 pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
+    session.is_at_rest = false;
     let len = bytes.len();
     // Dropped last, so that the memory is freed where `free` says and not in the command.
     let long = (len > FREED_HERE_MAX).then(|| bytes.clone());
     let next = one_command(session, bytes).await;
+    // After NOTIFY the session reports events while it waits.
+    session.is_at_rest = session.notify.is_none();
     // In this order: the permit ends after the memory.
     let permit = session.permit.take();
     if permit.is_some() {

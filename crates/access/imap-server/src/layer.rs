@@ -58,6 +58,12 @@ impl Layer {
         Arc::clone(&self.shown)
     }
 
+    /// All views that the session holds: this one, and those that the layer has besides.
+    pub(crate) fn views_with<'v>(&'v self, announced: &'v Arc<View>) -> Vec<&'v Arc<View>> {
+        let own = [&self.under, &self.shown].into_iter().filter(|view| !Arc::ptr_eq(view, announced));
+        std::iter::once(announced).chain(own).collect()
+    }
+
     /// Remembers a change of the session's own, which has this mod-sequence.
     pub(crate) fn mark_own(&mut self, modseq: ModSeq, uids: NumSet, change: FlagChange) {
         let is_seen = change == FlagChange::Add;

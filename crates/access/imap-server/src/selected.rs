@@ -10,9 +10,9 @@ use std::sync::Arc;
 use posthaste_delivery::Holding;
 use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
-use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
+use posthaste_mail_model::{AccountId, ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
 use posthaste_metrics::OpenFolder;
-use posthaste_store::{Mailbox, View};
+use posthaste_store::{Mailbox, SessionEnd, View, ViewHolder};
 
 use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
@@ -126,6 +126,10 @@ pub(crate) struct Selected {
     /// The view that was reported to the client. It may contain expunged messages until an EXPUNGE
     /// can be sent.
     pub(crate) announced: Arc<View>,
+    /// Whether `announced` was replaced since the views were counted.
+    pub(crate) is_moved: bool,
+    /// Counts the views for the account.
+    pub(crate) holder: Option<ViewHolder>,
     /// The rights of the session in it.
     pub(crate) rights: Rights,
     /// The owner of the mailbox, if that is another account.
@@ -169,6 +173,8 @@ impl Selected {
         Self {
             notified_to: announced.head().uid_next,
             announced,
+            is_moved: false,
+            holder: None,
             mailbox,
             rights: Rights::ALL,
             owner: None,
@@ -185,6 +191,27 @@ impl Selected {
             layer: None,
             contexts: Contexts::default(),
             holding: Holding::default(),
+        }
+    }
+
+    /// Counts the views for an account from now on. If the account holds too many old views, and
+    /// these are among the oldest, `end` ends the session.
+    pub(crate) fn count_for(&mut self, account: AccountId, end: &Arc<SessionEnd>) {
+        self.holder = Some(self.mailbox.holder(account, end));
+        self.is_moved = true;
+        self.settle();
+    }
+
+    /// Counts the views, if they were replaced. Call it when a command has ended: until then it
+    /// may hold older ones.
+    pub(crate) fn settle(&mut self) {
+        if std::mem::take(&mut self.is_moved)
+            && let Some(holder) = &self.holder
+        {
+            match &self.layer {
+                None => holder.holds(&[&self.announced]),
+                Some(layer) => holder.holds(&layer.views_with(&self.announced)),
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
+use posthaste_store::SessionEnd;
 
 use crate::client_line::ClientLine;
 use crate::contexts::update::Searcher;
@@ -48,6 +49,10 @@ pub(crate) const REVOKED: &str =
 
 /// The BYE text for a client that did not log in in time.
 pub(crate) const LATE: &str = "You took too long to log in";
+
+/// The BYE text for a session whose view of its mailbox is too old.
+pub(crate) const BEHIND: &str =
+    "Your account has too many sessions that do not read the changes of their mailboxes, connect again";
 
 /// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
 /// after which a sender is displaced by others. The client only notices a slow connection
@@ -88,6 +93,10 @@ pub(crate) struct Session {
     pub(crate) permit: Option<BytePermit>,
     /// What the log gets of the client's ID.
     pub(crate) client: ClientLine,
+    /// Ends the session if it holds old views that others need memory for.
+    pub(crate) end: Arc<SessionEnd>,
+    /// Whether no response is under way, except for what the wire has to send.
+    pub(crate) is_at_rest: bool,
 }
 
 /// The context of a command that works on the selected mailbox. The caller has checked that a
@@ -145,6 +154,8 @@ impl Session {
             before_login: CommandsBeforeLogin::default(),
             permit: None,
             client: ClientLine::default(),
+            end: Arc::default(),
+            is_at_rest: false,
         }
     }
 

@@ -122,6 +122,7 @@ async fn announce_changes(
         false => next_view(selected, newest, numbers, by.threads()).await?,
     };
     selected.announced = Arc::clone(&new);
+    selected.is_moved = true;
     turn.give();
     if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
         // RFC 5267 §4.3.4: before EXPUNGE.

@@ -511,6 +511,12 @@ impl Wire {
         self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.to_owned() });
     }
 
+    /// Prints `* BYE [UNAVAILABLE] text`: RFC 5530 §3.
+    pub(crate) fn say_unavailable(&mut self, text: &str) {
+        let (code, text) = (Some(Code::Unavailable), text.to_owned());
+        self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
+    }
+
     /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
     pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
         self.say_continue(text);

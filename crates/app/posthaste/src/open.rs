@@ -122,6 +122,7 @@ async fn open(
     let store_options = StoreOptions {
         cache_bytes: cache_bytes - served_bytes,
         served_bytes,
+        old_views_bytes: usize::try_from(plan.old_views).unwrap_or(usize::MAX),
         serve: Arc::clone(&conversions) as Arc<dyn Serve>,
         folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
         ..StoreOptions::default()

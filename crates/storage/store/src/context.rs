@@ -13,6 +13,7 @@ use crate::engine::{BodyRange, Engine, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::follow::Followers;
 use crate::offload::LargePermits;
+use crate::old_views::OldViews;
 use crate::served::{NoForms, Serve, Served};
 
 /// Bytes of a body that are read without a pause: 2 ms at most. Memory that is used for the first
@@ -28,6 +29,9 @@ pub struct StoreOptions {
     /// Memory for views and mailbox lists, in bytes. Views that sessions hold count, and stay
     /// even above the limit.
     pub cache_bytes: usize,
+    /// Memory for old views that sessions hold of mailboxes that have newer ones, in bytes. An
+    /// account may have a quarter of it, and its largest one besides.
+    pub old_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
     /// Messages a mailbox may have; more are refused ([`crate::StoreError::FolderFull`]).
@@ -43,11 +47,12 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// 256 MiB (nine million messages), 10,000 mailboxes an account, the system's clock and
-    /// randomness.
+    /// 256 MiB (nine million messages) and 64 MiB for old views, 10,000 mailboxes an account, the
+    /// system's clock and randomness.
     fn default() -> Self {
         Self {
             cache_bytes: 256 << 20,
+            old_views_bytes: 64 << 20,
             mailboxes_max: 10_000,
             folder_messages_max: None,
             serve: Arc::new(NoForms),
@@ -88,6 +93,8 @@ pub(crate) struct Context {
     pub changed: Arc<ChangedMailboxes>,
     /// For changes of many messages.
     pub large_permits: LargePermits,
+    /// Sessions that hold old views.
+    pub old_views: OldViews,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
@@ -110,6 +117,7 @@ impl Context {
             followers: Arc::default(),
             changed: Arc::default(),
             large_permits: LargePermits::new(),
+            old_views: OldViews::new(options.old_views_bytes),
             options,
             underway: watch::Sender::new(0),
         }

@@ -266,6 +266,7 @@ impl Search<'_> {
         if let Some(reading) = reading {
             Box::pin(seen::lay_over(&session.service, reading, &mut selected)).await?;
         }
+        selected.count_for(session.login()?.id, &session.end);
         self.through(session, &selected, entry).await.map(drop)
     }
 

@@ -101,7 +101,8 @@ async fn read_of_user(
         // Boxed: few sessions open mailboxes of others.
         Box::pin(seen::lay_over(&session.service, reading, selected)).await?;
     }
-    if let Some(selected) = &mut session.selected {
+    if let (Some(selected), Some(login)) = (&mut session.selected, &session.login) {
+        selected.count_for(login.id, &session.end);
         // RFC 5257 §4.2
         selected.annotate = params.annotate;
     }

@@ -209,7 +209,8 @@ impl Server {
         (Self::start_storing(options, |engine| engine, service), counted)
     }
 
-    fn start_storing(
+    /// With these options of the store.
+    pub fn start_storing(
         options: StoreOptions,
         wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
         service: impl FnOnce(Delivery) -> ImapService,

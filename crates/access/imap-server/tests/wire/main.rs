@@ -47,6 +47,7 @@ mod metadata;
 mod multi_search;
 mod notify;
 mod notify_quiet;
+mod old_views;
 mod partial;
 mod quota;
 mod referrals;

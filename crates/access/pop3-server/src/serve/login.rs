@@ -1,8 +1,6 @@
 //! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base 64 and `*` are POP3's, the
 //! rest is the directory's.
 
-use std::sync::Arc;
-
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_delivery::{DeliveryError, Holding, Opening};
 use posthaste_directory::sasl::{Exchange, Step};
@@ -139,8 +137,10 @@ impl Driver {
             protocol: "pop3",
             warn: account.folder_limits.warn,
         });
-        self.inbox =
-            Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox), holding: Holding::default() });
+        let holder = mailbox.holder(account.id, &self.end);
+        holder.holds(&[maildrop.view()]);
+        let (owner, holding) = (account.id, Holding::default());
+        self.inbox = Some(Inbox { owner, mailbox, holder, holding });
         Ok(maildrop)
     }
 

@@ -19,7 +19,7 @@ use posthaste_metrics::OpenFolder;
 use posthaste_net::{
     AccountLimit, CommandsBeforeLogin, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine,
 };
-use posthaste_store::{Mailbox, StoreError};
+use posthaste_store::{Mailbox, SessionEnd, StoreError, ViewHolder};
 
 use crate::command::{Command, SyntaxError};
 use crate::maildrop::Listing;
@@ -36,10 +36,19 @@ impl Pop3Service {
     async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Box::new(Driver::new(self, connection, shutdown));
-        match driver.run().await {
-            Ok(()) => tracing::debug!(%peer, "session ended"),
-            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::info!(%peer, %error, "POP3 session failed"),
+        let end = Arc::clone(&driver.end);
+        let outcome = {
+            let running = std::pin::pin!(driver.run());
+            end.unless(running).await
+        };
+        match outcome {
+            Some(Ok(())) => tracing::debug!(%peer, "session ended"),
+            Some(Err(error)) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
+            Some(Err(error)) => tracing::info!(%peer, %error, "POP3 session failed"),
+            // RFC 1939 §3: without a response, and nothing is removed.
+            None => {
+                tracing::info!(%peer, "session ended: its account holds too many old views of mailboxes");
+            }
         }
         let within = driver.service.options.write_within.min(CLOSE_WITHIN);
         let _ = driver.connection.close(within).await;
@@ -75,6 +84,8 @@ struct Inbox {
     owner: AccountId,
     /// Kept open, so that its view stays in memory.
     mailbox: Arc<Mailbox>,
+    /// Counts the view for the account.
+    holder: ViewHolder,
     /// The large message that was converted for TOP, or is being sent.
     holding: Holding,
 }
@@ -85,6 +96,8 @@ struct Driver {
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
+    /// Ends the session if it holds an old view that others need memory for.
+    end: Arc<SessionEnd>,
     inbox: Option<Inbox>,
     out: Vec<u8>,
     /// Bytes sent since the last yield to other sessions.
@@ -103,6 +116,7 @@ impl Driver {
             connection,
             session,
             lease: None,
+            end: Arc::default(),
             inbox: None,
             out: Vec::new(),
             sent: 0,
@@ -214,6 +228,7 @@ impl Driver {
             }
             None => maildrop.set_sizes(mailbox.all_sized().await?),
         }
+        inbox.holder.holds(&[maildrop.view()]);
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl Driver {
 
     /// Holds a message that is converted, so that the next piece finds it converted.
     async fn hold(&self, body: BodyId, bytes: u64) {
-        let Some(Inbox { owner, mailbox, holding }) = &self.inbox else { return };
+        let Some(Inbox { owner, mailbox, holding, .. }) = &self.inbox else { return };
         let Pop3Service { held, reads, .. } = &*self.service;
         let large = LargeMessage { mailbox, body, bytes };
         held.hold(holding, *owner, reads, large).await;

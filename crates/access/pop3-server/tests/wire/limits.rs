@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use posthaste_directory::{AccountChange, Client, Service};
-use posthaste_mail_model::Secret;
+use posthaste_mail_model::{Flag, NumSet, Secret};
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_pop3_server::Pop3Options;
+use posthaste_store::FlagChange;
 
 use crate::talk::{PASSWORD, Setup, USER, server, within};
 
@@ -53,6 +54,31 @@ async fn a_silent_session_ends_without_an_answer() {
         .await;
     client.ends().await;
     assert_eq!(server.uids().await, [1]);
+}
+
+/// Sessions keep the view of their login. An account may hold its largest old one and 2.3 kB: one
+/// more of these, which take some 1.5 kB each.
+#[tokio::test]
+async fn the_sessions_furthest_behind_end_without_an_answer() {
+    const MESSAGES: usize = 40;
+    let server = Setup { old_views_bytes: Some(10_000), ..Setup::default() }.start().await;
+    server.append(&["A: b\r\n\r\n"; MESSAGES]).await;
+    let inbox = server.inbox().await;
+    let mut clients = Vec::new();
+    for round in 0..8 {
+        let mut client = server.logged_in().await;
+        client.play("C: DELE 1\nS: +OK …").await;
+        clients.push(client);
+        let change = if round % 2 == 0 { FlagChange::Add } else { FlagChange::Remove };
+        inbox.store_flags(&NumSet::range(1, MESSAGES as u32), change, &[Flag::Flagged], None).await.unwrap();
+    }
+    for client in &mut clients[..5] {
+        client.ends().await;
+    }
+    // RFC 1939 §3: nothing is removed without QUIT.
+    assert_eq!(server.uids().await.len(), MESSAGES);
+    clients[7].play("C: QUIT\nS: +OK Removed. Goodbye").await;
+    assert_eq!(server.uids().await.len(), MESSAGES - 1);
 }
 
 #[tokio::test]

@@ -37,6 +37,8 @@ pub struct Setup {
     pub precompute: Precompute,
     /// Conversions for the clients, and the memory for what they make.
     pub serve: Option<(Arc<dyn Serve>, usize)>,
+    /// Memory for old views that sessions hold.
+    pub old_views_bytes: Option<usize>,
     /// An engine with accounts and mail of another server.
     pub engine: Option<Arc<dyn Engine>>,
     /// An empty engine for this one.
@@ -57,7 +59,8 @@ impl Setup {
             let serve: Arc<dyn Serve> = Arc::new(serve);
             (serve, defaults.served_bytes)
         });
-        let store = Store::new(engine, StoreOptions { serve, served_bytes, ..defaults });
+        let old_views_bytes = self.old_views_bytes.unwrap_or(defaults.old_views_bytes);
+        let store = Store::new(engine, StoreOptions { serve, served_bytes, old_views_bytes, ..defaults });
         let password = Secret::new(PASSWORD.to_owned());
         if is_new {
             directory.add(USER, &password, NewAccount::default()).await.unwrap();

@@ -10,6 +10,7 @@
 //!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
+//!   old views                         what sessions hold of mailboxes that changed since
 //!   sort keys                         what SORT and THREAD compare, of the mailboxes sorted last
 //!   kept results                      searches that are saved, or kept up to date
 //!   search index                      words of the mailboxes searched last
@@ -19,8 +20,9 @@
 //!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
 //!
-//! The sum excludes the views of open mailboxes: some 29 bytes a message, shared by all sessions of
-//! a mailbox. It also excludes the page cache, which the system can reclaim.
+//! The sum excludes the newest views of open mailboxes: some 29 bytes a message, shared by all
+//! sessions of a mailbox. It excludes the largest old view of each account: as much, and twice
+//! that while a report is sent. It also excludes the page cache, which the system can reclaim.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -46,6 +48,12 @@ const KEYS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for results that are kept up to date (RFC 5267) or saved (RFC 5182). A sorted one of
 /// 100,000 messages takes half a MB. A saved one takes 8 bytes for each range of UIDs.
 const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
+/// Bytes of old views that sessions hold, beside the largest one of each account. A view of a
+/// million messages takes 29 MB if changes touched all of it.
+const OLD_VIEWS_BYTES_MAX: u64 = 128 << 20;
+/// The least of them: some nine views of a thousand messages. With twice as many, a machine of
+/// 256 MiB would be too small.
+const OLD_VIEWS_BYTES_LEAST: u64 = 256 << 10;
 /// Bytes for the search index: about a fifth of the texts that it covers.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of messages on their way to other domains: beyond that, they wait for each other.
@@ -80,6 +88,8 @@ pub struct Plan {
     pub finished: u64,
     pub queue: u64,
     pub cache: u64,
+    /// Views that sessions hold of mailboxes that changed since.
+    pub old_views: u64,
     pub keys: u64,
     pub contexts: u64,
     pub index: u64,
@@ -125,6 +135,7 @@ impl Plan {
             finished: FINISHED_BYTES_LEAST,
             queue: message,
             cache: part(config.store.cache, 0),
+            old_views: OLD_VIEWS_BYTES_LEAST,
             keys: 0,
             contexts: 0,
             index: 0,
@@ -172,6 +183,7 @@ impl Plan {
         }
         grow(&mut self.finished, (memory / 32).min(FINISHED_BYTES_MAX), 1);
         grow(&mut self.queue, (memory / 16).min(QUEUE_BYTES_MAX), 1);
+        grow(&mut self.old_views, (memory / 32).min(OLD_VIEWS_BYTES_MAX), 1);
         grow(&mut self.keys, (memory / 64).min(KEYS_BYTES_MAX), 1);
         grow(&mut self.contexts, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
         grow(&mut self.index, (memory / 32).min(INDEX_BYTES_MAX), 1);
@@ -185,14 +197,13 @@ impl Plan {
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let Self {
-            incoming, reading, summaries, finished, queue, cache, keys, contexts, index, hashes, ..
-        } = *self;
+        let Self { incoming, reading, summaries, finished, queue, .. } = *self;
+        let Self { cache, old_views, keys, contexts, index, hashes, .. } = *self;
         let connections = self.connections.saturating_mul(CONNECTION_BYTES);
-        let budgets =
-            [incoming, incoming, reading, summaries, finished, queue, cache, keys, contexts, index, hashes];
-        let fixed = [connections, TABLES_BYTES, SCRIPTS_BYTES, PROGRAM_BYTES];
-        budgets.into_iter().chain(fixed).fold(0, u64::saturating_add)
+        let messages = [incoming, incoming, reading, summaries, finished, queue];
+        let mailboxes = [cache, old_views, keys, contexts, index];
+        let fixed = [connections, hashes, TABLES_BYTES, SCRIPTS_BYTES, PROGRAM_BYTES];
+        messages.into_iter().chain(mailboxes).chain(fixed).fold(0, u64::saturating_add)
     }
 
     fn refusal(&self) -> String {
@@ -211,7 +222,8 @@ impl Plan {
         format!(
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
              `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of summaries that are made, {} of \
-             `store.cache`; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the search index; {} of \
+             `store.cache`, {} of old views; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the \
+             search index; {} of \
              `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
              most {} (`limits.message_size`)",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
@@ -222,6 +234,7 @@ impl Plan {
             size(self.summaries),
             size(self.finished),
             size(self.cache),
+            size(self.old_views),
             size(self.queue),
             size(self.keys),
             size(self.contexts),
@@ -263,6 +276,19 @@ mod tests {
         let plan = plan("", 64 * GIB).unwrap();
         assert_eq!((plan.memory, plan.connections, plan.incoming), (48 * GIB, 16_000, GIB));
         assert_eq!((plan.reading, plan.summaries, plan.cache), (256 << 20, 512 << 20, 256 << 20));
+    }
+
+    #[test]
+    fn old_views_are_a_part_of_the_worst_case() {
+        let of = |there_is| {
+            let plan = plan("", there_is).unwrap();
+            assert!(plan.parts().contains(&format!("{} of old views", size(plan.old_views))));
+            let more = Plan { old_views: plan.old_views + 5, ..plan };
+            assert_eq!(more.worst_case(), plan.worst_case() + 5);
+            plan.old_views
+        };
+        assert_eq!((of(GIB / 4), of(64 * GIB)), (256 << 10, 128 << 20));
+        assert!(of(4 * GIB) > 64 << 20);
     }
 
     #[test]

@@ -124,6 +124,29 @@ pub fn emptied(stage: &Stage) -> Outcome {
     Ok(format!("{} sessions knew what was expunged", open.len()))
 }
 
+/// Sessions that each stop at another version of a mailbox. Half of them are silent. The others
+/// do not read the answer to a FETCH.
+pub fn versions(stage: &Stage) -> Outcome {
+    let mut client = filled(stage, "Versions", stage.of(400, 100_000))?;
+    let mut open = Vec::new();
+    for n in 0..stage.of(6, 50) {
+        let mut other = stage.login(ATTACKER).map_err(text)?;
+        ok(&mut other, "SELECT Versions")?;
+        if n % 4 < 2 {
+            other.send(b"f FETCH 1:* (UID FLAGS ENVELOPE)\r\n").map_err(text)?;
+        }
+        open.push(other);
+        let sign = if n % 2 == 0 { '+' } else { '-' };
+        ok(&mut client, &format!("STORE 1:* {sign}FLAGS.SILENT (\\Flagged)"))?;
+    }
+    stage.hold()?;
+    let sessions = open.len();
+    drop(open);
+    ok(&mut client, "CLOSE")?;
+    ok(&mut client, "DELETE Versions")?;
+    Ok(format!("{sessions} sessions stopped at a version each"))
+}
+
 /// Clients that come back with a false memory of the mailbox (RFC 7162 §3.2.5).
 pub fn resyncs(stage: &Stage) -> Outcome {
     let mut client = filled(stage, "Resynced", stage.of(200, 50_000))?;

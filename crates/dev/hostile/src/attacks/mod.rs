@@ -389,6 +389,13 @@ pub const ATTACKS: &[Attack] = &[
         run: mailboxes::emptied,
     },
     Attack {
+        name: "versions",
+        what: "50 sessions that stop at a version each of a mailbox of 100,000 messages",
+        // Each version takes 2.9 MB. One account has at most 32 MiB of old ones, and one besides.
+        memory_mib: |_| 128,
+        run: mailboxes::versions,
+    },
+    Attack {
         name: "resyncs",
         what: "QRESYNC with false memories of 50,000 expunged messages",
         memory_mib: |_| 128,

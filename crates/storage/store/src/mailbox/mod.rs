@@ -26,7 +26,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
@@ -182,6 +182,11 @@ impl Mailbox {
 
     pub(crate) fn context(&self) -> &Context {
         &self.state.context
+    }
+
+    /// Counts the bytes of former views that the view after each of them does not share.
+    pub(crate) fn replaced(&self) -> &Arc<AtomicU64> {
+        &self.state.replaced
     }
 
     /// The same mailbox as a destination for messages.

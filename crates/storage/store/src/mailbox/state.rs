@@ -46,6 +46,8 @@ pub(crate) struct MailboxState {
     pub(super) suspect: AtomicBool,
     /// The store's limit of messages in a folder does not count here.
     pub(super) unlimited: AtomicBool,
+    /// Bytes of former views that the view after each of them does not share.
+    pub(super) replaced: Arc<AtomicU64>,
     /// The owner's own limit of messages in a folder, plus one: 1 is no limit. 0: the owner has no
     /// limit of its own.
     pub(super) own_limit: AtomicU64,
@@ -72,6 +74,7 @@ impl MailboxState {
             checked: AtomicU64::new(0),
             suspect: AtomicBool::new(false),
             unlimited: AtomicBool::new(false),
+            replaced: Arc::default(),
             own_limit: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
         }
@@ -88,8 +91,12 @@ impl MailboxState {
 
     /// Marks the mailbox as deleted: later changes fail, and watchers wake up.
     pub fn mark_deleted(&self) {
-        self.deleted.store(true, Ordering::Release);
+        let was_deleted = self.deleted.swap(true, Ordering::AcqRel);
         if let Some(published) = self.published.get() {
+            if !was_deleted {
+                // Sessions that still have it open hold an old view.
+                self.count_replaced(published.view.load().memory_bytes());
+            }
             published.news.send_replace(());
         }
     }
@@ -168,6 +175,13 @@ impl MailboxState {
         }
     }
 
+    /// Counts bytes that only sessions with an old view hold from now on.
+    fn count_replaced(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.replaced.fetch_add(bytes, Ordering::AcqRel);
+        self.context.old_views.grew(bytes);
+    }
+
     /// Makes this the newest known state, unless a newer one is known. The caller must lead.
     pub(super) fn publish(&self, next: Base) -> Base {
         self.context.followers.note(self.id, next.head());
@@ -175,12 +189,16 @@ impl MailboxState {
         self.first_recent.fetch_max(next.head().first_recent.value(), Ordering::AcqRel);
         match (next, self.published.get()) {
             (Base::View(view), Some(published)) => {
-                if view.modseq() > published.view.load().modseq() {
-                    published.view.store(Arc::clone(&view));
-                    published.news.send_replace(());
-                    return Base::View(view);
+                let old = published.view.load_full();
+                if view.modseq() <= old.modseq() {
+                    return Base::View(old);
                 }
-                Base::View(published.view.load_full())
+                let replaced = old.bytes_beside(&view);
+                published.view.store(Arc::clone(&view));
+                // After the view, and before any session is woken to get it.
+                self.count_replaced(replaced);
+                published.news.send_replace(());
+                Base::View(view)
             }
             (Base::View(view), None) => {
                 *self.head.lock() = None;

@@ -9,6 +9,7 @@
 //! Invariants: UIDs rise; no chunk and no group is empty; totals and starting numbers are
 //! correct.
 
+mod beside;
 mod build;
 mod diff;
 mod edit;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste_mail_model::{FlagSet, KeywordTable, Uid};
 use proptest::prelude::*;
 
-use super::node::GROUP_CHUNKS;
+use super::node::{Chunk, GROUP_CHUNKS, Group};
 use super::*;
 use crate::head::MailboxHead;
 
@@ -163,6 +163,21 @@ fn check_queries(view: &View, model: &Model, ranges: &[(u32, u32)]) {
     }
 }
 
+/// Bytes of a view beside another, by all pointers.
+fn naive_bytes_beside(view: &View, other: &View) -> usize {
+    let has_group = |group: &Group| other.groups.iter().any(|one| one.is_same(group));
+    let has_chunk = |chunk: &Chunk| other.groups.iter().any(|g| g.item.iter().any(|one| one.is_same(chunk)));
+    let (mut groups, mut chunks, mut rows) = (0, 0, 0);
+    for group in view.groups.iter().filter(|group| !has_group(group)) {
+        groups += 1;
+        chunks += group.item.len();
+        rows +=
+            group.item.iter().filter(|chunk| !has_chunk(chunk)).map(|chunk| chunk.item.len()).sum::<usize>();
+    }
+    let shared = (view.groups.len() - groups) * size_of::<Group>();
+    size_of::<View>() + shared + node::memory_bytes(groups, chunks, rows)
+}
+
 /// A client that gets only differences.
 fn apply(client: &mut Vec<Row>, diff: &Difference, new: &View) {
     for seq in diff.expunged_descending() {
@@ -198,6 +213,8 @@ proptest! {
             let mut client = rows.clone();
             apply(&mut client, &view.difference_from(old), &view);
             prop_assert_eq!(&client, &model.rows);
+            prop_assert_eq!(old.bytes_beside(&view), naive_bytes_beside(old, &view));
+            prop_assert_eq!(view.bytes_beside(old), naive_bytes_beside(&view, old));
         }
     }
 
@@ -255,6 +272,8 @@ fn a_change_shares_what_it_does_not_touch() {
     let chunks = |v: &View| v.groups.iter().flat_map(|g| g.item.iter().cloned()).collect::<Vec<_>>();
     let other = chunks(&view).iter().zip(chunks(&next)).filter(|(a, b)| !a.is_same(b)).count();
     assert_eq!(other, 1);
+    // Besides the chunk: the group that has it, and the list of groups.
+    assert!(view.bytes_beside(&next) < view.memory_bytes() / 4, "{}", view.bytes_beside(&next));
     let groups = view.groups.iter().zip(&next.groups).filter(|(a, b)| !a.is_same(b)).count();
     assert_eq!(groups, 1);
 }

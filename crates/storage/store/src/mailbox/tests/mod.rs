@@ -103,6 +103,26 @@ fn set(text: &[(u32, u32)]) -> NumSet {
     NumSet::from_ranges(text.iter().copied())
 }
 
+#[tokio::test]
+async fn changes_count_what_old_views_take_and_deletion_counts_all() {
+    let store = store();
+    let mailbox = filled(&store, 100).await;
+    let replaced = || mailbox.replaced().load(Ordering::Acquire);
+    let (old, before) = (mailbox.view(), replaced());
+    mailbox.store_flags(&set(&[(1, 1)]), FlagChange::Add, &[Flag::Flagged], None).await.unwrap();
+    let newer = mailbox.view();
+    let of_one = replaced() - before;
+    assert_eq!(of_one, old.bytes_beside(&newer) as u64);
+    assert!(of_one < old.memory_bytes() as u64);
+    // Nothing changes.
+    mailbox.store_flags(&set(&[(1, 1)]), FlagChange::Add, &[Flag::Flagged], None).await.unwrap();
+    assert_eq!(replaced() - before, of_one);
+    for _ in 0..2 {
+        mailbox.state.mark_deleted();
+        assert_eq!(replaced() - before, of_one + newer.memory_bytes() as u64);
+    }
+}
+
 pub(super) async fn filled(store: &Store, messages: usize) -> Arc<Mailbox> {
     let mailbox = mailbox(store).await;
     mailbox.append((0..messages).map(|n| message(n, &[])).collect()).await.unwrap();
