@@ -141,23 +141,14 @@ impl Stage {
 
     /// A socket of a host that nobody believes: see [`Stage::settings`].
     pub fn untrusted_host(&self, protocol: &str) -> Result<TcpStream> {
-        self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 2))
+        socket_of(Ipv4Addr::new(127, 0, 0, 2), self.address(protocol))
     }
 
     /// A socket that the server takes for one of this address, because a proxy says so.
     pub fn socket_from(&self, protocol: &str, address: Ipv4Addr) -> Result<TcpStream> {
-        let mut socket = self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 3))?;
+        let mut socket = socket_of(Ipv4Addr::new(127, 0, 0, 3), self.address(protocol))?;
         socket.write_all(format!("PROXY TCP4 {address} 198.51.100.1 9 143\r\n").as_bytes())?;
         Ok(socket)
-    }
-
-    /// A socket of this address of loopback.
-    fn socket_of(&self, protocol: &str, own: Ipv4Addr) -> Result<TcpStream> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((own, 0)).into())?;
-        socket.connect(&self.address(protocol).into())?;
-        socket.set_tcp_nodelay(true)?;
-        Ok(socket.into())
     }
 
     /// A client of a protocol whose greeting was read.
@@ -286,6 +277,15 @@ impl Poll {
         let task = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
         Some(Self { cpu: time("microseconds")?, elapsed: time("on_the_clock")?, task })
     }
+}
+
+/// A socket of this address of loopback.
+pub fn socket_of(own: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((own, 0)).into())?;
+    socket.connect(&address.into())?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
 }
 
 /// Logs in after the greeting.
