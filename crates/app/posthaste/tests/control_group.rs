@@ -254,8 +254,8 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     drop(server);
 }
 
-/// The attacks of `scripts/hostile` that take the most memory, by their names. Those whose searches
-/// take the one place of their account for long come last: what others search would wait for them.
+/// The attacks of `scripts/hostile` that take the most memory, by their names. Those whose
+/// searches take the one place of their account for long come last: other searches would wait.
 const WORST: [&str; 20] = [
     "never-read",
     "announced",

@@ -80,12 +80,12 @@ fn say(server: &Server, protocol: &str, way: Way, lines: &str) -> String {
     String::from_utf8(client.finish().unwrap()).unwrap()
 }
 
-/// Logs in with a password, right or wrong.
-fn log_in(server: &Server, protocol: &str, way: Way, lines: &str, is_right: bool) {
+/// Logs in with a password, right or wrong, which these lines hold.
+fn log_in(server: &Server, protocol: &str, way: Way, lines: &str, password: &str) {
     let said = say(server, protocol, way, lines);
     let last = said.trim_end().lines().next_back().unwrap_or_default();
     let is_in = ["a OK", "+OK Logged in", "235", "OK \"Logged in\""].iter().any(|ok| last.starts_with(ok));
-    assert_eq!(is_in, is_right, "{protocol}, {way:?}: {said:?}");
+    assert_eq!(is_in, password == PASSWORD, "{protocol}, {way:?}: {said:?}");
 }
 
 /// The hash of a SCRAM mechanism.
@@ -131,8 +131,8 @@ impl Hash {
     }
 }
 
-/// The secrets of an exchange of SCRAM (RFC 5802 §3, RFC 7677): its keys, and the messages with the
-/// proof.
+/// The secrets of an exchange of SCRAM (RFC 5802 §3, RFC 7677): its keys, and the messages with
+/// the proof.
 struct Scram {
     keys: Vec<Vec<u8>>,
     messages: Vec<String>,
@@ -234,13 +234,13 @@ fn configuration(dir: &Path) -> PathBuf {
     config
 }
 
-/// Says a password in every way there is. Each failure is answered later than the one before, so all
-/// of them are tried at the same time.
+/// Says a password in every way there is. Each failure is answered later than the one before, so
+/// all of them are tried at the same time.
 fn say_in_every_way(server: &Server, password: &str) {
     thread::scope(|scope| {
         for way in WAYS {
             for (protocol, lines) in logins(password) {
-                scope.spawn(move || log_in(server, protocol, way, &lines, password == PASSWORD));
+                scope.spawn(move || log_in(server, protocol, way, &lines, password));
             }
             // Input that is no login, and mistakes of a client in one.
             for protocol in PROTOCOLS {
@@ -302,8 +302,8 @@ fn no_password_reaches_the_log() {
     }
 }
 
-/// A program without clusters refuses the address, and one with them reaches nobody there. The test
-/// `bodies` has a server that reaches its store.
+/// A program without clusters refuses the address, and one with them reaches nobody there. The
+/// test `bodies` has a server that reaches its store.
 #[test]
 fn no_secret_of_a_cluster_reaches_the_log() {
     let folder = tempfile::tempdir().unwrap();

@@ -153,8 +153,8 @@ impl LineClient {
     }
 }
 
-/// Whether a peer that hung up causes this. Inside TLS it may have hung up without an alert, or while
-/// ours was sent.
+/// Whether a peer that hung up causes this. Inside TLS it may have hung up without an alert, or
+/// while ours was sent.
 fn is_end(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe)
 }

@@ -1,5 +1,5 @@
-//! Whole sessions of ManageSieve (RFC 5804) by one client, which knows the scripts of its account.
-//! Nobody else changes them, so each answer is known before.
+//! Whole sessions of ManageSieve (RFC 5804) by one client, which knows the scripts of its
+//! account. Nobody else changes them, so each answer is known before.
 
 use std::collections::BTreeMap;
 

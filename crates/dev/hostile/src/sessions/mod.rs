@@ -1,6 +1,6 @@
-//! Several clients at once, whose commands a seed makes. They send whole commands from the grammar,
-//! and bursts of changed ones after which they close their side. Clients of POP3, ManageSieve and
-//! submission come in the clear or inside TLS, by themselves or through a proxy.
+//! Several clients at once, whose commands a seed makes. They send whole commands from the
+//! grammar, and bursts of changed ones after which they close their side. Clients of POP3,
+//! ManageSieve and submission come in the clear or inside TLS, by themselves or through a proxy.
 //!
 //! ```text
 //! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads

@@ -1,5 +1,5 @@
-//! Whole sessions of POP3 (RFC 1939) by one client, which knows the messages of its account. Nobody
-//! else changes them, so each answer is known before.
+//! Whole sessions of POP3 (RFC 1939) by one client, which knows the messages of its account.
+//! Nobody else changes them, so each answer is known before.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
