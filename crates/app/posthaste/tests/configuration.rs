@@ -184,7 +184,7 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
     let listen = |server: ServerBuilder, name: &str| server.listen(&format!("{name}=127.0.0.1:0"));
     let names = GREETINGS.iter().map(|(name, _)| *name).chain(WITHIN_TLS.iter().map(|(name, ..)| *name));
     let server = names.fold(server, listen).start();
-    // Every listener that begins with TLS does the handshake behind a header, and not without one.
+    // Listeners that begin with TLS do the handshake behind a header, and not without one.
     for (protocol, request, greeting) in WITHIN_TLS {
         let client = || LineClient::connect(server.address(protocol)).unwrap();
         let mut behind = client();
