@@ -114,8 +114,10 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     let config = dir.path().join("posthaste.toml");
     // What the file says wins over the environment, by which everything else reaches the store
     // directly.
-    let text =
-        format!("[s3]\nendpoint = \"http://{}\"\nallow_http = true\ntimeout = \"5 s\"\n", relay.address);
+    let text = format!(
+        "[log]\nlevel = \"trace\"\n[s3]\nendpoint = \"http://{}\"\nallow_http = true\ntimeout = \"5 s\"\n",
+        relay.address
+    );
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).settings(&config, text).start();
     server.add_account(USER, "password4tests");
     let mut client = LineClient::connect(server.address("imap")).unwrap();
@@ -146,4 +148,8 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     assert!(lines[0].contains("MESSAGES 3"), "nothing that was refused is there: {lines:?}");
     let checked = server.command(&["check"], "");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    // All of it was logged, but for the key of the store.
+    let secret = variable("AWS_SECRET_ACCESS_KEY").unwrap();
+    assert!(!server.logged("").is_empty());
+    assert_eq!(server.logged(&secret), [""; 0]);
 }

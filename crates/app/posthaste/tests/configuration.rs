@@ -86,7 +86,7 @@ fn shown(address: std::net::SocketAddr, start: &str) -> String {
 
 #[test]
 fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
-    const LISTENERS: [(&str, &str); 9] = [
+    const LISTENERS: [(&str, &str); 10] = [
         ("imap", "imap"),
         ("imaps", ""),
         ("pop3", "pop3"),
@@ -96,6 +96,7 @@ fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
         ("smtp", "smtp"),
         ("lmtp", "lmtp"),
         ("sieve", "sieve"),
+        ("https", ""),
     ];
     let (server, dir) = configured_with(&LISTENERS.map(|(name, _)| name));
     let file = dir.path().join("posthaste.toml");
@@ -172,11 +173,29 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
         ("smtp", "220"),
         ("sieve", "\"IMPLEMENTATION\""),
     ];
+    // A request gets the first line of HTTP.
+    const WITHIN_TLS: [(&str, &str, &str); 4] = [
+        ("imaps", "", "* OK"),
+        ("pop3s", "", "+OK"),
+        ("submissions", "", "220"),
+        ("https", "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "HTTP/1.1 "),
+    ];
     let server = ServerBuilder::new(&logging).arg("--config").arg(file.to_str().unwrap());
-    let listen =
-        |server: ServerBuilder, (name, _): (&str, &str)| server.listen(&format!("{name}=127.0.0.1:0"));
-    let server = GREETINGS.into_iter().fold(server, listen).start();
-    // Every listener that does not begin with TLS greets behind a header.
+    let listen = |server: ServerBuilder, name: &str| server.listen(&format!("{name}=127.0.0.1:0"));
+    let names = GREETINGS.iter().map(|(name, _)| *name).chain(WITHIN_TLS.iter().map(|(name, ..)| *name));
+    let server = names.fold(server, listen).start();
+    // Listeners that begin with TLS do the handshake behind a header, and not without one.
+    for (protocol, request, greeting) in WITHIN_TLS {
+        let client = || LineClient::connect(server.address(protocol)).unwrap();
+        let mut behind = client();
+        behind.send(HEADER.as_bytes()).unwrap();
+        let mut behind = behind.tls().unwrap();
+        behind.send(request.as_bytes()).unwrap();
+        let line = behind.line().unwrap();
+        assert!(line.starts_with(greeting), "{protocol}: {line}");
+        assert!(client().tls().is_err(), "{protocol}");
+    }
+    // The others greet behind a header.
     for (protocol, greeting) in GREETINGS {
         let line = first_line(server.address(protocol), HEADER);
         assert!(line.starts_with(greeting), "{protocol}: {line}");

@@ -7,6 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use posthaste_hostile::{ATTACKS, Attack, Scale, Stage};
 use posthaste_testkit::{LineClient, Server, ServerBuilder, script};
@@ -58,7 +59,7 @@ impl Drop for Group {
             if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 return;
             }
-            thread::sleep(std::time::Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
     }
 }
@@ -253,7 +254,8 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     drop(server);
 }
 
-/// The attacks of `scripts/hostile` that take the most memory, by their names.
+/// The attacks of `scripts/hostile` that take the most memory, by their names. Those whose
+/// searches take the one place of their account for long come last: other searches would wait.
 const WORST: [&str; 20] = [
     "never-read",
     "announced",
@@ -265,39 +267,106 @@ const WORST: [&str; 20] = [
     "addresses",
     "parts",
     "headers",
-    "search",
-    "searches",
     "appends",
     "rich",
     "verification",
     "contexts",
-    "index",
-    "multi-search",
-    "sieve-parts",
     "annotations",
+    "sieve-parts",
+    "index",
+    "searches",
+    "multi-search",
+    "search",
 ];
 
-/// Each attack keeps its own bound. Here they all work at the same time, twice.
+/// Attacks of one session that needs no memory for messages: a server with 16 connections and
+/// messages of 512 KiB has room for them.
+const OF_ONE_SESSION: [&str; 6] = ["noops", "deflate-bomb", "list", "wildcards", "search-tree", "sets"];
+
+fn named(names: &'static [&'static str]) -> impl Iterator<Item = &'static Attack> {
+    names.iter().map(|name| ATTACKS.iter().find(|attack| attack.name == *name).unwrap())
+}
+
+/// A server with these settings in a group of this size, and the stage around it.
+fn stage(group: &Group, dir: &Path, settings: &str) -> Stage {
+    let server = group.server(dir).settings(&dir.join("posthaste.toml"), settings);
+    Stage::new(Stage::listen(server).start(), Scale::Quick).unwrap()
+}
+
+/// What others notice after the attacks: nothing.
+fn others_are_served(stage: &Stage) {
+    assert!(stage.is_alive(), "the server was killed");
+    stage.neighbour.wait_for(2).unwrap();
+    stage.bystander_gets_mail().unwrap();
+}
+
+/// The defaults, but for the connections of one account. First come attacks that have room in so
+/// small a server. Then all come at once, twice, and most of them are refused.
 #[test]
 fn attacks_at_the_same_time_kill_no_server_in_a_small_group() {
     const SIZE: usize = 256 * MIB;
     let Some(group) = group("attacked", SIZE) else { return };
     let (dns, dir) = (Stage::name_server(), tempfile::tempdir().unwrap());
     let settings = Stage::settings(&dns) + "[limits]\naccount_connections = 0\n";
-    let server = group.server(dir.path()).settings(&dir.path().join("posthaste.toml"), settings);
-    let stage = &Stage::new(Stage::listen(server).start(), Scale::Quick).unwrap();
-    let worst: Vec<&Attack> = ATTACKS.iter().filter(|attack| WORST.contains(&attack.name)).collect();
-    assert_eq!(worst.len(), WORST.len());
+    let stage = &stage(&group, dir.path(), &settings);
+    for attack in named(&OF_ONE_SESSION) {
+        println!(
+            "{}: {}",
+            attack.name,
+            (attack.run)(stage).unwrap_or_else(|why| panic!("{}: {why}", attack.name))
+        );
+    }
+    assert_eq!(stage.gate.came(), OF_ONE_SESSION.len(), "each attack reaches its state once");
     for _ in 0..2 {
         thread::scope(|scope| {
-            for attack in &worst {
-                // Its answers may differ: others have the memory.
+            for attack in named(&WORST) {
+                // Its answers may differ: others have the memory and the connections.
                 scope.spawn(move || println!("{}: {:?}", attack.name, (attack.run)(stage)));
             }
         });
         assert!(stage.is_alive(), "the server was killed");
         println!("the group had at most {:?} of {SIZE} bytes", group.most());
     }
-    stage.neighbour.wait_for(2).unwrap();
-    stage.bystander_gets_mail().unwrap();
+    others_are_served(stage);
+}
+
+/// One attack after the other reaches its state and stays in it, until all of them have. During
+/// each, somebody else logs in and gets mail.
+#[test]
+fn attacks_whose_states_add_up_kill_no_server_in_a_group_of_its_planned_size() {
+    // Room for 200 connections (the attacks have some 130), and for the largest messages.
+    const SIZE: usize = 1024 * MIB;
+    let Some(group) = group("added", SIZE) else { return };
+    let (dns, dir) = (Stage::name_server(), tempfile::tempdir().unwrap());
+    // The settings of the stage end in the section `login`.
+    let limits = format!(
+        "argon2_memory = \"7 MiB\"\n[limits]\nmemory = \"{} MiB\"\nconnections = 200\naccount_connections = 0\n",
+        SIZE / MIB
+    );
+    let stage = &stage(&group, dir.path(), &(Stage::settings(&dns) + &limits));
+    stage.gate.close();
+    let outcomes = thread::scope(|scope| {
+        let mut running = Vec::new();
+        for attack in named(&WORST) {
+            let run = scope.spawn(move || (attack.run)(stage));
+            while stage.gate.came() <= running.len() && !run.is_finished() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            running.push((attack.name, run));
+            if stage.gate.came() < running.len() {
+                // It ended before its state was reached: its outcome says why.
+                break;
+            }
+        }
+        stage.gate.open();
+        running.into_iter().map(|(name, run)| (name, run.join().unwrap())).collect::<Vec<_>>()
+    });
+    println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    for (name, outcome) in &outcomes {
+        println!("{name}: {outcome:?}");
+    }
+    let failed: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_err()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!((outcomes.len(), stage.gate.came()), (WORST.len(), WORST.len()));
+    others_are_served(stage);
 }

@@ -94,3 +94,25 @@ fn users_log_in_and_mail_comes_to_a_server_full_of_strangers() {
     let closed = server.logged("the server is full of connections without a login");
     assert!(closed.iter().any(|line| line.contains("network=10.0.")), "{closed:?}");
 }
+
+#[test]
+fn one_account_leaves_half_of_the_connections_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .settings(&dir.path().join("mine.toml"), SETTINGS)
+        .listen("imap=127.0.0.1:0")
+        .start();
+    for name in [USER, "bo@example.org"] {
+        server.add_account(name, PASSWORD);
+    }
+    let _held: Vec<_> = (0..8).map(|n| logged_in(&server, &format!("203.0.{n}.9"))).collect();
+    let log_in = |name: &str| {
+        let mut client = from(&server, "imap", "203.0.113.9");
+        client.line().unwrap();
+        client.imap(&format!("LOGIN {name} \"{PASSWORD}\"")).unwrap().pop().unwrap()
+    };
+    let answer = log_in(USER);
+    assert!(answer.contains("Your account has too many connections"), "{answer}");
+    let answer = log_in("bo@example.org");
+    assert!(answer.starts_with("t OK"), "{answer}");
+}

@@ -46,13 +46,10 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
         .arg("--config")
         .arg(config.to_str().unwrap())
         .start();
-    let said = |word: &str| {
-        let line = server.greeting().iter().find_map(|line| line.trim().strip_prefix(word)).unwrap();
-        line.trim().to_owned()
-    };
+    let (name, password) = server.first_account();
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
-    client.imap(&format!("LOGIN {} {}", said("account"), said("password"))).unwrap();
+    client.imap(&format!("LOGIN {name} {password}")).unwrap();
     client.imap("APPEND INBOX {14+}\r\nSubject: x\r\n\r\n").unwrap();
     client.imap("SELECT INBOX").unwrap();
     let silent: Vec<_> = (0..300).map(|_| LineClient::connect(server.address("imap")).unwrap()).collect();

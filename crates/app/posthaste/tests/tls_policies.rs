@@ -409,12 +409,18 @@ fn the_host_of_a_route_gets_a_login() {
     let hosts = [("submissions", "implicit"), ("submission", "verified")];
     for (count, (listener, tls)) in (1..).zip(hosts) {
         drop(world.a.take());
-        let text = format!("{settings}{}", route(world.b.address(listener), tls));
+        let log = "[log]\nlevel = \"trace\"\n";
+        let text = format!("{settings}{}{log}", route(world.b.address(listener), tls));
         std::fs::write(&world.settings, text).unwrap();
         world.start_a();
         world.submit(&message(count));
         let got = world.inbox(&world.b, "bo@b.test", count);
         assert!(got[count - 1].contains("with ESMTPSA"), "{}", got[count - 1]);
+        // All of it was logged, but for the password: as it is, or as AUTH PLAIN has it.
+        assert!(!world.a().logged("TRACE").is_empty());
+        for secret in ["another horse", "AGFuYUBhLnRlc3QAYW5vdGhlciBob3JzZQ=="] {
+            assert_eq!(world.a().logged(secret), [""; 0]);
+        }
     }
     // A host with a certificate for another name gets no password.
     let mut other = World::new(&GOOD);

@@ -14,6 +14,7 @@
 //! where nothing else runs on the machine.
 
 mod attacks;
+mod gate;
 mod gauge;
 mod neighbour;
 mod row;
@@ -21,6 +22,7 @@ pub mod sessions;
 mod stage;
 
 pub use attacks::{ATTACKS, Attack};
+pub use gate::Gate;
 pub use gauge::Gauge;
 pub use neighbour::{Neighbour, Times};
 pub use row::{Row, Rules, try_attack};

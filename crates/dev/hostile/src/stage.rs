@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder};
 use socket2::{Domain, Socket, Type};
 
-use crate::{Gauge, Neighbour};
+use crate::{Gate, Gauge, Neighbour};
 
 /// The account of the attacker, who knows its password.
 pub const ATTACKER: &str = "mallory@example.org";
@@ -49,6 +49,8 @@ pub struct Stage {
     pub gauge: Gauge,
     /// Who fetches all the while.
     pub neighbour: Neighbour,
+    /// Where attacks wait for each other once they have reached their state, if they shall.
+    pub gate: Gate,
     /// Descriptors that this process may have.
     pub descriptors: u64,
     large: OnceLock<usize>,
@@ -95,7 +97,8 @@ impl Stage {
         let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD, gauge)?;
         let descriptors = raise_descriptors();
         let (large, polls_seen, served) = (OnceLock::new(), AtomicUsize::new(0), AtomicUsize::new(0));
-        let stage = Self { scale, gauge, neighbour, descriptors, large, polls_seen, served, server };
+        let gate = Gate::default();
+        let stage = Self { scale, gauge, neighbour, gate, descriptors, large, polls_seen, served, server };
         // An account that logged in from here before is not throttled for the failures of others.
         stage.login(BYSTANDER)?;
         Ok(stage)
@@ -112,14 +115,16 @@ impl Stage {
     }
 
     /// Keeps an attack as it is until the neighbour has been answered some times. Meanwhile
-    /// somebody else logs in and gets mail.
+    /// somebody else logs in and gets mail. If the gate is closed, it stays so until that opens.
     pub fn hold(&self) -> std::result::Result<(), String> {
         self.neighbour.wait_for(1)?;
         let session = self.login(BYSTANDER).map_err(|error| format!("meanwhile {error}"))?;
         self.bystander_gets_mail()?;
         drop(session);
         self.served.fetch_add(1, Ordering::Relaxed);
-        self.neighbour.wait_for(self.of(1, 39))
+        self.neighbour.wait_for(self.of(1, 39))?;
+        self.gate.pass();
+        Ok(())
     }
 
     /// How many times somebody else was served during an attack, since the last call.
@@ -136,23 +141,14 @@ impl Stage {
 
     /// A socket of a host that nobody believes: see [`Stage::settings`].
     pub fn untrusted_host(&self, protocol: &str) -> Result<TcpStream> {
-        self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 2))
+        socket_of(Ipv4Addr::new(127, 0, 0, 2), self.address(protocol))
     }
 
     /// A socket that the server takes for one of this address, because a proxy says so.
     pub fn socket_from(&self, protocol: &str, address: Ipv4Addr) -> Result<TcpStream> {
-        let mut socket = self.socket_of(protocol, Ipv4Addr::new(127, 0, 0, 3))?;
+        let mut socket = socket_of(Ipv4Addr::new(127, 0, 0, 3), self.address(protocol))?;
         socket.write_all(format!("PROXY TCP4 {address} 198.51.100.1 9 143\r\n").as_bytes())?;
         Ok(socket)
-    }
-
-    /// A socket of this address of loopback.
-    fn socket_of(&self, protocol: &str, own: Ipv4Addr) -> Result<TcpStream> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((own, 0)).into())?;
-        socket.connect(&self.address(protocol).into())?;
-        socket.set_tcp_nodelay(true)?;
-        Ok(socket.into())
     }
 
     /// A client of a protocol whose greeting was read.
@@ -281,6 +277,15 @@ impl Poll {
         let task = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
         Some(Self { cpu: time("microseconds")?, elapsed: time("on_the_clock")?, task })
     }
+}
+
+/// A socket of this address of loopback.
+pub fn socket_of(own: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((own, 0)).into())?;
+    socket.connect(&address.into())?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
 }
 
 /// Logs in after the greeting.

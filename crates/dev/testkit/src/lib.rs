@@ -26,8 +26,11 @@ mod python;
 mod random;
 mod script;
 mod server;
+mod socket;
 #[cfg(feature = "engine")]
 mod talk;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 pub use cluster::{engine_of, on_cluster, skips_cluster};

@@ -1,9 +1,11 @@
 //! A client that speaks in lines. Enough for a test to be an SMTP, LMTP or IMAP peer without a
 //! library between it and the bytes. Every read has a deadline.
 
-use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+
+use crate::socket::Socket;
 
 /// Longest any answer may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -13,7 +15,7 @@ pub type Literal = (String, Vec<u8>);
 
 /// A connection that reads lines.
 pub struct LineClient {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Socket>,
 }
 
 impl LineClient {
@@ -27,7 +29,22 @@ impl LineClient {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(Socket::Plain(stream)) })
+    }
+
+    /// Does a handshake of TLS, at once or after STARTTLS. Every certificate is accepted.
+    #[cfg(feature = "tls")]
+    pub fn tls(self) -> Result<Self> {
+        if !self.stream.buffer().is_empty() {
+            return Err(std::io::Error::other("octets came before the handshake"));
+        }
+        match self.stream.into_inner() {
+            Socket::Plain(stream) => {
+                let stream = crate::tls::handshake(stream)?;
+                Ok(Self { stream: BufReader::new(Socket::Tls(Box::new(stream))) })
+            }
+            Socket::Tls(_) => Err(std::io::Error::other("the connection is inside TLS already")),
+        }
     }
 
     /// Sends bytes as they are.
@@ -39,7 +56,7 @@ impl LineClient {
     pub fn line(&mut self) -> Result<String> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+            return Err(ErrorKind::UnexpectedEof.into());
         }
         Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
@@ -54,11 +71,10 @@ impl LineClient {
     /// Says that nothing more will be sent, and reads what still comes. A reset is an end; a peer
     /// that does not end within the deadline is an error.
     pub fn finish(&mut self) -> Result<Vec<u8>> {
-        // It may have hung up already.
-        let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
+        self.stream.get_mut().end();
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
-            Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => Err(error),
+            Err(error) if !is_end(error.kind()) => Err(error),
             _ => Ok(rest),
         }
     }
@@ -135,6 +151,12 @@ impl LineClient {
         assert!(end.starts_with("t OK"), "{end}");
         Ok(literals.into_iter().map(|(_, bytes)| bytes).collect())
     }
+}
+
+/// Whether a peer that hung up causes this. Inside TLS it may have hung up without an alert, or
+/// while ours was sent.
+fn is_end(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe)
 }
 
 /// A message as DATA sends it: dots at the start of a line doubled, `.` at the end

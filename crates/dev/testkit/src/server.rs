@@ -186,9 +186,22 @@ impl Server {
         *self.addresses.get(protocol).unwrap_or_else(|| panic!("the server does not listen for {protocol}"))
     }
 
-    /// Lines printed before `ready`: at a first start the account that was made.
+    /// Lines printed before `ready`: at a first start one about the account that was made.
     pub fn greeting(&self) -> &[String] {
         &self.greeting
+    }
+
+    /// The name and the password of the account that the first start made. They are in a file,
+    /// because the server's output is no terminal.
+    pub fn first_account(&self) -> (String, String) {
+        let file = self.data.join("first-password");
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let word = |prefix: &str| text.lines().find_map(|line| line.trim().strip_prefix(prefix));
+        let [name, password] = ["account", "password"].map(|prefix| match word(prefix) {
+            Some(word) => word.trim().to_owned(),
+            None => panic!("no `{prefix}` in {}", file.display()),
+        });
+        (name, password)
     }
 
     /// The server's process id.

@@ -54,10 +54,12 @@ impl Limits {
         self.message_size.map(ByteSize::as_u64).unwrap_or(MESSAGE_LEN_DEFAULT)
     }
 
-    /// The limits of each account in a time.
-    pub fn of_accounts(&self) -> AccountLimits {
+    /// The limits of each account, on a server with so many connections. An account that has a
+    /// limit of connections leaves half of them to others.
+    pub fn of_accounts(&self, connections: u64) -> AccountLimits {
+        let half = usize::try_from(connections.div_ceil(2)).unwrap_or(usize::MAX);
         AccountLimits {
-            connections: self.account_connections,
+            connections: self.account_connections.min(half),
             commands_per_minute: self.account_commands_per_minute,
             messages_per_hour: self.submitted_messages_per_hour,
             messages_per_day: self.submitted_messages_per_day,
@@ -93,5 +95,21 @@ impl Limits {
             );
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn an_account_has_at_most_half_of_the_connections() {
+        let of = |text: &str, connections| {
+            let config = Config::parse(std::path::Path::new("posthaste.toml"), text).unwrap();
+            config.limits.of_accounts(connections).connections
+        };
+        assert_eq!([1, 16, 65, 520].map(|connections| of("", connections)), [1, 8, 33, 50]);
+        assert_eq!(of("[limits]\naccount_connections = 0", 16), 0);
+        assert_eq!(of("[limits]\naccount_connections = 500", 520), 260);
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use posthaste_hostile::sessions::play;
 
-/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones. Several
-/// sessions send at once. Each seed has a server of its own.
+/// Sends commands from the grammars of IMAP, LMTP, submission, POP3 and ManageSieve, whole and
+/// changed ones. Several sessions send at once. Each seed has a server of its own.
 ///
 /// The first fault ends it, with the seed that repeats the fault. These are faults: a session that
 /// ends without a reply, an answer that does not come, and a panic. A poll with too many steps

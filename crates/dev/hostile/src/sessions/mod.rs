@@ -1,5 +1,6 @@
-//! Several clients at once, whose commands a seed makes. They send whole commands from the grammar,
-//! and bursts of changed ones after which they close their side.
+//! Several clients at once, whose commands a seed makes. They send whole commands from the
+//! grammar, and bursts of changed ones after which they close their side. Clients of POP3,
+//! ManageSieve and submission come in the clear or inside TLS, by themselves or through a proxy.
 //!
 //! ```text
 //! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads
@@ -14,15 +15,19 @@
 //! * no poll of a session or background task uses over 100 ms of CPU time. The rule is 10 ms in a
 //!   release build; a debug build is some ten times as slow;
 //! * its memory stays in a bound;
-//! * the model's mailbox is what its own client made of it, and the store is without a fault.
+//! * the model's mailbox is what its own client made of it, and the store is without a fault;
+//! * so are the maildrop and the scripts of the clients of POP3 and ManageSieve.
 
 mod extensions;
 mod grammar;
 mod lines;
+mod managesieve;
 mod message;
 mod model;
+mod pop3;
 mod readers;
 mod response;
+mod way;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,8 +36,11 @@ use posthaste_testkit::{LineClient, Random, Server, ServerBuilder, changed};
 
 use crate::Gauge;
 use lines::Dialect;
+use managesieve::Scripts;
 use model::{MODEL, Model, PASSWORD};
+use pop3::Maildrop;
 use response::response;
+use way::{PROXY, Way};
 
 /// Whose sessions send anything.
 const FUZZED: &str = "fuzz@example.org";
@@ -44,7 +52,7 @@ const MEMORY_MAX: u64 = 256 << 20;
 /// The counts of the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Whole commands, or transactions.
+    /// Whole commands, transactions, or sessions of POP3 and ManageSieve.
     pub commands: usize,
     /// IMAP commands that were answered OK.
     pub taken: usize,
@@ -97,10 +105,17 @@ impl Kind {
         }
     }
 
-    /// Whether its commands are sent in bursts alone.
-    const fn only_bursts(self) -> bool {
+    /// Whether whole sessions of it have a model: the bursts are those of another account.
+    const fn has_model(self) -> bool {
         matches!(self, Self::Pop3 | Self::Sieve)
     }
+}
+
+/// Accounts that one client each changes, as they must be.
+#[derive(Default)]
+struct Models {
+    maildrop: Maildrop,
+    scripts: Scripts,
 }
 
 /// One client.
@@ -131,13 +146,17 @@ pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> 
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let config = folder.path().join("sessions.toml");
     // Hashing is not tested here.
-    let text = "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n";
+    let text = format!(
+        "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n\
+         plaintext = \"always\"\n[listen]\nproxy_networks = [\"{PROXY}\"]\n"
+    );
     std::fs::write(&config, text).map_err(|e| e.to_string())?;
     let builder = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy());
     let listen =
         |builder: ServerBuilder, kind: &Kind| builder.listen(&format!("{}=127.0.0.1:0", kind.protocol()));
-    let server = Kind::ALL[3..].iter().fold(builder, listen).start();
-    for name in [FUZZED, MODEL] {
+    let builder = Kind::ALL[3..].iter().fold(builder, listen);
+    let server = builder.listen("pop3s=127.0.0.1:0").listen("submissions=127.0.0.1:0").start();
+    for name in [FUZZED, MODEL, pop3::USER, managesieve::USER] {
         let arguments = ["account", "add", name, "--password-stdin", "--config", &config.to_string_lossy()];
         let added = server.command(&arguments, PASSWORD);
         if !added.status.success() {
@@ -157,6 +176,7 @@ pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> 
 fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Report, String> {
     let mut peers = Kind::ALL.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
     let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
+    let mut models = Models::default();
     // What the grammar names most is there to begin with.
     let mut first = login(server)?;
     for name in ["a", "b", "a/b", "c/d/e"] {
@@ -166,7 +186,7 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
     let (rest, mut report) = (gauge.memory(), Report::default());
     while report.commands + report.bursts < commands {
         for peer in &mut peers {
-            peer.send(server, random, &mut report)?;
+            peer.send(server, random, &mut models, &mut report)?;
         }
         model.step(random)?;
         for peer in &mut peers {
@@ -197,19 +217,33 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
 }
 
 impl Peer {
-    fn send(&mut self, server: &Server, random: &mut Random, report: &mut Report) -> Result<(), String> {
+    fn send(
+        &mut self,
+        server: &Server,
+        random: &mut Random,
+        models: &mut Models,
+        report: &mut Report,
+    ) -> Result<(), String> {
         // Two draws whatever the state is, so that what is sent follows from the seed.
-        let (burst, bare) = (random.one_in(10), random.one_in(4));
-        if burst || self.kind.only_bursts() {
+        let often = if self.kind.has_model() { 2 } else { 10 };
+        let (burst, bare) = (random.one_in(often), random.one_in(4));
+        if burst {
             report.bursts += 1;
             return self.burst(server, random, bare);
         }
         report.commands += 1;
         match self.kind {
             Kind::Imap => self.command(server, random),
+            Kind::Pop3 => models.maildrop.session(server, random),
+            Kind::Sieve => models.scripts.session(server, random),
             kind => {
+                let way = Way::pick(random);
                 let mut client = match self.client.take() {
                     Some(client) => client,
+                    None if kind == Kind::Submission => open_by(
+                        way.connect(server, kind.protocol()).map_err(|e| format!("{way:?}: {e}"))?,
+                        kind,
+                    )?,
                     None => open(server, kind)?,
                 };
                 if lines::transaction(&mut client, kind.dialect(), random)? {
@@ -255,7 +289,7 @@ impl Peer {
                 _ => lines::script(kind.dialect(), random),
             })
             .collect();
-        let mut sent: Vec<u8> = match kind.only_bursts() && random.one_in(2) {
+        let mut sent: Vec<u8> = match kind.has_model() && random.one_in(2) {
             true => inputs.concat(),
             false => (0..inputs.len()).flat_map(|_| changed(random, &inputs)).collect(),
         };
@@ -338,8 +372,12 @@ fn open(server: &Server, kind: Kind) -> Result<LineClient, String> {
     if kind == Kind::Imap {
         return login(server);
     }
-    let mut client = connect(server, kind)?;
-    if kind.only_bursts() {
+    open_by(connect(server, kind)?, kind)
+}
+
+/// The same, by a connection from which nothing was read.
+fn open_by(mut client: LineClient, kind: Kind) -> Result<LineClient, String> {
+    if kind.has_model() {
         let plain = STANDARD.encode(format!("\0{FUZZED}\0{PASSWORD}"));
         let login = match kind {
             Kind::Sieve => format!("AUTHENTICATE \"PLAIN\" \"{plain}\"\r\n"),

@@ -1,9 +1,8 @@
 //! The first start makes an account, and shows its password once.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use posthaste_directory::NewAccount;
@@ -16,7 +15,8 @@ use crate::logging::say;
 use crate::open::Opened;
 use crate::password;
 
-/// Where the password goes if standard output is the journal.
+/// Where the password goes if standard output is no terminal. A journal, the log of a container,
+/// a pipe or a file keeps what is written, and others may read it.
 const FILE: &str = "first-password";
 
 /// Creates an account if the store has no account, and shows its password once.
@@ -30,33 +30,26 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
     Act::of_server(format!("serve: first account {}", account.name), config).ended(&Ok(()));
     let (data, name) = (config.data.display(), &account.name);
     let lines = format!("  account   {name}\n  password  {}", password.expose());
-    let is_shown = if is_journal() {
-        match write_file(&config.data.join(FILE), &lines) {
-            Ok(()) => say(&format!(
-                "Posthaste made {data} with one account. Its password is in {data}/{FILE}: read it and remove the file"
-            )),
-            Err(error) => {
-                tracing::error!(%error, file = %config.data.join(FILE).display(), "the file cannot be made");
-                false
-            }
-        }
-    } else {
+    let is_shown = if io::stdout().is_terminal() {
         say(&format!("Posthaste made {data} with one account. Its password is shown this once:\n{lines}"))
+    } else {
+        let file = config.data.join(FILE);
+        let written = write_file(&file, &lines);
+        match &written {
+            Ok(()) => {
+                let what = "the password of the first account is in a file: read it and remove the file";
+                tracing::info!(%name, file = %file.display(), "{what}");
+                say(&format!("Posthaste made {data} with one account: {what}: {}", file.display()));
+            }
+            Err(error) => tracing::error!(%error, file = %file.display(), "the file cannot be made"),
+        }
+        written.is_ok()
     };
     if !is_shown {
         tracing::error!(%name, "the password of the first account could not be shown: set another with `posthaste \
                                 account passwd`");
     }
     Ok(())
-}
-
-/// Whether standard output is the system's journal, which keeps the output and which other users
-/// may read. systemd names the stream in `JOURNAL_STREAM`, as device and inode.
-fn is_journal() -> bool {
-    let Some(stream) = std::env::var("JOURNAL_STREAM").ok() else { return false };
-    let output = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-    let meta = output.and_then(|output| output.metadata());
-    meta.is_ok_and(|meta| stream == format!("{}:{}", meta.dev(), meta.ino()))
 }
 
 /// Writes a file that its owner alone can read. One that exists is not written over.

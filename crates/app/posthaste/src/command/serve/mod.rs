@@ -383,7 +383,7 @@ impl Server {
         warn_of_expiry(&self.certificates);
         self.opened.directory.trust_networks(config.login.trusted_networks.clone());
         self.opened.directory.set_logins(logins);
-        self.budgets.accounts.set(config.limits.of_accounts());
+        self.budgets.accounts.set(config.limits.of_accounts(plan.connections));
         for key in waiting {
             tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }

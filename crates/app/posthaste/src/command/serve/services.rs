@@ -87,7 +87,7 @@ impl Budgets {
 
     pub fn new(plan: &Plan, config: &Config, store: &Store) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-        let accounts = Accounts::new(config.limits.of_accounts());
+        let accounts = Accounts::new(config.limits.of_accounts(plan.connections));
         let metrics = Arc::default();
         let keys = KeyCache::new(usize::try_from(plan.keys).unwrap_or(usize::MAX));
         let reading = budget(plan.reading);
