@@ -17,6 +17,7 @@ use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::Threads;
+use crate::progress::Reports;
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -48,7 +49,7 @@ impl NewMessages<'_> {
         }
         let rendered = annotations(by, selected, &mut items, seqs).await?;
         let plan = Plan::compile(&items).annotated(rendered);
-        let job = FetchJob { plan: &plan, view, seqs, enabled, by };
+        let job = FetchJob { plan: &plan, view, seqs, enabled, by, reports: None };
         job.print(wire, selected).await.map(drop)
     }
 }
@@ -89,6 +90,8 @@ pub(super) struct FetchJob<'j> {
     pub(super) seqs: &'j NumSet<SeqNum>,
     pub(super) enabled: Enabled,
     pub(super) by: Threads<'j>,
+    /// The command's reports, if it is one.
+    pub(super) reports: Option<Reports<'j>>,
 }
 
 impl FetchJob<'_> {
@@ -135,11 +138,11 @@ impl FetchJob<'_> {
 
     async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
         let names = FlagNames::new(&self.view.head().keywords);
-        let mut printer = Printer { plan: self.plan, names, pace: Pace::default() };
+        let mut printer = Printer { plan: self.plan, names, pace: Pace::default(), first: self.reports };
         let mut walk = Walk::new(&selected.mailbox, self.view, self.seqs);
         let reads_bodies = self.plan.reads == Reads::Bodies;
         while walk.more() {
-            let (out, Printer { names, pace, .. }) = (wire.out(), &mut printer);
+            let (out, Printer { names, pace, first, .. }) = (wire.out(), &mut printer);
             let each = |message: Visited<'_>, pass: &mut Pass| {
                 pass.steps += self.plan.steps_of(&message.stored.summary);
                 // Responses stay in order: once one message waits for its body, the messages after
@@ -148,6 +151,7 @@ impl FetchJob<'_> {
                     return Handled::Deferred;
                 }
                 let subject = self.subject(selected, message.seq, message.row);
+                *first = None;
                 line::of_summary(out, self.plan, names, subject, message.stored);
                 if out.len() >= OUT_BYTES { Handled::Full } else { Handled::Done }
             };
@@ -188,8 +192,12 @@ impl FetchJob<'_> {
         printer: &mut Printer<'_>,
         message: Deferred<'_>,
     ) -> Result<Printed, Failure> {
-        let reading = wire.while_there(message.read_long(self.by, &selected.mailbox));
-        let Long::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
+        let reading = message.read_long(self.by, &selected.mailbox);
+        let read = match printer.first {
+            Some(reports) => wire.while_reporting(reports, reading).await??,
+            None => wire.while_there(reading).await??,
+        };
+        let Long::Read(long) = read else { return Ok(Printed::Expunged) };
         self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
         Ok(Printed::Yes)
     }
@@ -219,6 +227,7 @@ impl FetchJob<'_> {
             }
             return body::print(wire, reader, printer, subject, message.stored).await;
         }
+        printer.first = None;
         line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);
         wire.relieve().await?;
         Ok(())

@@ -69,7 +69,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> 
     let by = Threads { service: ctx.service, account: ctx.login.id };
     let rendered = annotations(by, ctx.selected, &mut items, &seqs).await?;
     let plan = Plan::compile(&items).annotated(rendered);
-    let job = FetchJob { plan: &plan, view: &view, seqs: &seqs, enabled: *ctx.enabled, by };
+    let reports = Some(Reports::uncounted(tag, ctx.service.options.progress));
+    let job = FetchJob { plan: &plan, view: &view, seqs: &seqs, enabled: *ctx.enabled, by, reports };
     let Unanswered { expunged, unreadable } = job.print(ctx.wire, ctx.selected).await?;
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
         sync::report_modseq(ctx.wire, ctx.selected);
