@@ -50,7 +50,8 @@ fn items(c: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
     if items.is_empty() { at.fail("at least one item to fetch") } else { Ok(items) }
 }
 
-/// `[SP "(" fetch-att *(SP fetch-att) ")"]`: the items that are sent of new messages (RFC 5465 §8).
+/// `[SP "(" fetch-att *(SP fetch-att) ")"]`: the items that are sent of new messages
+/// (RFC 5465 §8).
 pub(super) fn items_of_new(c: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
     let before = c.clone();
     if c.eat(b' ') && c.peek() == Some(b'(') {

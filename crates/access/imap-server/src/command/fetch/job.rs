@@ -1,5 +1,5 @@
-//! Prints the responses of a FETCH: those of the command, and those of new messages that the client
-//! requested in advance (RFC 5465 §5.2, §7).
+//! Prints the responses of a FETCH: those of the command, and those of new messages that the
+//! client requested in advance (RFC 5465 §5.2, §7).
 
 use posthaste_delivery::LargeMessage;
 use posthaste_imap_codec::command::FetchItem;
@@ -99,8 +99,8 @@ impl FetchJob<'_> {
     pub(super) async fn print(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
         match self.plan.reads_of(self.view) {
             Reads::Rows => self.rows(wire, selected).await,
-            // Boxed: no other command needs as much memory, and without the box every command would
-            // reserve as much.
+            // Boxed: no other command needs as much memory, and without the box every command
+            // would reserve as much.
             Reads::Summaries | Reads::Bodies => Box::pin(self.summaries(wire, selected)).await,
         }
     }
@@ -145,8 +145,8 @@ impl FetchJob<'_> {
             let (out, Printer { names, pace, first, .. }) = (wire.out(), &mut printer);
             let each = |message: Visited<'_>, pass: &mut Pass| {
                 pass.steps += self.plan.steps_of(&message.stored.summary);
-                // Responses stay in order: once one message waits for its body, the messages after
-                // it wait too.
+                // Responses stay in order: once one message waits for its body, the messages
+                // after it wait too.
                 if reads_bodies || pass.has_aside || self.must_wait(&message) {
                     return Handled::Deferred;
                 }
@@ -174,8 +174,8 @@ impl FetchJob<'_> {
         Ok(walk.end())
     }
 
-    /// Whether a message's body is read, or the response is long or takes long: then it is printed
-    /// item by item, as the client reads it.
+    /// Whether a message's body is read, or the response is long or takes long: then it is
+    /// printed item by item, as the client reads it.
     fn must_wait(&self, message: &Visited<'_>) -> bool {
         let summary = &message.stored.summary;
         self.plan.steps_of(summary) > SLICE_STEPS
@@ -183,8 +183,8 @@ impl FetchJob<'_> {
             || line::needs_body(self.plan, summary)
     }
 
-    /// Prints a message that was deferred, and whose summary is long. Its memory is reserved until
-    /// the client has read the response.
+    /// Prints a message that was deferred, and whose summary is long. Its memory is reserved
+    /// until the client has read the response.
     async fn long_aside(
         &self,
         wire: &mut Wire,

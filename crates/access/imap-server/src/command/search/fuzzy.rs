@@ -10,8 +10,8 @@
 //! | stems | each of its words does without its ending | 50 to 74 |
 //!
 //! At the level `stems`, each word that also matches as it is written counts. A message in whose
-//! subject a search for TEXT does not match gets ten less. Both read rows and summaries alone, and
-//! are left out where they would read bodies again.
+//! subject a search for TEXT does not match gets ten less. Both read rows and summaries alone.
+//! They are left out where they would read bodies again.
 //!
 //! Each level includes the one before it. The ending of a word of five letters is its last letter.
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
