@@ -66,6 +66,7 @@ impl Default for ProgressTimes {
 }
 
 /// The reports of one command.
+#[derive(Clone, Copy)]
 pub(crate) struct Reports<'r> {
     pub(crate) tag: &'r Tag,
     pub(crate) progress: &'r Progress,

@@ -97,7 +97,7 @@ pub(crate) async fn announce(
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
-            let step = Step { old: &newest, new: &newest, diff: &Difference::default() };
+            let step = Step { old: &newest, new: &newest, diff: &Difference::default(), enabled };
             Box::pin(update::report_changes(wire, selected, by, &step)).await?;
         }
         return Ok(());
@@ -149,7 +149,7 @@ async fn announce_changes(
     }
     if !selected.contexts.is_empty() {
         // RFC 5267 §4.3.3: after EXISTS.
-        let step = Step { old: &old, new: &new, diff: &diff };
+        let step = Step { old: &old, new: &new, diff: &diff, enabled };
         Box::pin(update::report_changes(wire, selected, by, &step)).await?;
     }
     // RFC 7162 §3.2: a client that gets a MODSEQ above that of an EXPUNGE held back could take it

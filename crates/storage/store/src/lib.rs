@@ -9,6 +9,7 @@
 //! Invariants: a change is on disk before it is reported to anyone. No lock is held while an
 //! engine works. This crate does not interpret summaries and bodies.
 
+mod backoff;
 mod cache;
 mod change;
 mod changed;

@@ -48,7 +48,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
 }
 
 async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
-    let MultiSearchArgs { sources, mut returns, charset, mut key } = args;
+    // UPDATE is refused below, so its items are not needed.
+    let MultiSearchArgs { sources, mut returns, charset, mut key, .. } = args;
     if session.enabled.utf8 && charset.is_some() {
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());

@@ -57,6 +57,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Rep
     fuzzy::check_relevancy(scored, &args.key)?;
     search::limit::refuse(ctx, &args.key)?;
     let context = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
+    let context = search::with_items(ctx, context, std::mem::take(&mut args.update_items));
     let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;
     let scores = match scored {
         true => Some(scores::scores(ctx, tag, &args.key, &found).await?),

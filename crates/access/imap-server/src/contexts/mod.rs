@@ -20,7 +20,7 @@ mod ordered;
 mod print;
 pub(crate) mod update;
 
-use posthaste_imap_codec::command::{SearchKey, SortCriterion};
+use posthaste_imap_codec::command::{FetchItem, SearchKey, SortCriterion};
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{BytePermit, Holder};
@@ -58,7 +58,10 @@ struct Context {
     numbering: Numbering,
     /// The criteria, with sets of messages as UIDs.
     key: SearchKey,
-    key_bytes: usize,
+    /// What is fetched of new messages that enter the result (RFC 5465 §7).
+    items: Vec<FetchItem>,
+    /// Bytes of the criteria and the items.
+    asked_bytes: usize,
     members: Members,
     sorted: Option<Sorted>,
 }
@@ -75,7 +78,7 @@ impl Context {
         let sorted = self.sorted.as_ref().map_or(0, |sorted| {
             sorted.order.bytes() + sorted.criteria.capacity() * size_of::<SortCriterion>()
         });
-        size_of::<Self>() + self.tag.as_str().len() + self.key_bytes + self.members.bytes() + sorted
+        size_of::<Self>() + self.tag.as_str().len() + self.asked_bytes + self.members.bytes() + sorted
     }
 }
 

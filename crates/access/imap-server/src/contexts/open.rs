@@ -1,6 +1,6 @@
 //! A SEARCH or SORT with UPDATE begins a context: RFC 5267 §4.3.
 
-use posthaste_imap_codec::command::{SearchKey, SearchReturn, SortCriterion};
+use posthaste_imap_codec::command::{FetchItem, SearchKey, SearchReturn, SortCriterion};
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::NumSet;
 
@@ -28,6 +28,7 @@ pub(crate) struct RequestedContext {
     tag: Tag,
     numbering: Numbering,
     key: Result<(SearchKey, usize), &'static str>,
+    items: Vec<FetchItem>,
 }
 
 impl RequestedContext {
@@ -47,7 +48,13 @@ impl RequestedContext {
             // RFC 5267 §4.3
             return Err(Reply::bad("Tag reuse: this tag names a result that is kept up to date").into());
         }
-        Ok(Some(Self { tag: tag.clone(), numbering, key: kept(key, selected) }))
+        let key = kept(key, selected);
+        Ok(Some(Self { tag: tag.clone(), numbering, key, items: Vec::new() }))
+    }
+
+    /// Lets these items be fetched of new messages that enter the result: UPDATE of RFC 5465 §7.
+    pub(crate) fn fetching(self, items: Vec<FetchItem>) -> Self {
+        Self { items, ..self }
     }
 
     /// Says that there will be no updates.
@@ -64,7 +71,7 @@ impl RequestedContext {
         by: Searcher<'_>,
         found: InitialResult,
     ) {
-        let Self { tag, numbering, key } = self;
+        let Self { tag, numbering, key, items } = self;
         let (key, key_bytes) = match key {
             Ok(key) => key,
             Err(why) => return print::no_update(wire, &tag, why),
@@ -81,10 +88,16 @@ impl RequestedContext {
         };
         let named = tag.clone();
         let contexts = &mut selected.contexts;
-        contexts.list.push(Context { tag, numbering, key, key_bytes, members, sorted });
+        let asked_bytes = key_bytes + bytes_of(&items);
+        contexts.list.push(Context { tag, numbering, key, items, asked_bytes, members, sorted });
         if !contexts.pay(by.service, by.account) {
             contexts.cancel(std::slice::from_ref(&named));
             print::no_update(wire, &named, "The result is too large to be kept up to date now");
         }
     }
+}
+
+/// The memory of items, about: their debug text is longer than the names and numbers in them.
+fn bytes_of(items: &[FetchItem]) -> usize {
+    size_of_val(items) + items.iter().map(|item| format!("{item:?}").len()).sum::<usize>()
 }

@@ -11,9 +11,11 @@ use posthaste_store::{Difference, StoreError, View};
 
 use super::ordered::Run;
 use super::{Context, Contexts, members, order, print};
+use crate::command::fetch::job::NewMessages;
 use crate::command::gather::Source;
 use crate::command::search::criteria::{Question, Watched};
 use crate::command::search::job::{self, Job};
+use crate::enabled::Enabled;
 use crate::heavy::{Pace, part_ended};
 use crate::offload::Threads;
 use crate::reply::Failure;
@@ -39,11 +41,12 @@ impl<'s> Searcher<'s> {
     }
 }
 
-/// Two views, and what differs.
+/// Two views, what differs, and the extensions that the client has enabled.
 pub(crate) struct Step<'v> {
     pub(crate) old: &'v View,
     pub(crate) new: &'v View,
     pub(crate) diff: &'v Difference,
+    pub(crate) enabled: Enabled,
 }
 
 /// The client that gets reports, and the session's turn to make them.
@@ -226,7 +229,34 @@ impl Context {
                 pace.rest().await;
             }
         }
+        self.fetch_new(to, source, step, &added).await?;
         self.apply(to, (source, step.new), added, dropped).await
+    }
+
+    /// FETCH of the new messages that enter the result, if UPDATE named items. RFC 5465 §7: after
+    /// EXISTS and before ESEARCH, and not of messages that enter because their flags changed.
+    async fn fetch_new(
+        &self,
+        to: &mut Reporter<'_, '_>,
+        source: Source<'_>,
+        step: &Step<'_>,
+        added: &NumSet,
+    ) -> Result<(), Failure> {
+        if self.items.is_empty() || added.is_empty() || step.diff.arrived.is_empty() {
+            return Ok(());
+        }
+        let seqs = step.new.seqs_of_uids(added).intersection(&step.diff.arrived);
+        if seqs.is_empty() {
+            return Ok(());
+        }
+        let Source { service, account, selected } = source;
+        let by = Threads { service, account };
+        let new = NewMessages { view: step.new, seqs: &seqs, enabled: step.enabled, by };
+        // The client may have to be waited for.
+        to.turn.give();
+        Box::pin(new.fetch(to.wire, selected, self.items.clone())).await?;
+        to.turn.take(Of::Evaluated(added.count())).await;
+        Ok(())
     }
 
     /// Takes messages into the result and out of it, and reports that.
@@ -298,7 +328,7 @@ impl Context {
 /// The changed messages whose change may matter to criteria. A flag that no key names does not, so
 /// a search for a text reads no message again because it was seen.
 async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet<SeqNum> {
-    let Step { old, new, diff } = step;
+    let Step { old, new, diff, .. } = step;
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();
     }

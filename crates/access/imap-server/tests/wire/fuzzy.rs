@@ -65,13 +65,13 @@ fn relevancy_shows_how_well_each_message_matches() {
     wire.run(
         r#"
         C: a SEARCH RETURN (ALL RELEVANCY) FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "a") ALL 1:3 RELEVANCY (100 75 50)
+        S: * ESEARCH (TAG "a") ALL 1:3 RELEVANCY (100 75 62)
         S: a OK …
         C: b UID SEARCH RETURN (RELEVANCY) FUZZY SUBJECT "invoices unpaid"
-        S: * ESEARCH (TAG "b") UID ALL 1:3 RELEVANCY (75 75 50)
+        S: * ESEARCH (TAG "b") UID ALL 1:3 RELEVANCY (75 75 62)
         S: b OK …
         C: c SEARCH RETURN (PARTIAL 2:3 RELEVANCY) FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "c") PARTIAL (2:3 2:3) RELEVANCY (75 50)
+        S: * ESEARCH (TAG "c") PARTIAL (2:3 2:3) RELEVANCY (75 62)
         S: c OK …
         C: d SEARCH RETURN (COUNT RELEVANCY) FUZZY SUBJECT "unpaid invoices"
         S: * ESEARCH (TAG "d") COUNT 3
@@ -89,7 +89,7 @@ fn relevancy_shows_how_well_each_message_matches() {
         S: * SORT 3 1 2
         S: h OK …
         C: i UID SORT RETURN (ALL RELEVANCY) (REVERSE RELEVANCY REVERSE ARRIVAL) UTF-8 FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "i") UID ALL 3,2,1 RELEVANCY (50 75 100)
+        S: * ESEARCH (TAG "i") UID ALL 3,2,1 RELEVANCY (62 75 100)
         S: i OK …
         C: j SORT RETURN (PARTIAL 1:2 RELEVANCY) (SUBJECT) UTF-8 FUZZY SUBJECT "unpaid invoices"
         S: * ESEARCH (TAG "j") PARTIAL (1:2 2,1) RELEVANCY (75 100)
@@ -98,6 +98,35 @@ fn relevancy_shows_how_well_each_message_matches() {
         S: * ESEARCH (TAG "k") ALL 1:3
         S: * NO [NOUPDATE "k"] …
         S: k OK …
+        "#,
+    );
+}
+
+/// A message with more words as they are written comes first, and so does one with the words in
+/// its subject.
+#[test]
+fn words_as_they_are_written_and_subjects_count_more() {
+    let server = Server::start();
+    for (subject, text) in [
+        ("old unpaid invoicing", "x"),
+        ("older unpaid invoicing", "x"),
+        ("older, unpaying invoicing", "x"),
+        ("letter", "old unpaid invoices"),
+    ] {
+        server.put("INBOX", format!("Subject: {subject}\r\n\r\n{text}\r\n").as_bytes());
+    }
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: a SORT RETURN (ALL RELEVANCY) (REVERSE RELEVANCY) UTF-8 FUZZY SUBJECT "invoices unpaid"
+        S: * ESEARCH (TAG "a") ALL 3,1:2 RELEVANCY (50 62 62)
+        S: a OK …
+        C: b SORT RETURN (ALL RELEVANCY) (RELEVANCY) UTF-8 FUZZY TEXT "invoices unpaid"
+        S: * ESEARCH (TAG "b") ALL 4,1:3 RELEVANCY (65 50 50 50)
+        S: b OK …
+        C: c SEARCH RETURN (ALL RELEVANCY) FUZZY TEXT unpaid
+        S: * ESEARCH (TAG "c") ALL 1:4 RELEVANCY (100 100 50 90)
+        S: c OK …
         "#,
     );
 }

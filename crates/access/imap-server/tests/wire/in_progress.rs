@@ -8,6 +8,8 @@ use crate::harness::{Server, searches};
 fn commands_that_take_long_say_that_they_are_going_on() {
     let (server, gate) = Gate::server();
     server.with_messages(3);
+    // It is read in pieces.
+    server.put("INBOX", &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 140 << 10]].concat());
     for name in ["One", "Two", "Three", "Four"] {
         server.login().run(&format!("C: a CREATE {name}\nS: a OK …"));
         server.put(name, b"x");
@@ -22,6 +24,9 @@ fn commands_that_take_long_say_that_they_are_going_on() {
         "STATUS One (RECENT)",
         "LIST \"\" Two RETURN (STATUS (RECENT))",
         "FETCH 1 BODY[]",
+        // Before the first response, without a change of \Seen.
+        "FETCH 2:3 BODY.PEEK[]",
+        "FETCH 4 BODY.PEEK[TEXT]",
         "STORE 1 ANNOTATION (/comment (value.priv \"x\"))",
         "APPEND INBOX {1+}\r\nx",
         "REPLACE 1 INBOX {1+}\r\nx",

@@ -46,6 +46,7 @@ mod messages;
 mod metadata;
 mod multi_search;
 mod notify;
+mod notify_grammar;
 mod notify_quiet;
 mod old_views;
 mod partial;

@@ -35,10 +35,10 @@ fn fuzzy_matches_of_several_mailboxes_have_scores() {
         r#"
         C: a ESEARCH IN (personal) RETURN (ALL RELEVANCY) FUZZY SUBJECT "unpaid invoices"
         S: * ESEARCH (TAG "a" MAILBOX Archive UIDVALIDITY …) UID ALL 1 RELEVANCY (75)
-        S: * ESEARCH (TAG "a" MAILBOX INBOX UIDVALIDITY …) UID ALL 1:2 RELEVANCY (100 50)
+        S: * ESEARCH (TAG "a" MAILBOX INBOX UIDVALIDITY …) UID ALL 1:2 RELEVANCY (100 62)
         S: a OK …
         C: b ESEARCH IN (personal) RETURN (PARTIAL 2:2 RELEVANCY) FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "b" MAILBOX INBOX UIDVALIDITY …) UID PARTIAL (2:2 2) RELEVANCY (50)
+        S: * ESEARCH (TAG "b" MAILBOX INBOX UIDVALIDITY …) UID PARTIAL (2:2 2) RELEVANCY (62)
         S: b OK …
         C: c ESEARCH IN (personal) RETURN (RELEVANCY) SUBJECT unpaid
         S: c BAD …

@@ -27,8 +27,8 @@ use posthaste_mail_model::{Flag, ModSeq, Secret};
 
 pub(crate) use parse_append::date_time;
 pub(crate) use parse_fetch::binary_part;
-pub(crate) use parse_search::{gm_label, object_id};
-pub(crate) use parse_words::{capability, mailbox, mod_seq};
+pub(crate) use parse_search::object_id;
+pub(crate) use parse_words::{capability, gm_label, mailbox, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers, SnippetName};
 pub use mailbox::{

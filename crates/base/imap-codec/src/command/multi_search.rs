@@ -1,6 +1,6 @@
 //! ESEARCH: a search in several mailboxes (RFC 7377).
 
-use super::{Charset, MailboxFilter, SearchKey, SearchReturn};
+use super::{Charset, FetchItem, MailboxFilter, SearchKey, SearchReturn};
 
 /// A search in several mailboxes. Its results are UIDs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,6 +9,8 @@ pub struct MultiSearchArgs {
     pub sources: Vec<MailboxFilter>,
     /// `RETURN (…)`; without it, `ALL`.
     pub returns: Option<SearchReturn>,
+    /// The items of `UPDATE (…)` (RFC 5465 §7).
+    pub update_items: Vec<FetchItem>,
     /// `CHARSET`, if it was given.
     pub charset: Option<Charset>,
     /// The criteria.

@@ -41,7 +41,7 @@ pub enum MailboxFilter {
     Subscribed,
     /// `SUBTREE`: these and all below them; never empty.
     Subtree(Vec<MailboxArg>),
-    /// `SUBTREE-ONE`: these and those directly below them; never empty. Only in ESEARCH.
+    /// `SUBTREE-ONE`: these and those directly below them; never empty (RFC 7377).
     SubtreeOne(Vec<MailboxArg>),
     /// `MAILBOXES`: these; never empty.
     Mailboxes(Vec<MailboxArg>),

@@ -1,7 +1,6 @@
 //! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162 and RFC 9394.
 
-use super::parse_search::gm_label;
-use super::parse_words::{flag, flag_list, mod_seq};
+use super::parse_words::{flag, flag_list, gm_label, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, SnippetName, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
@@ -15,12 +14,7 @@ pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     let set = MessageSet::new(numbering, SequenceSet::parse(c)?);
     c.sp()?;
     let items = if c.peek() == Some(b'(') {
-        let at = c.clone();
-        let items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", item)?;
-        if items.is_empty() {
-            return at.fail("at least one item to fetch");
-        }
-        items
+        items(c)?
     } else {
         match macro_items(c) {
             Some(items) => items.to_vec(),
@@ -49,8 +43,26 @@ fn macro_items(c: &mut Cursor<'_>) -> Option<&'static [FetchItem]> {
     }
 }
 
+/// `"(" fetch-att *(SP fetch-att) ")"`
+fn items(c: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
+    let at = c.clone();
+    let items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", item)?;
+    if items.is_empty() { at.fail("at least one item to fetch") } else { Ok(items) }
+}
+
+/// `[SP "(" fetch-att *(SP fetch-att) ")"]`: the items that are sent of new messages
+/// (RFC 5465 §8).
+pub(super) fn items_of_new(c: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
+    let before = c.clone();
+    if c.eat(b' ') && c.peek() == Some(b'(') {
+        return items(c);
+    }
+    *c = before;
+    Ok(Vec::new())
+}
+
 /// `fetch-att`
-pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
+fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
     let at = c.clone();
     Ok(match c.word().as_bytes() {
         b"UID" => FetchItem::Uid,

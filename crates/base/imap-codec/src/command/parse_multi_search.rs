@@ -27,6 +27,6 @@ pub(super) fn multi_search(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Co
         }
         c.sp()?;
     }
-    let Program { returns, charset, key } = program(c)?;
-    Ok(CommandBody::MultiSearch(MultiSearchArgs { sources, returns, charset, key }))
+    let Program { returns, update_items, charset, key } = program(c)?;
+    Ok(CommandBody::MultiSearch(MultiSearchArgs { sources, returns, update_items, charset, key }))
 }

@@ -1,10 +1,10 @@
 //! NOTIFY: RFC 5465 §8. Filters of mailboxes, for ESEARCH too: RFC 7377 §3.
 
-use super::parse_fetch::item;
+use super::parse_fetch::items_of_new;
 use super::parse_words::mailbox;
 use super::{CommandBody, Event, EventGroup, MailboxFilter, Notify};
 use crate::cursor::{Cursor, Parsed, Word};
-use crate::limits::{EVENT_GROUPS_MAX, FETCH_ITEMS_MAX, LIST_ITEMS_MAX};
+use crate::limits::{EVENT_GROUPS_MAX, LIST_ITEMS_MAX};
 use crate::{MailboxArg, NameEncoding};
 
 /// `"NOTIFY" SP ("NONE" / "SET" [SP "STATUS"] SP event-groups)`
@@ -34,11 +34,7 @@ pub(super) fn notify(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandB
 /// `"(" filter-mailboxes SP events ")"`
 fn group(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<EventGroup> {
     c.expect(b'(', "a group of events in parentheses")?;
-    let at = c.clone();
     let mailboxes = filter(c, names)?;
-    if matches!(mailboxes, MailboxFilter::SubtreeOne(_)) {
-        return at.fail("mailboxes other than SUBTREE-ONE");
-    }
     c.sp()?;
     let events = match c.eat_word(b"NONE") {
         true => Vec::new(),
@@ -55,7 +51,7 @@ fn group(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<EventGroup> {
     Ok(EventGroup { mailboxes, events })
 }
 
-/// `filter-mailboxes`
+/// `filter-mailboxes`. RFC 7377 §3 adds SUBTREE-ONE to the grammar of RFC 5465.
 pub(super) fn filter(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxFilter> {
     let at = c.clone();
     let some = |c: &mut Cursor<'_>| {
@@ -72,8 +68,9 @@ pub(super) fn filter(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxF
         b"SUBTREE-ONE" => MailboxFilter::SubtreeOne(some(c)?),
         b"MAILBOXES" => MailboxFilter::Mailboxes(some(c)?),
         _ => {
-            return at
-                .fail("SELECTED, SELECTED-DELAYED, INBOXES, PERSONAL, SUBSCRIBED, SUBTREE or MAILBOXES");
+            return at.fail(
+                "SELECTED, SELECTED-DELAYED, INBOXES, PERSONAL, SUBSCRIBED, SUBTREE, SUBTREE-ONE or MAILBOXES",
+            );
         }
     })
 }
@@ -93,18 +90,7 @@ fn event(c: &mut Cursor<'_>) -> Parsed<Event> {
     let atom = c.atom("an event, such as MessageNew")?;
     let word = Word::new(atom);
     if word.as_bytes() == b"MESSAGENEW" {
-        let mut items = Vec::new();
-        let before = c.clone();
-        if c.eat(b' ') && c.peek() == Some(b'(') {
-            let at = c.clone();
-            items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", item)?;
-            if items.is_empty() {
-                return at.fail("at least one item to fetch");
-            }
-        } else {
-            *c = before;
-        }
-        return Ok(Event::MessageNew(items));
+        return Ok(Event::MessageNew(items_of_new(c)?));
     }
     let known = Event::BARE.iter().find(|event| event.name().as_bytes().eq_ignore_ascii_case(atom));
     match known {

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use posthaste_mail_model::{Flag, Uid};
 use posthaste_mime_summary::{decode_bytes, is_charset};
 
-use super::parse_words::{keyword, mod_seq};
-use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
+use super::parse_fetch::items_of_new;
+use super::parse_words::{gm_label, keyword, mod_seq};
+use super::{Charset, CommandBody, EntryScope, FetchItem, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed, Quoting};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
 use crate::message_annotation::annotation_key;
@@ -16,25 +17,21 @@ use crate::{Date, Numbering, PageRange, ParseError, ParseErrorKind, SeqSet, Sequ
 /// `"SEARCH" SP search-program`
 pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
-    let Program { returns, charset, key } = program(c)?;
-    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key }))
+    let Program { returns, update_items, charset, key } = program(c)?;
+    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, update_items, key }))
 }
 
 /// The arguments that SEARCH and ESEARCH share.
 pub(super) struct Program {
     pub(super) returns: Option<SearchReturn>,
+    pub(super) update_items: Vec<FetchItem>,
     pub(super) charset: Option<Charset>,
     pub(super) key: SearchKey,
 }
 
 /// `["RETURN" SP "(" … ")" SP] ["CHARSET" SP charset SP] search-key *(SP search-key)`
 pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
-    let mut returns = None;
-    if c.eat_word(b"RETURN") {
-        c.sp()?;
-        returns = Some(search_return(c)?);
-        c.sp()?;
-    }
+    let (returns, update_items) = search_return(c)?;
     let mut texts = None;
     if c.eat_word(b"CHARSET") {
         c.sp()?;
@@ -42,7 +39,7 @@ pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
         c.sp()?;
     }
     let charset = texts.as_ref().map(|texts| texts.charset);
-    Ok(Program { returns, charset, key: keys(c, &texts.unwrap_or_default())? })
+    Ok(Program { returns, update_items, charset, key: keys(c, &texts.unwrap_or_default())? })
 }
 
 /// `search-key *(SP search-key)`, up to the end of the line.
@@ -83,9 +80,20 @@ fn and(mut keys: Vec<SearchKey>) -> SearchKey {
     }
 }
 
-pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
+/// `["RETURN" SP "(" … ")" SP]`, and what UPDATE fetches.
+pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<(Option<SearchReturn>, Vec<FetchItem>)> {
+    if !c.eat_word(b"RETURN") {
+        return Ok((None, Vec::new()));
+    }
+    c.sp()?;
+    let (returns, update_items) = return_options(c)?;
+    c.sp()?;
+    Ok((Some(returns), update_items))
+}
+
+fn return_options(c: &mut Cursor<'_>) -> Parsed<(SearchReturn, Vec<FetchItem>)> {
     let start = c.clone();
-    let mut returns = SearchReturn::default();
+    let (mut returns, mut update_items) = (SearchReturn::default(), Vec::new());
     c.list(16, "Too many result options", |c| {
         let at = c.clone();
         match c.word().as_bytes() {
@@ -94,7 +102,10 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
             b"ALL" => returns.all = true,
             b"COUNT" => returns.count = true,
             b"SAVE" => returns.save = true,
-            b"UPDATE" => returns.update = true,
+            b"UPDATE" => {
+                returns.update = true;
+                update_items = items_of_new(c)?;
+            }
             b"CONTEXT" => returns.context = true,
             b"RELEVANCY" => returns.relevancy = true,
             b"PARTIAL" if returns.partial.is_none() => {
@@ -113,7 +124,7 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     // RFC 4731 §3.1: an empty list is ALL. So is one that says only what happens later: without
     // the result, a client could not apply its updates.
     returns.all |= returns.names_no_result();
-    Ok(returns)
+    Ok((returns, update_items))
 }
 
 /// How the texts of a search are encoded.
@@ -335,15 +346,6 @@ fn filter_name(c: &mut Cursor<'_>) -> Parsed<String> {
 fn unique_id(c: &mut Cursor<'_>) -> Parsed<Uid> {
     let at = c.clone();
     Uid::new(c.nz_number("a UID")?).map_or_else(|| at.fail("a UID"), Ok)
-}
-
-/// A label of Gmail: `\Starred`, or an astring.
-pub(crate) fn gm_label(c: &mut Cursor<'_>) -> Parsed<String> {
-    if !c.eat(b'\\') {
-        return c.astring_text("a label");
-    }
-    let name = c.atom("the name of a label")?;
-    Ok(format!("\\{}", c.text(name)?))
 }
 
 /// `date`: with or without quotes.

@@ -10,12 +10,7 @@ use crate::{EntryName, Numbering, ValueScope};
 /// `"SORT" [SP "RETURN" SP "(" … ")"] SP sort-criteria SP search-criteria`
 pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
-    let mut returns = None;
-    if c.eat_word(b"RETURN") {
-        c.sp()?;
-        returns = Some(search_return(c)?);
-        c.sp()?;
-    }
+    let (returns, update_items) = search_return(c)?;
     let at = c.clone();
     let mut annotations = Vec::new();
     let criteria = c.list(LIST_ITEMS_MAX, "Too many sort keys", |c| criterion(c, &mut annotations))?;
@@ -26,7 +21,7 @@ pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBo
     let texts = charset(c, returns)?;
     c.sp()?;
     let (charset, key) = (texts.charset, keys(c, &texts)?);
-    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, annotations, charset, key }))
+    Ok(CommandBody::Sort(SortArgs { numbering, returns, update_items, criteria, annotations, charset, key }))
 }
 
 /// `["REVERSE" SP] sort-key`

@@ -64,6 +64,15 @@ pub(super) fn flag_list(c: &mut Cursor<'_>) -> Parsed<Vec<Flag>> {
     Ok(c.list(FLAGS_MAX, "Too many flags", flag)?.into_iter().flatten().collect())
 }
 
+/// A label of Gmail: `\Starred`, or an astring.
+pub(crate) fn gm_label(c: &mut Cursor<'_>) -> Parsed<String> {
+    if !c.eat(b'\\') {
+        return c.astring_text("a label");
+    }
+    let name = c.atom("the name of a label")?;
+    Ok(format!("\\{}", c.text(name)?))
+}
+
 /// `mod-sequence-valzer`
 pub(crate) fn mod_seq(c: &mut Cursor<'_>) -> Parsed<ModSeq> {
     let n = c.number64("a mod-sequence")?;

@@ -3,6 +3,7 @@
 
 use posthaste_mail_model::{Flag, ModSeq, Uid};
 
+use super::FetchItem;
 use crate::{AnnotationKey, Date, Numbering, PageRange, SeqSet, UidSet};
 
 /// SEARCH and UID SEARCH.
@@ -14,6 +15,8 @@ pub struct SearchArgs {
     pub charset: Option<Charset>,
     /// `RETURN (…)`: answer by ESEARCH. `RETURN ()` is `ALL` (RFC 4731 §3.1).
     pub returns: Option<SearchReturn>,
+    /// What `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
+    pub update_items: Vec<FetchItem>,
     /// The criteria. Several keys side by side are one [`SearchKey::And`].
     pub key: SearchKey,
 }

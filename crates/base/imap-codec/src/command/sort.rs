@@ -1,6 +1,6 @@
 //! SORT and THREAD: RFC 5256, the display keys of RFC 5957, RETURN of RFC 5267 §3.
 
-use super::{Charset, SearchKey, SearchReturn};
+use super::{Charset, FetchItem, SearchKey, SearchReturn};
 use crate::{EntryName, Numbering, ValueScope};
 
 /// SORT and UID SORT.
@@ -10,6 +10,8 @@ pub struct SortArgs {
     pub numbering: Numbering,
     /// `RETURN (…)`: answer by ESEARCH (RFC 5267 §3). `RETURN ()` is `ALL`.
     pub returns: Option<SearchReturn>,
+    /// What `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
+    pub update_items: Vec<FetchItem>,
     /// The keys to sort by. The first one counts most. Never empty.
     pub criteria: Vec<SortCriterion>,
     /// The annotations that [`SortKey::Annotation`] names.

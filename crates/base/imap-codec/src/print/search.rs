@@ -5,13 +5,15 @@ use posthaste_mail_model::Flag;
 use super::command::CommandPrinter;
 use crate::ValueScope;
 use crate::command::{
-    Charset, EntryScope, MultiSearchArgs, SearchArgs, SearchKey, SearchReturn, SortArgs, SortKey, ThreadArgs,
+    Charset, EntryScope, FetchItem, MultiSearchArgs, SearchArgs, SearchKey, SearchReturn, SortArgs, SortKey,
+    ThreadArgs,
 };
 
 impl CommandPrinter {
     pub(super) fn search(&mut self, args: &SearchArgs) {
         self.numbered(args.numbering, "SEARCH");
-        self.program(args.returns, args.charset, &args.key);
+        self.returns(args.returns, &args.update_items);
+        self.program(args.charset, &args.key);
     }
 
     /// ESEARCH: RFC 7377 §3.
@@ -22,13 +24,11 @@ impl CommandPrinter {
             self.list(&args.sources, Self::mailbox_filter);
             self.put(" ");
         }
-        self.program(args.returns, args.charset, &args.key);
+        self.returns(args.returns, &args.update_items);
+        self.program(args.charset, &args.key);
     }
 
-    fn program(&mut self, returns: Option<SearchReturn>, charset: Option<Charset>, key: &SearchKey) {
-        if let Some(returns) = returns {
-            self.returns(returns);
-        }
+    fn program(&mut self, charset: Option<Charset>, key: &SearchKey) {
         match charset {
             Some(Charset::UsAscii) => self.put("CHARSET US-ASCII "),
             Some(Charset::Utf8) => self.put("CHARSET UTF-8 "),
@@ -38,7 +38,8 @@ impl CommandPrinter {
     }
 
     /// `RETURN (MIN PARTIAL 1:9) `
-    fn returns(&mut self, returns: SearchReturn) {
+    fn returns(&mut self, returns: Option<SearchReturn>, update_items: &[FetchItem]) {
+        let Some(returns) = returns else { return };
         let mut names = vec![
             (returns.min, "MIN"),
             (returns.max, "MAX"),
@@ -54,6 +55,10 @@ impl CommandPrinter {
         for (i, (_, name)) in names.iter().enumerate() {
             self.put(if i > 0 { " " } else { "" });
             self.put(name);
+            if *name == "UPDATE" && !update_items.is_empty() {
+                self.put(" ");
+                self.list(update_items, Self::fetch_item);
+            }
         }
         if let Some(page) = returns.partial {
             self.put(if names.is_empty() { "" } else { " " });
@@ -80,9 +85,7 @@ impl CommandPrinter {
 
     pub(super) fn sort(&mut self, args: &SortArgs) {
         self.numbered(args.numbering, "SORT");
-        if let Some(returns) = args.returns {
-            self.returns(returns);
-        }
+        self.returns(args.returns, &args.update_items);
         self.list(&args.criteria, |p, criterion| {
             p.put(if criterion.is_reverse { "REVERSE " } else { "" });
             p.put(criterion.key.name());

@@ -103,10 +103,11 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
         notify(names).prop_map(B::Notify),
-        (vec(filter(names, false), 0..3), option::of(search_return()), option::of(charset()), search_key())
-            .prop_map(|(sources, returns, charset, key)| {
-                B::MultiSearch(MultiSearchArgs { sources, returns, charset, key })
-            }),
+        (vec(filter(names, false), 0..3), search_return(), option::of(charset()), search_key()).prop_map(
+            |(sources, (returns, update_items), charset, key)| {
+                B::MultiSearch(MultiSearchArgs { sources, returns, update_items, charset, key })
+            }
+        ),
     ]
     .boxed()
 }
@@ -145,10 +146,8 @@ fn filter(names: NameEncoding, of_notify: bool) -> BoxedStrategy<MailboxFilter> 
             MailboxFilter::Personal,
             MailboxFilter::Subscribed,
         ]),
-        some().prop_map(move |names| match of_notify {
-            true => MailboxFilter::Subtree(names),
-            false => MailboxFilter::SubtreeOne(names),
-        }),
+        some().prop_map(MailboxFilter::Subtree),
+        some().prop_map(MailboxFilter::SubtreeOne),
         some().prop_map(MailboxFilter::Mailboxes),
     ]
     .boxed()
@@ -374,27 +373,38 @@ pub fn charset() -> BoxedStrategy<Charset> {
     prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)].boxed()
 }
 
-fn search_return() -> BoxedStrategy<SearchReturn> {
-    let returns = (any::<[bool; 8]>(), page_range()).prop_map(|(b, partial)| {
-        let none = b[..5] == [false; 5];
-        let all = partial.is_none() && (b[2] || none);
-        let [min, max, _, count, save, update, context, relevancy] = b;
-        SearchReturn { min, max, all, count, save, partial, update, context, relevancy }
-    });
-    returns.boxed()
+/// The result options, and the items of `UPDATE`.
+fn search_return() -> BoxedStrategy<(Option<SearchReturn>, Vec<FetchItem>)> {
+    let returns =
+        (any::<[bool; 8]>(), page_range(), vec(fetch_item(), 0..3)).prop_map(|(b, partial, items)| {
+            let none = b[..5] == [false; 5];
+            let all = partial.is_none() && (b[2] || none);
+            let [min, max, _, count, save, update, context, relevancy] = b;
+            let returns = SearchReturn { min, max, all, count, save, partial, update, context, relevancy };
+            (returns, if update { items } else { Vec::new() })
+        });
+    option::of(returns)
+        .prop_map(|of| of.map_or_else(|| (None, Vec::new()), |(returns, items)| (Some(returns), items)))
+        .boxed()
 }
 
 fn search() -> BoxedStrategy<SearchArgs> {
-    (numbering(), option::of(charset()), option::of(search_return()), search_key())
-        .prop_map(|(numbering, charset, returns, key)| SearchArgs { numbering, charset, returns, key })
+    (numbering(), option::of(charset()), search_return(), search_key())
+        .prop_map(|(numbering, charset, (returns, update_items), key)| SearchArgs {
+            numbering,
+            charset,
+            returns,
+            update_items,
+            key,
+        })
         .boxed()
 }
 
 fn sort() -> BoxedStrategy<SortArgs> {
     let plain = prop::sample::select(SortKey::ALL.to_vec()).prop_map(Ok);
     let key = prop_oneof![4 => plain, 1 => (entry_name(), scope()).prop_map(Err)];
-    (numbering(), option::of(search_return()), vec((key, any::<bool>()), 1..5), charset(), search_key())
-        .prop_map(|(numbering, returns, keys, charset, key)| {
+    (numbering(), search_return(), vec((key, any::<bool>()), 1..5), charset(), search_key())
+        .prop_map(|(numbering, (returns, update_items), keys, charset, key)| {
             let mut annotations = Vec::new();
             let criteria = keys.into_iter().map(|(key, is_reverse)| {
                 let key = key.unwrap_or_else(|annotation| {
@@ -404,7 +414,7 @@ fn sort() -> BoxedStrategy<SortArgs> {
                 SortCriterion { key, is_reverse }
             });
             let criteria = criteria.collect();
-            SortArgs { numbering, returns, criteria, annotations, charset, key }
+            SortArgs { numbering, returns, update_items, criteria, annotations, charset, key }
         })
         .boxed()
 }

@@ -110,6 +110,9 @@ fn already_in_our_spelling() {
         "a SEARCH OR 1:4 (UID 5 UNDELETED) OLDER 3600\r\n",
         "B01 UID SEARCH RETURN (COUNT UPDATE CONTEXT) DELETED KEYWORD $Junk\r\n",
         "B04 CANCELUPDATE \"B01\" \"B02\"\r\n",
+        "a00 SEARCH RETURN (COUNT UPDATE (UID BODY[HEADER.FIELDS (TO FROM SUBJECT)])) FROM boss\r\n",
+        "a01 UID SORT RETURN (ALL UPDATE (FLAGS) CONTEXT) (DATE) UTF-8 UNSEEN\r\n",
+        "d NOTIFY SET (SUBTREE-ONE Lists (MessageNew MessageExpunge))\r\n",
         "A01 UID SEARCH RETURN (PARTIAL -1:-100) UNDELETED KEYWORD $Junk\r\n",
         "A02 UID SEARCH RETURN (COUNT SAVE PARTIAL 23500:24000) UNDELETED\r\n",
         "10 UID FETCH 25900:26600 (UID FLAGS) (PARTIAL -1:-3)\r\n",
@@ -311,6 +314,11 @@ fn errors_say_whose_fault_it_is() {
         ("a CANCELUPDATE \"\"\r\n", true, Syntax),
         ("a CANCELUPDATE \"B 1\"\r\n", true, Syntax),
         ("a SEARCH RETURN (UPDATE NONSENSE) ALL\r\n", true, Syntax),
+        // RFC 5465 §8
+        ("a SEARCH RETURN (UPDATE ()) ALL\r\n", true, Syntax),
+        ("a SEARCH RETURN (UPDATE (NONSENSE)) ALL\r\n", true, Syntax),
+        ("a SEARCH RETURN (UPDATE (UID) (FLAGS)) ALL\r\n", true, Syntax),
+        ("a SEARCH RETURN (COUNT (UID)) ALL\r\n", true, Syntax),
         // RFC 5465 §8
         ("a NOTIFY\r\n", true, Syntax),
         ("a NOTIFY SET\r\n", true, Syntax),

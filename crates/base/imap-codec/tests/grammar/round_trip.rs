@@ -62,8 +62,9 @@ proptest! {
     /// RFC 5466 §3.1: a filter has the criteria of a SEARCH.
     #[test]
     fn criteria(charset in any_command::charset(), key in any_command::search_key()) {
-        let (numbering, charset, returns) = (Numbering::Seq, Some(charset), None);
-        let body = CommandBody::Search(SearchArgs { numbering, charset, returns, key: key.clone() });
+        let (numbering, charset, returns, update_items) = (Numbering::Seq, Some(charset), None, Vec::new());
+        let args = SearchArgs { numbering, charset, returns, update_items, key: key.clone() };
+        let body = CommandBody::Search(args);
         let command = Command { tag: Tag::new("a").unwrap(), body };
         let bytes = print::command(&command, NameEncoding::Utf7, LiteralStyle::Plus).bytes;
         let text = Bytes::from(bytes).slice("a SEARCH ".len()..);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use posthaste_metrics::Counter;
+use tokio::time::Instant;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
@@ -24,12 +25,14 @@ impl Destination {
     ///
     /// Other sessions may expunge messages between the look at them and the commit. Then the copy
     /// waits for the leads of both mailboxes, as a move does. While it has them, no other session
-    /// of this process changes either mailbox. `Busy` if other processes keep changing them.
+    /// of this process changes either mailbox. `Busy` if other processes change them first, again
+    /// and again for half a minute.
     #[boxed]
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
+        let begun = Instant::now();
         let sources = Sources::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
         match self.state.submit_arrivals(sources.count(), move |draft| sources.resolve(draft)).await {
-            Err(StoreError::Busy) => self.copy_led(source, uids).await,
+            Err(StoreError::Busy) => self.copy_led(source, uids, begun).await,
             outcome => outcome,
         }
     }

@@ -12,14 +12,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
 
 use posthaste_metrics::Counter;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::base::{Base, Needs};
 use super::draft::Draft;
 use super::state::{Intent, MailboxState, Role};
+use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::offload::is_large;
@@ -31,13 +32,6 @@ const BATCH_MAX: usize = 256;
 
 /// Rows that are looked at between two pauses: some milliseconds' work.
 const ROWS_AT_ONCE: u32 = 50_000;
-
-/// How often a commit is retried after others changed the mailbox. The pauses add up to about half
-/// a second. After that the client gets an answer to try again.
-pub(super) const ATTEMPTS_MAX: u32 = 12;
-
-/// Pauses are at most this: 2^6 ms.
-const PAUSE_MAX_LOG2: u32 = 6;
 
 /// The next step of the leader.
 enum Next {
@@ -56,6 +50,7 @@ struct Waiting<F, T> {
     resolve: F,
     needs: Needs,
     messages: u64,
+    begun: Instant,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Answer<T>>,
 }
@@ -75,6 +70,10 @@ where
 
     fn messages(&self) -> u64 {
         self.messages
+    }
+
+    fn begun(&self) -> Instant {
+        self.begun
     }
 
     fn finish(self: Box<Self>, base: Result<&Base>) {
@@ -134,7 +133,8 @@ impl MailboxState {
             posthaste_metrics::count(Counter::Commits, 1);
         }
         let (answer, result) = oneshot::channel();
-        let waiting = Box::new(Waiting { resolve, needs, messages, result: None, answer });
+        let begun = Instant::now();
+        let waiting = Box::new(Waiting { resolve, needs, messages, begun, result: None, answer });
         let leads = {
             let mut queue = self.queue.lock();
             queue.waiting.push(waiting);
@@ -182,11 +182,13 @@ impl MailboxState {
 
     /// Resolves and commits a batch: together if possible, else one by one.
     async fn serve(&self, mut batch: Vec<Box<dyn Intent>>) {
-        match self.commit_batch(&mut batch).await {
+        let begun = batch.iter().map(|intent| intent.begun()).min().unwrap_or_else(Instant::now);
+        let mut backoff = Backoff::of_step(begun);
+        match self.commit_batch(&mut batch, &mut backoff).await {
             Err(failure) if batch.len() > 1 && failure.may_be_of_one() => {
                 for intent in batch {
                     let mut alone = vec![intent];
-                    let outcome = self.commit_batch(&mut alone).await;
+                    let outcome = self.commit_batch(&mut alone, &mut backoff).await;
                     finish(alone, outcome);
                 }
             }
@@ -194,13 +196,17 @@ impl MailboxState {
         }
     }
 
-    async fn commit_batch(&self, batch: &mut Vec<Box<dyn Intent>>) -> Result<Base, Failure> {
+    async fn commit_batch(
+        &self,
+        batch: &mut Vec<Box<dyn Intent>>,
+        backoff: &mut Backoff,
+    ) -> Result<Base, Failure> {
         let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
-        let mut base = self.prepare(needs).await?;
-        for attempt in 0..ATTEMPTS_MAX {
+        let mut base = self.prepare_within(needs, backoff).await?;
+        loop {
             let draft = self.resolved(batch, self.draft(&base)).await?;
             if draft.wants_rows() {
-                base = self.prepare(Needs::Rows).await?;
+                base = self.prepare_within(Needs::Rows, backoff).await?;
                 continue;
             }
             let Some((commit, next)) = draft.finish() else { return Ok(base) };
@@ -209,16 +215,15 @@ impl MailboxState {
                 Ok(CommitOutcome::Conflict) => {}
                 Err(error) => return Err(self.failed(error).into()),
             }
-            let newest = self.catch_up().await?;
+            let newest = self.catch_up_within(backoff).await?;
             if newest.modseq() == base.modseq() {
                 // No one changed the mailbox, so a message to be copied no longer exists. A retry
                 // cannot succeed.
                 return Err(Failure::OriginalGone);
             }
             base = newest;
-            self.pause(attempt).await;
+            backoff.pause(&self.context).await?;
         }
-        Err(StoreError::Busy.into())
     }
 
     /// Resolves a batch: on another thread if it is of many messages.
@@ -250,16 +255,6 @@ impl MailboxState {
             self.suspect.store(true, std::sync::atomic::Ordering::Release);
         }
         error
-    }
-
-    /// Pauses for a random time to let others commit: not after the first conflict, then up to 2,
-    /// 4, 8 … ms.
-    pub(super) async fn pause(&self, attempt: u32) {
-        if attempt > 0 {
-            let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
-            let pause_us = (self.context.random() as u64) % most_us;
-            tokio::time::sleep(Duration::from_micros(pause_us)).await;
-        }
     }
 }
 
@@ -425,8 +420,8 @@ mod tests {
         let mut draft = mailbox.state.draft(&Base::View(mailbox.view()));
         let change = || -> Box<dyn Intent> {
             let resolve = |_: &mut Draft| Ok(());
-            let answer = oneshot::channel().0;
-            Box::new(Waiting { resolve, needs: Needs::Rows, messages: 0, result: None, answer })
+            let (answer, begun) = (oneshot::channel().0, Instant::now());
+            Box::new(Waiting { resolve, needs: Needs::Rows, messages: 0, begun, result: None, answer })
         };
         let mut batch: Vec<_> = (0..CHANGES).map(|_| change()).collect();
         let mut work = pin!(resolve(&mut batch, &mut draft));

@@ -19,14 +19,16 @@ use std::sync::atomic::Ordering;
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::base::{Base, Needs};
 use super::changes::append;
 use super::copy::Sources;
 use super::draft::Draft;
-use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
+use super::leader::{Unstoppable, resign};
 use super::state::Role;
 use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
+use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::view::View;
@@ -60,9 +62,10 @@ impl Mailbox {
 }
 
 impl Destination {
-    /// A copy that leads both mailboxes: see [`Destination::copy_from`].
-    pub(super) async fn copy_led(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        let (ends, uids) = (Ends::new(source, self), uids.clone());
+    /// A copy that leads both mailboxes and was requested at `begun`: see
+    /// [`Destination::copy_from`].
+    pub(super) async fn copy_led(&self, source: &Mailbox, uids: &NumSet, begun: Instant) -> Result<Copied> {
+        let (ends, uids) = (Ends { begun, ..Ends::new(source, self) }, uids.clone());
         ends.led(move |ends| async move { ends.copy(&uids).await }).await
     }
 }
@@ -123,6 +126,8 @@ struct Ends {
     kept: CarriedFlags,
     /// Messages that changed after it stay in the source.
     unchanged_since: Option<ModSeq>,
+    /// When the command was requested.
+    begun: Instant,
 }
 
 impl Ends {
@@ -132,6 +137,7 @@ impl Ends {
             target: Arc::clone(&target.state),
             kept: target.kept.clone(),
             unchanged_since: None,
+            begun: Instant::now(),
         }
     }
 
@@ -182,8 +188,9 @@ impl Ends {
     /// Copies, and retries until no other process changes either mailbox. The caller must lead
     /// both.
     async fn copy(&self, uids: &NumSet) -> Result<Copied> {
-        for attempt in 0..ATTEMPTS_MAX {
-            let source = self.source.prepare(Needs::Rows).await?;
+        let mut backoff = Backoff::of_command(self.begun);
+        loop {
+            let source = self.source.prepare_within(Needs::Rows, &mut backoff).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             let sources = Sources::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
             let (enters, copied) = self.entering(Arc::new(sources)).await?;
@@ -196,15 +203,15 @@ impl Ends {
                 Ok(CommitOutcome::Conflict) => {}
                 Err(error) => return Err(self.target.failed(error)),
             }
-            self.retry(attempt).await?;
+            self.retry(&mut backoff).await?;
         }
-        Err(StoreError::Busy)
     }
 
     /// Retries until no one else changes either mailbox. The caller must lead both.
     async fn run(&self, uids: &NumSet) -> Result<Moved> {
-        for attempt in 0..ATTEMPTS_MAX {
-            let source = self.source.prepare(Needs::Rows).await?;
+        let mut backoff = Backoff::of_command(self.begun);
+        loop {
+            let source = self.source.prepare_within(Needs::Rows, &mut backoff).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             let unchanged = self.unchanged_since.map(|since| view.unchanged(uids, since));
             let uids = unchanged.as_ref().unwrap_or(uids);
@@ -215,15 +222,15 @@ impl Ends {
             if let Some(moved) = self.attempt(&source, Arc::new(sources)).await? {
                 return Ok(moved);
             }
-            self.retry(attempt).await?;
+            self.retry(&mut backoff).await?;
         }
-        Err(StoreError::Busy)
     }
 
     /// [`Self::run`] for a message that is replaced.
     async fn replace(&self, replacement: &Arc<Replacement>) -> Result<Moved> {
-        for attempt in 0..ATTEMPTS_MAX {
-            let source = self.source.prepare(Needs::Rows).await?;
+        let mut backoff = Backoff::of_command(self.begun);
+        loop {
+            let source = self.source.prepare_within(Needs::Rows, &mut backoff).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             if view.row_of_uid(replacement.uid).is_none() {
                 return Ok(nothing(view));
@@ -232,9 +239,8 @@ impl Ends {
             if let Some(moved) = self.attempt(&source, enters).await? {
                 return Ok(moved);
             }
-            self.retry(attempt).await?;
+            self.retry(&mut backoff).await?;
         }
-        Err(StoreError::Busy)
     }
 
     /// Tries the replacement once; `None` if another change came first.
@@ -249,11 +255,10 @@ impl Ends {
     }
 
     /// Reads the changes of others, and waits for them a little.
-    async fn retry(&self, attempt: u32) -> Result<()> {
-        self.source.catch_up().await?;
-        self.target.catch_up().await?;
-        self.source.pause(attempt).await;
-        Ok(())
+    async fn retry(&self, backoff: &mut Backoff) -> Result<()> {
+        self.source.catch_up_within(backoff).await?;
+        self.target.catch_up_within(backoff).await?;
+        backoff.pause(&self.source.context).await
     }
 
     /// Drafts the messages' entry into the target.
@@ -307,14 +312,14 @@ impl Ends {
             Err(error) => return Err(self.target.failed(error)),
         }
         self.target.publish(target);
-        let expunged = self.source.expunge_led(&copied.source, self.unchanged_since).await?;
+        let expunged = self.source.expunge_led(&copied.source, self.unchanged_since, self.begun).await?;
         if expunged.uids == copied.source {
             return Ok(Some(Moved { copied, expunged }));
         }
         // Others expunged or changed the rest during the copy: this move must not keep their
         // copies.
         let (ours, others) = copied.split(&expunged.uids);
-        self.target.expunge_led(&others.uids, None).await?;
+        self.target.expunge_led(&others.uids, None, self.begun).await?;
         Ok(Some(Moved { copied: ours, expunged }))
     }
 
@@ -374,9 +379,18 @@ impl Copied {
 impl MailboxState {
     /// Expunges those of `uids` that exist, and did not change after a mod-sequence, until no one
     /// else changes the mailbox. The caller must lead it.
-    async fn expunge_led(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<Expunged> {
-        let mut base = self.prepare(Needs::Rows).await?;
-        for attempt in 0..ATTEMPTS_MAX {
+    ///
+    /// The messages have entered the target already. So this step has time of its own, however
+    /// long ago the command was requested.
+    async fn expunge_led(
+        &self,
+        uids: &NumSet,
+        unchanged_since: Option<ModSeq>,
+        begun: Instant,
+    ) -> Result<Expunged> {
+        let mut backoff = Backoff::of_step(begun);
+        let mut base = self.prepare_within(Needs::Rows, &mut backoff).await?;
+        loop {
             let (mut draft, now, chosen) = (self.draft(&base), base.modseq(), uids.clone());
             let work = move || -> Result<_> {
                 let uids = match unchanged_since {
@@ -392,8 +406,8 @@ impl MailboxState {
                 Some((commit, next)) => match self.context.engine.commit(commit).await {
                     Ok(CommitOutcome::Done) => self.publish(next),
                     Ok(CommitOutcome::Conflict) => {
-                        base = self.catch_up().await?;
-                        self.pause(attempt).await;
+                        base = self.catch_up_within(&mut backoff).await?;
+                        backoff.pause(&self.context).await?;
                         continue;
                     }
                     Err(error) => return Err(self.failed(error)),
@@ -402,7 +416,6 @@ impl MailboxState {
             let Base::View(view) = next else { return Err(StoreError::Busy) };
             return Ok(Expunged { uids, modseq, view });
         }
-        Err(StoreError::Busy)
     }
 
     /// A draft against the known state.

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use super::base::{Base, Needs};
 use super::leader::impossible;
 use super::{Mailbox, MailboxState};
+use crate::backoff::Backoff;
 use crate::engine::{Changes, Engine, Epoch};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
@@ -90,10 +91,30 @@ impl MailboxState {
     }
 
     /// Brings the state up to date with the engine. The caller must lead.
-    pub(super) async fn catch_up(&self) -> Result<Base> {
+    async fn catch_up(&self) -> Result<Base> {
         match self.base() {
             Some(Base::View(view)) => self.read_changes(&view).await,
             _ => self.read_head().await,
+        }
+    }
+
+    /// [`Self::prepare`], again as long as others change the mailbox while the engine reads it.
+    pub(super) async fn prepare_within(&self, needs: Needs, backoff: &mut Backoff) -> Result<Base> {
+        loop {
+            match self.prepare(needs).await {
+                Err(StoreError::Busy) => backoff.pause(&self.context).await?,
+                prepared => return prepared,
+            }
+        }
+    }
+
+    /// [`Self::catch_up`], again as long as others change the mailbox while the engine reads it.
+    pub(super) async fn catch_up_within(&self, backoff: &mut Backoff) -> Result<Base> {
+        loop {
+            match self.catch_up().await {
+                Err(StoreError::Busy) => backoff.pause(&self.context).await?,
+                newest => return newest,
+            }
         }
     }
 

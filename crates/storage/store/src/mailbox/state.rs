@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use posthaste_mail_model::{MailboxId, Uid};
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use super::base::{Base, Needs};
 use super::draft::Draft;
@@ -242,6 +243,8 @@ pub(super) trait Intent: Send {
     fn needs(&self) -> Needs;
     /// How many messages it concerns, at most.
     fn messages(&self) -> u64;
+    /// When it was requested.
+    fn begun(&self) -> Instant;
     /// Reports the outcome to the waiting task. With `Ok`, the result of the last
     /// [`Intent::resolve`].
     fn finish(self: Box<Self>, base: Result<&Base>);

@@ -2,21 +2,18 @@
 //! succeeds.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Uid, UidValidity};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::{KnownList, Store};
+use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::offload::is_large;
-
-/// How often a change is drafted again. A list changes seldom, so this many conflicts in a row mean
-/// a runaway client.
-const ATTEMPTS_MAX: u64 = 16;
 
 /// Messages of a change that are resolved in the time in which an entry of a list is read.
 const ENTRY_MESSAGES: u64 = 10;
@@ -169,8 +166,9 @@ impl Store {
         F: FnMut(&MailboxList, &mut ListDraft) -> Result<T> + Send,
         T: Send,
     {
+        let mut backoff = Backoff::of_command(Instant::now());
         let mut list = self.list(account).await?;
-        for attempt in 0..ATTEMPTS_MAX {
+        loop {
             let epoch = self.engine().epoch();
             let now = u32::try_from(self.unix_ms() / 1000).unwrap_or(u32::MAX);
             let mut draft = ListDraft::new(&list, now);
@@ -188,7 +186,7 @@ impl Store {
                     return Ok(result);
                 }
                 Ok(CommitOutcome::Conflict) => {
-                    self.list_pause(attempt).await;
+                    backoff.pause(self.context()).await?;
                     list = self.read_list(account).await?;
                 }
                 Err(error) => {
@@ -198,7 +196,6 @@ impl Store {
                 }
             }
         }
-        Err(StoreError::Busy)
     }
 
     /// Checks the limits of a list: the server's, and the account's own limit of mailboxes.
@@ -227,17 +224,6 @@ impl Store {
             if let Some(state) = state {
                 state.mark_deleted();
             }
-        }
-    }
-
-    async fn list_pause(&self, attempt: u64) {
-        if attempt == 0 {
-            // The answer may have come at once: then this task has not paused since it read the
-            // list.
-            tokio::task::yield_now().await;
-        } else {
-            let pause_us = (self.context().random() as u64) % (attempt * 2000);
-            tokio::time::sleep(Duration::from_micros(pause_us)).await;
         }
     }
 }

@@ -17,6 +17,7 @@ use super::reader::{Encoded, MessageReader};
 use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::progress::Reports;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
@@ -25,6 +26,8 @@ pub(super) struct Printer<'p> {
     pub(super) plan: &'p Plan,
     pub(super) names: FlagNames<'p>,
     pub(super) pace: Pace,
+    /// The reports of the command, until its first response (RFC 9585).
+    pub(super) first: Option<Reports<'p>>,
 }
 
 /// The value that a step prints, located before the response begins.
@@ -74,15 +77,17 @@ pub(super) async fn print(
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
 ) -> Result<(), Failure> {
-    let Printer { plan, names, pace } = printer;
+    let Printer { plan, names, pace, first } = printer;
+    let is_large = reader.is_large();
+    let finding = find_all(plan, &mut reader, &stored.summary, pace);
     // Boxed: most sessions that fetch a body fetch a small one.
-    let found = match reader.is_large() {
-        true => {
-            let finding = find_all(plan, &mut reader, &stored.summary, pace);
-            Box::pin(wire.while_there(finding)).await??
-        }
-        false => find_all(plan, &mut reader, &stored.summary, pace).await?,
+    let found = match (*first, is_large) {
+        (Some(reports), true) => Box::pin(wire.while_reporting(reports, finding)).await??,
+        (Some(reports), false) => Box::pin(wire.reporting(reports, finding)).await?,
+        (None, true) => Box::pin(wire.while_there(finding)).await??,
+        (None, false) => finding.await?,
     };
+    *first = None;
     line::begin(wire.out(), subject);
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
         if i > 0 {

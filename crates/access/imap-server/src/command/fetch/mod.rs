@@ -8,44 +8,31 @@
 //! ```
 
 mod body;
+pub(crate) mod job;
 mod line;
 mod plan;
 mod reader;
 
 use std::sync::Arc;
 
-use posthaste_delivery::LargeMessage;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, Tag, UidSet};
-use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, Rights, SeqNum};
-use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
+use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights, SeqNum};
+use posthaste_store::{FlagChange, StoreError, named_ranges};
 
-use self::body::Printer;
-use self::line::Subject;
-use self::plan::{Plan, Reads};
-use self::reader::{Bodies, MessageReader};
-use super::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
-use crate::annotate::reader_of;
-use crate::annotate::render::{self, Rendered};
-use crate::enabled::Enabled;
-use crate::flag_names::FlagNames;
-use crate::heavy::{Pace, SLICE_STEPS};
+use self::job::{FetchJob, NewMessages, annotations};
+use self::plan::Plan;
+use super::walk::Unanswered;
 use crate::message_limit::MessageLimit;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::own::{Own, OwnChange};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
-use crate::selected::Selected;
-use crate::service::ImapService;
 use crate::session::Ctx;
 use crate::sync::{self, since_modseq};
 use crate::table::Numbers;
-use crate::wire::{OUT_BYTES, Wire};
-
-/// Rows printed between two checks of the output buffer: 40 KiB of the shortest lines.
-const ROWS_PER_RELIEF: usize = 1024;
 
 /// A FETCH.
 pub(crate) struct FetchCommand {
@@ -78,23 +65,13 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> 
     if may_set_seen && items.iter().any(FetchItem::sets_seen) {
         Box::pin(mark_seen(ctx, tag, &seqs, &mut items)).await?;
     }
-    let rendered = annotations(ctx, &mut items, &seqs).await?;
-    let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
-    let job = FetchJob {
-        plan: &plan,
-        view: &view,
-        seqs: &seqs,
-        enabled: *ctx.enabled,
-        service: ctx.service,
-        account: ctx.login.id,
-    };
-    let Unanswered { expunged, unreadable } = match plan.reads_of(&view) {
-        Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
-        // Boxed: no other command needs as much memory, and without the box every command would
-        // reserve as much.
-        Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
-    };
+    let by = Threads { service: ctx.service, account: ctx.login.id };
+    let rendered = annotations(by, ctx.selected, &mut items, &seqs).await?;
+    let plan = Plan::compile(&items).annotated(rendered);
+    let reports = Some(Reports::uncounted(tag, ctx.service.options.progress));
+    let job = FetchJob { plan: &plan, view: &view, seqs: &seqs, enabled: *ctx.enabled, by, reports };
+    let Unanswered { expunged, unreadable } = job.print(ctx.wire, ctx.selected).await?;
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
         sync::report_modseq(ctx.wire, ctx.selected);
     }
@@ -170,47 +147,16 @@ async fn selected_messages(
     Ok(seqs)
 }
 
-/// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2). Sets no `\\Seen`.
-/// A message that was expunged or cannot be read is left out: a FETCH of the client reports it.
+/// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2).
 pub(crate) async fn report_new(
     ctx: &mut Ctx<'_>,
-    mut items: Vec<FetchItem>,
+    items: Vec<FetchItem>,
     seqs: &NumSet<SeqNum>,
 ) -> Result<(), Failure> {
-    if !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
-        items.insert(0, FetchItem::Uid);
-    }
-    let rendered = annotations(ctx, &mut items, seqs).await?;
-    let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
-    let (service, account) = (ctx.service, ctx.login.id);
-    let job = FetchJob { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
-    match plan.reads_of(&view) {
-        Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
-        Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
-    };
-    Ok(())
-}
-
-/// The annotations to print. Most commands request none.
-async fn annotations(
-    ctx: &Ctx<'_>,
-    items: &mut Vec<FetchItem>,
-    seqs: &NumSet<SeqNum>,
-) -> Result<Vec<Rendered>, Failure> {
-    if !items.iter().any(|item| matches!(item, FetchItem::Annotation(_))) {
-        return Ok(Vec::new());
-    }
-    // An item requested twice is answered once.
-    let all = std::mem::take(items);
-    all.into_iter().for_each(|item| {
-        if !items.contains(&item) {
-            items.push(item)
-        }
-    });
-    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-    let uids = ctx.selected.announced.uids_of_seqs(seqs);
-    Box::pin(render::render(reader, items, &uids)).await
+    let by = Threads { service: ctx.service, account: ctx.login.id };
+    let new = NewMessages { view: &view, seqs, enabled: *ctx.enabled, by };
+    new.fetch(ctx.wire, ctx.selected, items).await
 }
 
 /// The reply of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch
@@ -292,146 +238,5 @@ async fn mark_seen(
             Ok(())
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Whether a message was printed.
-enum Printed {
-    Yes,
-    /// It was expunged after it was deferred.
-    Expunged,
-}
-
-/// A compiled FETCH and its messages.
-struct FetchJob<'j> {
-    plan: &'j Plan,
-    view: &'j View,
-    seqs: &'j NumSet<SeqNum>,
-    enabled: Enabled,
-    service: &'j ImapService,
-    account: AccountId,
-}
-
-impl FetchJob<'_> {
-    fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
-        let enabled = self.enabled;
-        // IMAP4rev2 has no `\Recent`.
-        Subject { seq, row, recent: !enabled.rev2 && selected.is_recent(row.uid()), enabled }
-    }
-
-    fn bodies<'b>(&'b self, selected: &'b Selected) -> Bodies<'b> {
-        Bodies { service: self.service, account: self.account, mailbox: &selected.mailbox }
-    }
-
-    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
-        let mut names = FlagNames::new(&self.view.head().keywords);
-        for (first, rows) in self.view.runs(self.seqs) {
-            let mut next = Some(first);
-            for rows in rows.chunks(ROWS_PER_RELIEF) {
-                for row in rows {
-                    let Some(seq) = next else { break };
-                    line::of_row(wire.out(), self.plan, &mut names, self.subject(selected, seq, row));
-                    next = seq.next();
-                    // A message may have many long keywords or annotations.
-                    if wire.is_full() {
-                        wire.relieve().await?;
-                    }
-                }
-                wire.relieve().await?;
-            }
-        }
-        Ok(Unanswered::none())
-    }
-
-    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
-        let names = FlagNames::new(&self.view.head().keywords);
-        let mut printer = Printer { plan: self.plan, names, pace: Pace::default() };
-        let mut walk = Walk::new(&selected.mailbox, self.view, self.seqs);
-        let reads_bodies = self.plan.reads == Reads::Bodies;
-        while walk.more() {
-            let (out, Printer { names, pace, .. }) = (wire.out(), &mut printer);
-            let each = |message: Visited<'_>, pass: &mut Pass| {
-                pass.steps += self.plan.steps_of(&message.stored.summary);
-                // Responses stay in order: once one message waits for its body, the messages after
-                // it wait too.
-                if reads_bodies || pass.has_aside || self.must_wait(&message) {
-                    return Handled::Deferred;
-                }
-                let subject = self.subject(selected, message.seq, message.row);
-                line::of_summary(out, self.plan, names, subject, message.stored);
-                if out.len() >= OUT_BYTES { Handled::Full } else { Handled::Done }
-            };
-            walk.visit(pace, each).await?;
-            let (deferred, faults) = walk.deferred();
-            for message in deferred.iter() {
-                let printed = match message.is_long() {
-                    true => Box::pin(self.long_aside(wire, selected, &mut printer, message)).await,
-                    false => {
-                        self.deferred(wire, selected, &mut printer, message).await.map(|()| Printed::Yes)
-                    }
-                };
-                // A fault of the message comes before any byte of its response.
-                if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
-                    faults.expunged();
-                }
-            }
-            wire.relieve().await?;
-        }
-        Ok(walk.end())
-    }
-
-    /// Whether a message's body is read, or the response is long or takes long: then it is printed
-    /// item by item, as the client reads it.
-    fn must_wait(&self, message: &Visited<'_>) -> bool {
-        let summary = &message.stored.summary;
-        self.plan.steps_of(summary) > SLICE_STEPS
-            || self.plan.printed_max(summary) > OUT_BYTES
-            || line::needs_body(self.plan, summary)
-    }
-
-    /// Prints a message that was deferred, and whose summary is long. Its memory is reserved until
-    /// the client has read the response.
-    async fn long_aside(
-        &self,
-        wire: &mut Wire,
-        selected: &Selected,
-        printer: &mut Printer<'_>,
-        message: Deferred<'_>,
-    ) -> Result<Printed, Failure> {
-        let threads = Threads { service: self.service, account: self.account };
-        let reading = wire.while_there(message.read_long(threads, &selected.mailbox));
-        let Long::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
-        self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
-        Ok(Printed::Yes)
-    }
-
-    /// Holds a message that the client may read in pieces.
-    async fn hold(&self, selected: &Selected, message: &Visited<'_>) {
-        let (mailbox, body, bytes) = (&selected.mailbox, message.stored.body, u64::from(message.row.size()));
-        let large = LargeMessage { mailbox, body, bytes };
-        let ImapService { held, reads, .. } = self.service;
-        held.hold(&selected.holding, self.account, reads, large).await;
-    }
-
-    /// Prints a message that was deferred.
-    async fn deferred(
-        &self,
-        wire: &mut Wire,
-        selected: &Selected,
-        printer: &mut Printer<'_>,
-        message: Deferred<'_>,
-    ) -> Result<(), Failure> {
-        let message = message.read()?;
-        let subject = self.subject(selected, message.seq, message.row);
-        if self.must_wait(&message) {
-            let reader = MessageReader::new(self.bodies(selected), message.row, &message.stored);
-            if reader.is_large() && self.plan.reads == Reads::Bodies {
-                Box::pin(self.hold(selected, &message)).await;
-            }
-            return body::print(wire, reader, printer, subject, message.stored).await;
-        }
-        line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);
-        wire.relieve().await?;
-        Ok(())
     }
 }

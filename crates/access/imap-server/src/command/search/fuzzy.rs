@@ -7,7 +7,11 @@
 //! | --- | --- | --- |
 //! | exact | as without FUZZY | 100 |
 //! | words | each of its words does, in any order | 75 |
-//! | stems | each of its words does without its ending | 50 |
+//! | stems | each of its words does without its ending | 50 to 74 |
+//!
+//! At the level `stems`, each word that also matches as it is written counts. A message in whose
+//! subject a search for TEXT does not match gets ten less. Both read rows and summaries alone.
+//! They are left out where they would read bodies again.
 //!
 //! Each level includes the one before it. The ending of a word of five letters is its last letter.
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
@@ -63,46 +67,141 @@ fn names_fuzzy(key: &SearchKey) -> bool {
 
 /// A search whose fuzzy keys hold at this level.
 pub(super) fn at_level(key: &SearchKey, level: Level) -> SearchKey {
-    match key {
-        SearchKey::Fuzzy(inner) => relaxed(inner, level),
-        SearchKey::And(keys) => SearchKey::And(keys.iter().map(|key| at_level(key, level)).collect()),
-        SearchKey::Or(a, b) => SearchKey::Or(Box::new(at_level(a, level)), Box::new(at_level(b, level))),
-        SearchKey::Not(inner) => SearchKey::Not(Box::new(at_level(inner, level))),
-        other => other.clone(),
-    }
+    at(key, &mut |text| looked_for(text, level))
 }
 
 /// A key that was under FUZZY, at this level.
 pub(super) fn relaxed(key: &SearchKey, level: Level) -> SearchKey {
+    relaxed_by(key, &mut |text| looked_for(text, level))
+}
+
+/// A search at the level of stems, in which one word of the fuzzy texts stands as it is written:
+/// the n-th of all, from 0.
+pub(super) fn with_word(key: &SearchKey, n: usize) -> SearchKey {
+    let mut count = 0;
+    at(key, &mut |text| {
+        let Some(words) = words_of(text) else { return vec![text.to_owned()] };
+        let first = count;
+        count += words.len();
+        let form = words.into_iter().enumerate().map(|(i, word)| match first + i == n {
+            true => word.to_owned(),
+            false => stem(word).to_owned(),
+        });
+        form.collect()
+    })
+}
+
+/// How many words are compared one by one for a score: those of the fuzzy texts. None if that
+/// would read bodies again, if there is only one, or if there are too many.
+pub(super) fn scored_words(key: &SearchKey) -> usize {
+    if reads_bodies(key) {
+        return 0;
+    }
+    let mut count = 0;
+    at(key, &mut |text| {
+        count += words_of(text).map_or(0, |words| words.len());
+        vec![text.to_owned()]
+    });
+    if (2..=WORDS_MAX).contains(&count) { count } else { 0 }
+}
+
+/// The same search in subjects instead of whole messages: each fuzzy TEXT becomes SUBJECT. `None`
+/// if there is no such key, or if other keys would read bodies again.
+pub(super) fn in_subjects(key: &SearchKey) -> Option<SearchKey> {
+    let in_subjects = subjects_for_texts(key, Fuzziness::Exact);
+    (in_subjects != *key && !reads_bodies(&in_subjects)).then_some(in_subjects)
+}
+
+/// Whether a key stands under FUZZY.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fuzziness {
+    Exact,
+    Fuzzy,
+}
+
+fn subjects_for_texts(key: &SearchKey, is: Fuzziness) -> SearchKey {
     use SearchKey as K;
     match key {
-        K::Fuzzy(inner) => relaxed(inner, level),
-        K::And(keys) => K::And(keys.iter().map(|key| relaxed(key, level)).collect()),
-        K::Or(a, b) => K::Or(Box::new(relaxed(a, level)), Box::new(relaxed(b, level))),
-        K::Bcc(text) => by_words(text, level, K::Bcc),
-        K::Cc(text) => by_words(text, level, K::Cc),
-        K::From(text) => by_words(text, level, K::From),
-        K::To(text) => by_words(text, level, K::To),
-        K::Subject(text) => by_words(text, level, K::Subject),
-        K::Body(text) => by_words(text, level, K::Body),
-        K::Text(text) => by_words(text, level, K::Text),
-        K::Header(name, text) => by_words(text, level, |text| K::Header(name.clone(), text)),
+        K::Fuzzy(inner) => K::Fuzzy(Box::new(subjects_for_texts(inner, Fuzziness::Fuzzy))),
+        K::And(keys) => K::And(keys.iter().map(|key| subjects_for_texts(key, is)).collect()),
+        K::Or(a, b) => K::Or(Box::new(subjects_for_texts(a, is)), Box::new(subjects_for_texts(b, is))),
+        K::Text(text) if is == Fuzziness::Fuzzy => K::Subject(text.clone()),
         other => other.clone(),
     }
 }
 
-fn by_words(text: &str, level: Level, key: impl Fn(String) -> SearchKey) -> SearchKey {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    if level == Level::Exact || words.is_empty() || words.len() > WORDS_MAX {
-        return key(text.to_owned());
+/// Whether a key may need more than rows and summaries.
+fn reads_bodies(key: &SearchKey) -> bool {
+    use SearchKey as K;
+    match key {
+        K::Body(_) | K::Text(_) | K::Header(..) => true,
+        K::And(keys) => keys.iter().any(reads_bodies),
+        K::Or(a, b) => reads_bodies(a) || reads_bodies(b),
+        K::Not(inner) | K::Fuzzy(inner) => reads_bodies(inner),
+        _ => false,
     }
-    let word = |word: &&str| match level {
-        Level::Stems => key(stem(word).to_owned()),
-        _ => key((*word).to_owned()),
-    };
-    match words.as_slice() {
-        [one] => word(one),
-        several => SearchKey::And(several.iter().map(word).collect()),
+}
+
+/// A search in whose fuzzy keys each text is replaced by what is looked for.
+fn at<W: FnMut(&str) -> Vec<String>>(key: &SearchKey, words: &mut W) -> SearchKey {
+    match key {
+        SearchKey::Fuzzy(inner) => relaxed_by(inner, words),
+        SearchKey::And(keys) => SearchKey::And(keys.iter().map(|key| at(key, words)).collect()),
+        SearchKey::Or(a, b) => SearchKey::Or(Box::new(at(a, words)), Box::new(at(b, words))),
+        SearchKey::Not(inner) => SearchKey::Not(Box::new(at(inner, words))),
+        other => other.clone(),
+    }
+}
+
+/// A key that was under FUZZY, in which each text is replaced by what is looked for.
+fn relaxed_by<W: FnMut(&str) -> Vec<String>>(key: &SearchKey, words: &mut W) -> SearchKey {
+    use SearchKey as K;
+    match key {
+        K::Fuzzy(inner) => relaxed_by(inner, words),
+        K::And(keys) => K::And(keys.iter().map(|key| relaxed_by(key, words)).collect()),
+        K::Or(a, b) => K::Or(Box::new(relaxed_by(a, words)), Box::new(relaxed_by(b, words))),
+        K::Bcc(text) => each(words(text), K::Bcc),
+        K::Cc(text) => each(words(text), K::Cc),
+        K::From(text) => each(words(text), K::From),
+        K::To(text) => each(words(text), K::To),
+        K::Subject(text) => each(words(text), K::Subject),
+        K::Body(text) => each(words(text), K::Body),
+        K::Text(text) => each(words(text), K::Text),
+        K::Header(name, text) => each(words(text), |text| K::Header(name.clone(), text)),
+        other => other.clone(),
+    }
+}
+
+/// A key for each word; all must match.
+fn each(words: Vec<String>, key: impl Fn(String) -> SearchKey) -> SearchKey {
+    let mut keys: Vec<SearchKey> = words.into_iter().map(key).collect();
+    match keys.pop() {
+        Some(one) if keys.is_empty() => one,
+        Some(last) => {
+            keys.push(last);
+            SearchKey::And(keys)
+        }
+        None => SearchKey::All,
+    }
+}
+
+/// The words that are looked for one by one. `None` for a text that stays as it is.
+fn words_of(text: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    Some(words).filter(|words| !words.is_empty() && words.len() <= WORDS_MAX)
+}
+
+/// What is looked for instead of a text.
+fn looked_for(text: &str, level: Level) -> Vec<String> {
+    match words_of(text).filter(|_| level != Level::Exact) {
+        None => vec![text.to_owned()],
+        Some(words) => {
+            let form = words.into_iter().map(|word| match level {
+                Level::Stems => stem(word).to_owned(),
+                _ => word.to_owned(),
+            });
+            form.collect()
+        }
     }
 }
 
@@ -195,5 +294,39 @@ mod tests {
         );
         let long = "a ".repeat(17);
         assert_eq!(relaxed(&text(&long), Level::Stems), text(&long));
+    }
+
+    #[test]
+    fn one_word_stands_as_it_is_written() {
+        let subject = |text: &str| SearchKey::Subject(text.to_owned());
+        let fuzzy = |key| SearchKey::Fuzzy(Box::new(key));
+        let long = "a ".repeat(17);
+        let key = SearchKey::And(vec![
+            fuzzy(subject("old invoices")),
+            fuzzy(subject(&long)),
+            fuzzy(subject("runs")),
+        ]);
+        assert_eq!(scored_words(&key), 3);
+        for (n, words) in [["old", "invoi", "run"], ["old", "invoices", "run"], ["old", "invoi", "runs"]]
+            .into_iter()
+            .enumerate()
+        {
+            let [old, invoices, runs] = words.map(subject);
+            let wanted = SearchKey::And(vec![SearchKey::And(vec![old, invoices]), subject(&long), runs]);
+            assert_eq!(with_word(&key, n), wanted, "{n}");
+        }
+        let body = fuzzy(SearchKey::Body("old invoices".to_owned()));
+        let many = SearchKey::And(vec![fuzzy(subject("a b c d e f g h i")); 2]);
+        assert_eq!([&body, &many].map(scored_words), [0, 0], "of bodies, and of too many words");
+    }
+
+    #[test]
+    fn texts_are_looked_for_in_subjects() {
+        let (text, subject) = (SearchKey::Text("a b".to_owned()), SearchKey::Subject("a b".to_owned()));
+        let fuzzy = |key: &SearchKey| SearchKey::Fuzzy(Box::new(key.clone()));
+        assert_eq!(in_subjects(&fuzzy(&text)), Some(fuzzy(&subject)));
+        assert_eq!(in_subjects(&fuzzy(&subject)), None);
+        let with_exact = SearchKey::And(vec![fuzzy(&text), text.clone()]);
+        assert_eq!(in_subjects(&with_exact), None, "the other key reads bodies");
     }
 }

@@ -26,7 +26,7 @@ pub(super) mod weight;
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
+use posthaste_imap_codec::command::{FetchItem, SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind};
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, SeqNum};
@@ -67,6 +67,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     limit::apply(ctx, &mut args.key)?;
     let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
+    let asked = with_items(ctx, asked, std::mem::take(&mut args.update_items));
     let by_modseq = names_modseq(&args.key);
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count || r.update)));
@@ -99,6 +100,19 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
         asked.open(ctx.wire, ctx.selected, by, open::InitialResult { uids, order: None }).await;
     }
     Ok(done(numbering, expunged))
+}
+
+/// The context that a command requests, with the items of its UPDATE.
+pub(super) fn with_items(
+    ctx: &mut Ctx<'_>,
+    asked: Option<RequestedContext>,
+    items: Vec<FetchItem>,
+) -> Option<RequestedContext> {
+    if items.contains(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1
+        ctx.enable_condstore();
+    }
+    asked.map(|asked| asked.fetching(items))
 }
 
 /// Why a result that annotations decide is not kept up to date.

@@ -7,7 +7,7 @@ use posthaste_imap_codec::{Tag, print};
 use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Question;
-use super::fuzzy::{Level, at_level};
+use super::fuzzy::{Level, at_level, in_subjects, scored_words, with_word};
 use super::job::Job;
 use crate::command::gather::Source;
 use crate::heavy::Pace;
@@ -23,18 +23,37 @@ pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
 pub(crate) struct Scores {
     exact: NumSet<SeqNum>,
     words: NumSet<SeqNum>,
+    /// For each word of the search, the other messages that have it as it is written.
+    written: Vec<NumSet<SeqNum>>,
+    /// Messages that match elsewhere than in their subject.
+    elsewhere: NumSet<SeqNum>,
 }
+
+/// The lowest score of each level.
+const EXACT: u8 = 100;
+const WORDS: u8 = 75;
+const STEMS: u8 = 50;
+/// What a message loses whose subject does not match.
+const SUBJECT: u8 = 10;
 
 impl Scores {
     /// The score of a message, 1 … 100: RFC 6203 §4.
     pub(crate) fn of(&self, seq: u32) -> u8 {
-        if self.exact.contains(seq) {
-            100
+        let level = if self.exact.contains(seq) {
+            EXACT
         } else if self.words.contains(seq) {
-            75
+            WORDS
         } else {
-            50
-        }
+            STEMS + self.share(seq)
+        };
+        if self.elsewhere.contains(seq) { level - SUBJECT } else { level }
+    }
+
+    /// What the words that a message has as they are written add: less than the next level.
+    fn share(&self, seq: u32) -> u8 {
+        let has = self.written.iter().filter(|having| having.contains(seq)).count();
+        // At most 24.
+        (usize::from(WORDS - STEMS - 1) * has / self.written.len().max(1)) as u8
     }
 
     /// ` RELEVANCY (4 99 42)`: RFC 6203 §4.
@@ -79,7 +98,20 @@ pub(crate) async fn scores_in(
 ) -> Result<Scores, Failure> {
     let words = matching(wire, source, (tag, &at_level(key, Level::Words)), found).await?;
     let exact = matching(wire, source, (tag, &at_level(key, Level::Exact)), &words).await?;
-    Ok(Scores { exact, words })
+    let stems = found.difference(&words);
+    let mut written = Vec::new();
+    for n in 0..scored_words(key) {
+        written.push(matching(wire, source, (tag, &with_word(key, n)), &stems).await?);
+    }
+    let Some(key) = in_subjects(key) else {
+        return Ok(Scores { exact, words, written, elsewhere: NumSet::new() });
+    };
+    let (mut elsewhere, others) = (found.clone(), words.difference(&exact));
+    let by_level = [(at_level(&key, Level::Exact), &exact), (at_level(&key, Level::Words), &others)];
+    for (key, within) in by_level.into_iter().chain([(key, &stems)]) {
+        elsewhere = elsewhere.difference(&matching(wire, source, (tag, &key), within).await?);
+    }
+    Ok(Scores { exact, words, written, elsewhere })
 }
 
 async fn matching(

@@ -110,13 +110,13 @@ fn rfc_6203_fuzzy_search() {
         S: * SEARCH 1 2
         S: A2 OK …
         C: B1 SEARCH RETURN (RELEVANCY ALL) FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "B1") ALL 1:3 RELEVANCY (100 75 50)
+        S: * ESEARCH (TAG "B1") ALL 1:3 RELEVANCY (100 75 62)
         S: B1 OK …
         C: C1 SORT (RELEVANCY) UTF-8 FUZZY SUBJECT "invoicing unpaid"
         S: * SORT 3 1 2
         S: C1 OK …
         C: C2 SORT RETURN (RELEVANCY ALL) (RELEVANCY) UTF-8 FUZZY SUBJECT "unpaid invoices"
-        S: * ESEARCH (TAG "C2") ALL 1:3 RELEVANCY (100 75 50)
+        S: * ESEARCH (TAG "C2") ALL 1:3 RELEVANCY (100 75 62)
         S: C2 OK …
         C: C3 SORT RETURN (PARTIAL 1:2) (RELEVANCY) UTF-8 FUZZY SUBJECT "unpaid invoices"
         S: * ESEARCH (TAG "C3") PARTIAL (1:2 1:2)

@@ -3,6 +3,7 @@
 mod keywords;
 mod large;
 mod moves;
+mod overtaken;
 
 use std::future::Future;
 use std::pin::pin;
