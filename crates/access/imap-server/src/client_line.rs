@@ -8,7 +8,7 @@
 /// fields of 1,024 octets.
 const SHOWN_MAX: usize = 512;
 
-/// What the log gets of a session's client.
+/// The log line about a session's client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClientLine {
     /// Nothing yet: the client has not named itself.

@@ -342,7 +342,7 @@ async fn count_received(session: &mut Session, bytes: usize) {
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     flush(session).await?;
     if session.wire.has_output() {
-        // What arrived was dropped, and the answer to it printed.
+        // The input was dropped, and its answer is printed.
         return Ok(Next::Command);
     }
     posthaste_metrics::command_answered();

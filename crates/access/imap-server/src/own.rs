@@ -59,7 +59,7 @@ impl OwnChange<'_> {
     }
 }
 
-/// What a command has done to the mailbox. NOTIFY does not restrict the report of it.
+/// A command's own change of the mailbox. NOTIFY does not restrict its report.
 #[derive(Clone, Copy)]
 pub(crate) enum Own<'c> {
     Nothing,

@@ -86,7 +86,7 @@ pub(crate) struct Session {
     pub(crate) before_login: CommandsBeforeLogin,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
-    /// What the log gets of the client's ID.
+    /// The log line about the client, with its ID.
     pub(crate) client: ClientLine,
 }
 

@@ -205,7 +205,7 @@ async fn own_view(
     Ok((new, diff))
 }
 
-/// Of the changed messages, those that the command itself has changed.
+/// The changed messages that the command itself has changed.
 async fn changed_by(
     own: Own<'_>,
     new: &Arc<View>,
@@ -283,7 +283,7 @@ pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
     out.extend_from_slice(b")] Flags that last\r\n");
 }
 
-/// What a session may change in its mailbox.
+/// The changes that a session may make in its mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changeable {
     read_only: bool,

@@ -200,7 +200,8 @@ mod tests {
             ("a", "a\r\n.\r\n"),
             (".", "..\r\n.\r\n"),
             (".a\r\n..\r\nb.\r\n", "..a\r\n...\r\nb.\r\n.\r\n"),
-            // What would end the answer early for a client that ends lines at LF.
+            // Without a stuffed dot, this ends the answer early for a client that ends lines at
+            // LF.
             ("a\n.\nb\n", "a\r\n..\r\nb\r\n.\r\n"),
             ("\n.", "\r\n..\r\n.\r\n"),
             ("a\r.\rb\r\n", "a\r.\rb\r\n.\r\n"),

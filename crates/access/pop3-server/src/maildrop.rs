@@ -26,7 +26,7 @@ use crate::print::{hex, number};
 /// Messages that are printed between two checks of the buffer: some 30 KiB of lines.
 const AT_ONCE: u32 = 1024;
 
-/// What STAT reports: a drop listing (RFC 1939 §5), without the marked messages.
+/// The answer to STAT: a drop listing (RFC 1939 §5), without the marked messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropListing {
     /// The number of messages.

@@ -96,6 +96,6 @@ pub(crate) const TOP_PIECE_BYTES: u64 = 32 * 1024;
 /// Bytes that are sent between two yields to other sessions: printing them takes less than 2 ms.
 pub(crate) const SLICE_BYTES: usize = 1 << 20;
 
-/// What a command counts for among them, in addition to its answer: it takes some 2 µs. A client
-/// may send any number of them at once.
+/// The bytes that a command counts for, in addition to its answer. A command takes some 2 µs, and
+/// a client may send any number at once.
 pub(crate) const COMMAND_BYTES: usize = SLICE_BYTES / 512;

@@ -29,7 +29,7 @@ const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 /// A message that is being received.
 pub(crate) struct Incoming {
     bytes: BytesMut,
-    /// None once the message is refused.
+    /// `None` once the message is refused.
     permit: Option<BytePermit>,
     /// Octets of trace headers in front, which do not count towards the limit.
     header: usize,

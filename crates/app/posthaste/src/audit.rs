@@ -116,8 +116,8 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
 /// Opens the file to append; makes it if it is missing. `owner` gets a new file, and must be the
 /// owner of an old one.
 ///
-/// Neither follows a link. Root would otherwise hand over the file that the directory's owner has
-/// made the link to.
+/// Both calls do not follow links. Otherwise root would hand over the file that the directory's
+/// owner has linked to.
 fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // A named pipe that nobody reads is an error and no wait.
@@ -249,7 +249,7 @@ mod tests {
         std::fs::write(&other, "root").unwrap();
         symlink(&other, &log).unwrap();
         assert!(ended(dir.path()).unwrap_err().to_string().contains("symbolic link"));
-        // Nor is a file made where a link leads.
+        // No file is made where a link leads, either.
         std::fs::remove_file(&other).unwrap();
         assert!(ended(dir.path()).is_err() && !other.exists());
         std::fs::remove_file(&log).unwrap();

@@ -48,7 +48,7 @@ impl DecodedMessage {
     }
 }
 
-/// What the decoded messages of a message may still take.
+/// The octets that the decoded messages of a message may still take.
 struct Room {
     printed: usize,
     parts: usize,
@@ -101,7 +101,7 @@ impl Room {
 pub struct DecodedParts(Vec<u8>);
 
 impl DecodedParts {
-    /// Of a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
+    /// For a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
     /// named.
     pub fn of(message: &[u8]) -> Self {
         let mut table = Vec::new();
@@ -267,7 +267,7 @@ mod tests {
         let deep = |levels: usize| "Content-Type: message/rfc822\r\n\r\n".repeat(levels);
         assert_eq!(decoded(&[HEAD, &part(&deep(MAX_DEPTH - 3))].concat()), (1, 0));
         assert_eq!(decoded(&[HEAD, &part(&deep(MAX_DEPTH - 2))].concat()), (0, 1));
-        // What is printed: parts of nearly no bytes.
+        // Printed octets have a limit: parts of nearly no bytes.
         let parts = part(&format!("{HEAD}{}", "--o\r\n".repeat(60)));
         assert_eq!(decoded(&[HEAD, &parts].concat()), (1, 0));
         let (whole, opaque) = decoded(&[HEAD, &parts.repeat(20)].concat());

@@ -132,7 +132,7 @@ impl Exact {
         if self.is_plain && summary.has_exact_texts() {
             return true;
         }
-        // Of a field that is too long for the summary, only the folded form is known.
+        // The summary has only the folded form of a very long field.
         text.exact(summary).is_none_or(|text| self.finder.find(&text).is_some())
     }
 }

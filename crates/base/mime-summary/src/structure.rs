@@ -150,7 +150,7 @@ pub struct Structure {
     pub(crate) parts: Vec<Part>,
     fields: Vec<Field>,
     fields_complete: bool,
-    /// What its parts will about print.
+    /// About the octets that its parts print.
     pub(crate) printed: usize,
     /// How deep they nest.
     pub(crate) depth: usize,

@@ -79,7 +79,7 @@ fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer:
                 let mut map: Map = [0; MAP_WORDS];
                 add_list(list, *map_len, &mut map);
                 for place in ones(&map).filter_map(|ordinal| places.get(ordinal)) {
-                    // What is left out is beyond the map.
+                    // Messages that are left out have no place in the map.
                     let place = usize::from(*place);
                     if let Some(bits) = held.get_mut(place / 64) {
                         *bits |= 1 << (place % 64);

@@ -74,7 +74,7 @@ impl<'k> SortKeys<'k> {
         Some(packed.into())
     }
 
-    /// What [`pack`](Self::pack) made; `None` for other bytes.
+    /// Reads the bytes of [`pack`](Self::pack); `None` for other bytes.
     pub(crate) fn unpack(packed: &'k [u8]) -> Option<Self> {
         let (&flags, rest) = packed.split_first()?;
         let (sent, rest) = rest.split_first_chunk()?;

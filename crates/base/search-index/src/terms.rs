@@ -212,7 +212,7 @@ pub struct Terms {
     text_bytes: u64,
     /// There are too many words: it may hold anything.
     is_opaque: bool,
-    /// What SORT and THREAD compare, packed.
+    /// The keys of SORT and THREAD, packed.
     sort_keys: Option<Box<[u8]>>,
 }
 

@@ -104,7 +104,7 @@ fn children(text: &str) -> BTreeSet<&str> {
     modules.filter_map(|module| module.split([';', ' ']).next()).collect()
 }
 
-/// What follows `pub` or `pub(…)`.
+/// The code after `pub` or `pub(…)`.
 fn after_visibility(code: &str) -> Option<&str> {
     let rest = code.strip_prefix("pub")?;
     let rest = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, after)| after);

@@ -27,7 +27,7 @@ pub struct Paragraph {
 /// The kind of text that a paragraph is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a document or a comment.
+    /// A paragraph of a document or a comment.
     Text,
     /// A row of a table.
     Row,

@@ -42,7 +42,7 @@ pub(crate) struct Company {
     waited: Vec<Option<usize>>,
     /// Commands that are still to be given.
     left: usize,
-    /// Of the copier's command under way: its kind and its beginning.
+    /// The copier's running command: its kind and its beginning.
     copying: Option<(Way, usize)>,
     copied: Vec<Copied>,
     rebuilds: bool,

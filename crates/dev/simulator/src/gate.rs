@@ -60,7 +60,7 @@ impl Gate {
 
     /// Says a line and goes on.
     pub(crate) fn say(&self, line: &str) {
-        // Nobody there: this process is about to be killed.
+        // An error means that the reader has ended: this process is about to be killed.
         let _ = self.line.lock().write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
     }
 

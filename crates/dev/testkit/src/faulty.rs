@@ -29,7 +29,7 @@ struct State {
     slow: Option<Duration>,
     /// Reads, scans and changes.
     calls: u64,
-    /// What happens before the next change, or the next scan, of records that begin so.
+    /// Events before the next change, or the next scan, of records that begin so.
     change: Option<(String, Happens)>,
     scan: Option<(String, Happens)>,
     /// Each read of a record, and each scan with `*` behind it.
@@ -96,8 +96,8 @@ impl FaultyDirectory {
         state.change.is_none() && state.scan.is_none() && state.between.is_none()
     }
 
-    /// What was read of records that begin so since the last call: their names, and those of scans
-    /// with `*` behind them.
+    /// The names that were read since the last call, of records that begin so. The name of a scan
+    /// ends with `*`.
     pub fn reads_of(&self, prefix: &str) -> Vec<String> {
         let reads = std::mem::take(&mut self.state().reads);
         reads.into_iter().filter(|name| name.starts_with(prefix)).collect()

@@ -56,7 +56,7 @@ pub struct Sample {
     pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.
     pub io: Option<[u64; 2]>,
-    /// What it waits for.
+    /// Its waits, in total.
     #[serde(default)]
     pub waits: WaitTotals,
     /// Context switches of living processes, summed up between samples.

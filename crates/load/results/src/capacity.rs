@@ -98,7 +98,7 @@ mod tests {
         let proportional: Vec<_> = [100.0, 200.0, 300.0, 400.0].map(|u| (u, 0.5 * u)).to_vec();
         assert!((fetch_rate_at(&proportional, 700.0).unwrap() - 350.0).abs() < 1e-6);
         assert!((fetch_rate_at(&proportional[3..], 700.0).unwrap() - 350.0).abs() < 1e-6);
-        // Of a server that slows down, the line through its points.
+        // A server that slows down: the result is on the line through its points.
         let slower = [(100.0, 60.0), (200.0, 100.0), (300.0, 140.0)];
         assert!((fetch_rate_at(&slower, 500.0).unwrap() - 220.0).abs() < 1e-6);
         assert_eq!(fetch_rate_at(&[(100.0, 50.0), (200.0, 10.0)], 400.0), None);

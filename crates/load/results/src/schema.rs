@@ -396,14 +396,14 @@ pub struct ServerCost {
     pub processes: u32,
     /// Read and write operations that reached the disk.
     pub disk_operations: Offered<u64>,
-    /// Of these, those that read.
+    /// The operations that read.
     #[serde(default)]
     pub disk_read_operations: Offered<u64>,
     /// Bytes read from disk.
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
-    /// What it may have waited for.
+    /// Its possible waits.
     #[serde(default)]
     pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
@@ -448,7 +448,7 @@ pub struct SampledFunction {
     pub kernel: bool,
     /// How many.
     pub samples: u64,
-    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
+    /// The sum of their cost: cycles, or nanoseconds where the processor counts no cycles.
     pub weight: u64,
 }
 

@@ -88,7 +88,8 @@ pub struct Load {
 /// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Those with this many virtual users, on all processors and without think time of their own.
+    /// The runs with this many virtual users, on all processors and without think time of their
+    /// own.
     pub clients: u32,
     /// For how long.
     pub measure: Duration,
@@ -359,7 +360,7 @@ impl Study {
     }
 }
 
-/// What a study cannot have together. On a cluster the mail is not in a server's folder, and the
+/// Settings that exclude each other. On a cluster the mail is not in a server's folder, and the
 /// server is several processes.
 fn refused_together(study: &Study) -> Option<&'static str> {
     let each = |name: &str| study.sweeps.iter().all(|sweep| sweep.contains_key(name));

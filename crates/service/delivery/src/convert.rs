@@ -11,7 +11,7 @@
 //!
 //! Rich mail is served as sent if a client appended it, or a program before these forms stored it.
 //!
-//! What stays as MIME, or becomes it, is compressed or not as the server stores new mail
+//! A body in MIME is compressed if the server compresses new mail
 //! ([`crate::DeliveryOptions::compress`]).
 //!
 //! Rich mail that delivery did not convert is rich, as sent. Its items can be made at the same time
@@ -149,12 +149,12 @@ pub struct Unconverted {
     pub failed: NumSet,
 }
 
-/// What a dry run counts that several messages share.
+/// How a dry run counts a body that several messages share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
-    /// A body once, as a conversion does: the other messages find it converted.
+    /// Once, as a conversion does: the other messages find it converted.
     Bodies,
-    /// A body for each message of a sample.
+    /// Once for each message of a sample.
     Messages,
 }
 
@@ -180,7 +180,7 @@ impl Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
-    /// Those that an earlier version of this program showed otherwise.
+    /// The messages that an earlier version of this program converted in another way.
     Superseded,
 }
 
@@ -472,7 +472,7 @@ impl Converter<'_> {
         let to = FormatSettings { format: to, keep_original };
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
-        // Nobody can read a message that is superseded, so it may not stay.
+        // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Which::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
             let Some(_permit) = permit else {
@@ -530,7 +530,7 @@ impl Converter<'_> {
     }
 }
 
-/// What became of a body whose rich original is not needed.
+/// The outcome for a body whose rich original is not needed.
 enum GivenUp {
     /// It has lost it.
     Done,

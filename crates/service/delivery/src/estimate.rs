@@ -1,4 +1,4 @@
-//! What a conversion of stored mail will take, by a sample of the messages.
+//! Estimates the work of a conversion of stored mail, by a sample of the messages.
 //!
 //! Several messages may have one body: copies, and what one delivery brought to several accounts.
 //! It is converted once, and takes time and space once. So a message of the sample counts for a
@@ -173,12 +173,12 @@ impl Holders {
         }
     }
 
-    /// What each message is of the body.
+    /// Each message's share of the body.
     fn share(self) -> f64 {
         1.0 / self.messages.max(1) as f64
     }
 
-    /// What each message is of the items that are made.
+    /// Each message's share of the items that are made.
     fn share_of_items(self) -> f64 {
         self.bare.max(1) as f64 / (self.bare + self.links).max(1) as f64
     }

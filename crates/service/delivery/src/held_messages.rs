@@ -31,7 +31,7 @@ const UNUSED_MAX: Duration = Duration::from_secs(60);
 /// without a wait.
 const FREE_TIMES: usize = 2;
 
-/// What all sessions hold, of all protocols. Cheap to clone.
+/// The messages that the sessions of all protocols hold. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HeldMessages(Arc<Mutex<All>>);
 
@@ -41,7 +41,7 @@ struct All {
     sessions: HashMap<u64, Held>,
 }
 
-/// What a session holds.
+/// The message that a session holds.
 struct Held {
     account: AccountId,
     body: BodyId,

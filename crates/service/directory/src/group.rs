@@ -425,7 +425,7 @@ mod tests {
             let set = directory.set_group("team@example.org", &members, Some(owner)).await;
             assert_eq!(set.is_ok(), is_good, "{owner}: {set:?}");
         }
-        // Neither is the group itself once it is there.
+        // An address of the group itself is no valid owner once the group exists.
         directory.set_group("team@example.org", &members, Some("team+x@example.org")).await.unwrap_err();
     }
 

@@ -150,7 +150,7 @@ impl Grant {
 pub enum Compared {
     /// All of them.
     All,
-    /// Those that were not compared since they were given.
+    /// The leases that were not compared since they were given.
     New,
 }
 
@@ -159,7 +159,7 @@ impl Leases {
         Self { engine, given: Mutex::default() }
     }
 
-    /// A hold on what a login rests on, as the account's record was read then.
+    /// A lease for a login, based on the account's record as it was read then.
     pub fn give(&self, login: &Login) -> Lease {
         let account = &login.account;
         let mut all = self.given.lock();
@@ -177,7 +177,7 @@ impl Leases {
         Lease { ended: grant.ended.subscribe(), grant }
     }
 
-    /// Those that somebody holds; the others are forgotten.
+    /// The leases that sessions hold; the others are forgotten.
     fn held(&self) -> Vec<(Key, Arc<Grant>)> {
         let mut all = self.given.lock();
         all.retain(|_, grant| grant.strong_count() > 0);

@@ -153,7 +153,7 @@ impl Filter {
         let permit = self.run_permit(recipient, text.len()).await.ok_or_else(too_many)?;
         let outcome = run_script((Arc::clone(script), world), text.clone(), permit).await;
         let mut outcome = outcome.map_err(NotRun::Script)?;
-        // Nobody waits for an answer.
+        // No sender waits for an answer.
         let is_answer = |effect: &Effect| matches!(effect, Effect::Reject { .. } | Effect::Vacation(_));
         if outcome.effects.iter().any(is_answer) {
             return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));

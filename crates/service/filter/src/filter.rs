@@ -528,8 +528,8 @@ impl Filter {
     }
 }
 
-/// What a script did that the sender may hear of (RFC 3461 §5.2.7). Only what it sent on left the
-/// account without a copy.
+/// The success that may be reported to the sender (RFC 3461 §5.2.7). A message that was only
+/// redirected left no copy in the account.
 fn success(filing: &Filing<'_>, outcome: &Outcome) -> Success {
     let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
     match outcome.effects.iter().filter(is_sent_on).count() {

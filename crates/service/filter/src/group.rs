@@ -178,7 +178,7 @@ impl Filter {
         }
         let refusals = refused.len();
         tracing::info!(group = group.address, from = envelope.from, count, refused = refusals, "expanded");
-        // Nobody has it: the sender's host keeps the message, or reports it.
+        // No member has the message: the sender's host keeps it, or reports it.
         if got == 0 {
             return Err(failed.unwrap_or_else(|| nobody_took(group, &refused)));
         }

@@ -1,4 +1,4 @@
-//! What SORT and THREAD compare of a message.
+//! The keys of a message for SORT and THREAD.
 
 use posthaste_imap_codec::response::Address;
 use posthaste_imap_codec::{EnvelopeList, first_address};

@@ -204,8 +204,8 @@ impl Connection {
     /// Waits for bytes and appends them to the input, which may then hold up to `input_max`;
     /// returns how many came. The end of the stream is [`NetError::Closed`].
     ///
-    /// What the input holds is the beginning of something: before it waits for the rest, it has the
-    /// kernel acknowledge what came.
+    /// An input that is not empty is the beginning of something. Before the connection waits for
+    /// the rest, it has the kernel acknowledge the received bytes.
     pub async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let awaits = if self.input.is_empty() { Awaits::Anything } else { Awaits::Rest };
         self.fill_awaiting(awaits, input_max, within).await

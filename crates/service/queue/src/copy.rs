@@ -111,7 +111,7 @@ pub async fn compare_queues(
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(Vec::new());
     }
-    // Nobody sees the UIDVALIDITY of the queue.
+    // No client sees the UIDVALIDITY of the queue.
     let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
     let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
     let (here, there) = (records(from).await?, records(to).await?);

@@ -18,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Front {
     /// All items up to this one were seen, or are waited for no longer.
     whole: ItemId,
-    /// Those seen beyond a missing number.
+    /// The items seen beyond a missing number.
     beyond: BTreeSet<ItemId>,
     /// The newest item at earlier looks, and when those were: what was missing before it then has
     /// been missing since.

@@ -76,10 +76,10 @@ struct Counts {
     removed: HashSet<ItemId>,
 }
 
-/// What waits because of one account.
+/// The mail that waits because of one account.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Of all bodies, and of messages that are being added.
+    /// Octets of all bodies, and of messages that are being added.
     octets: u64,
     bodies: HashMap<BodyId, CountedBody>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// What an item counts; `None` if it counts for no account.
+    /// The fields of an item; `None` if the item counts for no account.
     pub fn of(item: &Item) -> Option<Self> {
         let payer = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref())?;
         Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })

@@ -38,7 +38,7 @@ pub struct Queue {
     /// Rows with this number or a later one came after this process began.
     first: ItemId,
     arrivals: Arc<Arrivals>,
-    /// What waits because of each account.
+    /// The octets that wait because of each account.
     ledger: Arc<Ledger>,
 }
 
@@ -52,7 +52,7 @@ struct Arrivals {
 /// Some items of the queue.
 #[derive(Debug)]
 pub struct Page {
-    /// Those that can be read.
+    /// The items that can be read.
     pub items: Vec<Item>,
     /// Why others cannot.
     pub damaged: Vec<QueueError>,

@@ -136,7 +136,7 @@ impl Body {
 /// Reaches destinations.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// What kind of destination it is, for metrics: one of a few names.
+    /// The kind of the destination, for metrics: one of a few names.
     fn kind(&self, _destination: &Destination) -> &'static str {
         "host"
     }

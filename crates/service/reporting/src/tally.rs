@@ -208,7 +208,7 @@ impl<T: Tally> Tallies<T> {
                 let Some((start, domain)) = self.parts(&entry.name) else { continue };
                 let end = start + self.period;
                 if end > now {
-                    // Those that follow end later still.
+                    // The next periods end later still.
                     return Ok(None);
                 }
                 if end + offset(&domain, spread) > now {

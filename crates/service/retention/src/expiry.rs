@@ -22,17 +22,17 @@ pub struct InboxExpiry {
 }
 
 impl InboxExpiry {
-    /// Those among all rules.
+    /// Selects them from all rules.
     pub fn new(rules: &[Rule]) -> Self {
         Self { rules: rules.iter().filter(|rule| rule.is_for_inbox()).cloned().collect() }
     }
 
-    /// For an account.
+    /// How long mail stays in this account's INBOX.
     pub fn of(&self, account: &str) -> Stay {
         least(self.rules.iter().filter(|rule| rule.is_for_account(account)))
     }
 
-    /// The least for any account.
+    /// The shortest stay in any account's INBOX.
     pub fn least(&self) -> Stay {
         least(self.rules.iter())
     }

@@ -362,8 +362,8 @@ impl Work<'_> {
         Ok(batch.iter().take(room as usize).collect())
     }
 
-    /// Those of a batch that the rule still chooses: a client may have flagged some, or removed
-    /// newer ones, so that these are among the newest.
+    /// The messages of a batch that the rule still chooses. A client may have flagged some, or
+    /// removed newer ones, so that these are among the newest.
     async fn still_chosen(
         &self,
         mailbox: &Mailbox,
@@ -435,7 +435,7 @@ struct Rest {
     view: Arc<View>,
     /// Messages that it has if nobody else removes some.
     left: u64,
-    /// Those that the rule chose when it last looked at all of them.
+    /// The messages that the rule chose at its last complete look.
     chosen: NumSet,
 }
 
@@ -485,9 +485,9 @@ fn batches(uids: &NumSet) -> Vec<NumSet> {
     all
 }
 
-/// Those of `uids` that came into the folder before a time. UIDs are given in the order in which
-/// messages come, so the boundary is found by halving. Each message below it is looked at all the
-/// same: a clock may have been set back.
+/// The messages of `uids` that came into the folder before a time. UIDs are given in the order in
+/// which messages come, so the boundary is found by halving. Each message below it is looked at
+/// all the same: a clock may have been set back.
 async fn saved_before(mailbox: &Mailbox, uids: &NumSet, before: i64) -> Result<NumSet, StoreError> {
     let all: Vec<u32> = uids.iter().collect();
     let (mut low, mut high) = (0, all.len());

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Which greetings are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GreetingRule {
-    /// None.
+    /// No check of greetings.
     Off,
     /// Our own name, and another host's address.
     #[default]

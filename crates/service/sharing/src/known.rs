@@ -42,8 +42,8 @@ pub(crate) struct KnownReader {
 struct VisibleMailboxes {
     /// How many changes there were before they were read.
     changes: u64,
-    /// Those who may share with it, and what. They may have shared something before, or may do so
-    /// with others.
+    /// The accounts that may share something with it, and their mailboxes. Some may have shared
+    /// something before, or share with others only.
     sharers: HashMap<AccountId, Shared>,
     visible: Arc<Visible>,
 }

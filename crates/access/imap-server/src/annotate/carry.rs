@@ -54,7 +54,7 @@ impl<'s> CarriedAnnotations<'s> {
         Ok(Self { from, to, what: CarriedValues::Values(read, rights) })
     }
 
-    /// Of messages that are moved within their account.
+    /// The annotations that a MOVE within the account carries.
     pub(crate) fn all(from: AnnotationReader<'s>, to: AnnotationReader<'s>, rights: Rights) -> Self {
         let scopes: &[Scope] = if rights.contains(Rights::ANNOTATE) { Scope::ALL } else { &[Scope::Private] };
         Self { from, to, what: CarriedValues::All(scopes) }

@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// What is reserved is enough, whatever names and values have.
+    /// The reserved octets are enough for any names and values.
     #[tokio::test]
     async fn an_item_has_no_more_octets_than_are_paid_for() {
         let quotes = "\"".repeat(300);

@@ -30,9 +30,9 @@ const TEXT_STEPS: u64 = 200;
 pub(super) struct Assembly {
     /// Bytes of the messages so far, and the parts that were read for them.
     total: u64,
-    /// Memory for the messages that were put together, of each.
+    /// The memory of each complete message.
     paid: Vec<BytePermit>,
-    /// Those messages.
+    /// The complete messages.
     made: Vec<Bytes>,
     pace: Pace,
 }

@@ -197,7 +197,7 @@ async fn sort(
     Ok(Sorted { gathered, seqs, places, scores })
 }
 
-/// What a remembered result answers. `None` if the keys may change, or belong to one search.
+/// The name of the result in the cache. `None` if the keys may change, or belong to one search.
 fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
     let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_) | SortKey::ModSeq);
     (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))

@@ -90,7 +90,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     Ok(reply(modified, there))
 }
 
-/// Those that others had changed: RFC 7162 §3.1.3.
+/// The MODIFIED code: the messages that others had changed (RFC 7162 §3.1.3).
 pub(super) async fn modified(
     ctx: &Ctx<'_>,
     uids: &NumSet,

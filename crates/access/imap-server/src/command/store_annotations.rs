@@ -76,16 +76,16 @@ pub(super) async fn run(
     reply(code, &withdrawn, &expunged)
 }
 
-/// What a command has changed.
+/// The outcome of a command.
 struct Changed {
     /// The messages that passed the test of their mod-sequences, and those of them that existed.
     tested: NumSet,
     there: NumSet,
-    /// Those that others had changed.
+    /// The messages that others had changed.
     modified: NumSet,
-    /// Those whose mod-sequences have risen.
+    /// The messages whose mod-sequences have risen.
     touched: NumSet,
-    /// Those that were expunged before they had their values.
+    /// The messages that were expunged before they had their values.
     withdrawn: NumSet,
     written: Result<(), Failure>,
 }

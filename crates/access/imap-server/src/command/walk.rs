@@ -127,7 +127,7 @@ pub(super) struct LongSummary {
     _paid: BytePermit,
 }
 
-/// What became of a message whose summary is long.
+/// The outcome for a message with a long summary.
 pub(super) enum Long {
     Read(LongSummary),
     Expunged,

@@ -123,7 +123,7 @@ struct State {
     uses: u64,
 }
 
-/// What is kept of a mailbox.
+/// The cached columns of a mailbox.
 #[derive(Debug, Default)]
 struct Cached {
     table: Table,

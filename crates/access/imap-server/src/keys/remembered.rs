@@ -14,7 +14,7 @@ pub(super) const RESULTS_MAX: usize = 4;
 /// results whose place it would take.
 pub(super) const PART_MIN: usize = 8;
 
-/// What a result answers.
+/// The question that a result answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// SORT by these criteria. They compare what never changes.

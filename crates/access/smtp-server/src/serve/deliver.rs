@@ -67,7 +67,7 @@ impl Driver {
             false => Some(self.relay(id, &message, &outgoing).await),
         };
         if let Some(refusal) = queued.clone().filter(Reply::is_refusal) {
-            // Nobody has the message yet.
+            // No recipient has the message yet.
             return self.session.refused(count, refusal);
         }
         let outcomes = self.deliver_here(id, &message, envelope, &here).await;

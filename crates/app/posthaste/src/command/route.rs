@@ -156,8 +156,8 @@ impl Ways<'_> {
                     let sender = Some(recipient.account.name);
                     next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
                 }
-                // What an untrusted host may send is decided at RCPT. This is what becomes of our
-                // own mail.
+                // RCPT decides which mail of untrusted hosts is accepted. This is the route of
+                // our own mail.
                 Err(ResolveError::NotLocal) => push(elsewhere(&address, config, *relays)),
                 Err(ResolveError::Directory(error)) => return Err(error.into()),
                 Err(error) => {

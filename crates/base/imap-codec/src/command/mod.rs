@@ -77,7 +77,7 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.2.3.
     Login {
-        /// Who.
+        /// The user whose rights are listed.
         user: String,
         /// Bytes, as passwords are.
         password: Secret<Vec<u8>>,

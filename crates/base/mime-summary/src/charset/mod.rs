@@ -32,7 +32,7 @@ const LABEL_MAX: usize = 40;
 
 /// The decoder that a charset's label names.
 enum Named {
-    /// None given, or us-ascii, whose bytes are often something else.
+    /// No charset is named. Or it is us-ascii, whose bytes are often something else.
     Unsaid,
     Known(&'static Charset),
     /// One of `mail-parser`'s own, or of [`legacy`].

@@ -100,7 +100,7 @@ impl<'t> Trial<'t> {
     }
 }
 
-/// What a match took, as texts.
+/// The matched texts.
 fn texts(value: &str, captures: &Captures) -> Result<Vec<String>, Fault> {
     let bytes: usize = captures.iter().map(ExactSizeIterator::len).sum();
     if bytes > MATCHED_BYTES_MAX {

@@ -146,8 +146,8 @@ impl Driver {
         self.shared.iter_mut().for_each(|part| part.doubts.retain(may_happen));
     }
 
-    /// What is in the mailbox now, and what is sent. `None` if it is not there, or changes each
-    /// time it is read.
+    /// The messages in the mailbox, and the answers that it gives. `None` if it is not there, or
+    /// changes each time it is read.
     async fn see(
         &mut self,
         engine: Who<'_>,

@@ -29,7 +29,7 @@ pub struct Maildrop {
     pub stat: Option<(u32, u64)>,
     /// Messages retrieved and not yet deleted, with their serials if they are ours.
     pub retrieved: Vec<(u32, Option<Serial>)>,
-    /// Those marked deleted; the server removes them at QUIT.
+    /// The messages marked deleted; the server removes them at QUIT.
     pub deleted: Vec<Serial>,
     /// The answer to UIDL.
     listed: Option<Vec<Listed>>,

@@ -215,7 +215,7 @@ mod tests {
             (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let mut remote = Remote::connect(&address, "open sesame", None).unwrap();
         assert!(remote.sample().is_ok());
-        // Nor do those who come later end it.
+        // Later connections do not end it, either.
         let more: Vec<TcpStream> =
             (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let _other = Remote::connect(&address, "open sesame", None).unwrap();

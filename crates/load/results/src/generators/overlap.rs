@@ -21,7 +21,7 @@ pub struct Axis {
     longest_s: f64,
     /// How far two clocks differ at most, as far as that is known.
     clocks_s: f64,
-    /// What is not known of the clocks.
+    /// The unknowns about the clocks.
     pub caveats: Vec<String>,
     /// All results, for an error.
     names: String,

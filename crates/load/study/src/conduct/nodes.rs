@@ -32,7 +32,7 @@ pub fn may_begin(study: &Study, options: &Options) -> Result<(), String> {
     }
 }
 
-/// What limits the figures of a cluster.
+/// The conditions that limit the figures of a cluster.
 pub(super) fn conditions(study: &Study, options: &Options, cpus: u32) -> Vec<String> {
     let mut caveats = Vec::new();
     if study.nodes_max().is_none() {

@@ -186,7 +186,8 @@ impl Work<'_> {
         settings
     }
 
-    /// What is measured of a server. Those that the study starts have their mail in its folder.
+    /// The processes and the folder that a run measures. Servers that the study starts have their
+    /// mail in its folder.
     pub(super) fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
         let ours = !matches!(which, Which::Running(_));
         let data = ours.then_some(self.options.folder.as_path());

@@ -119,7 +119,7 @@ impl Work<'_> {
         !self.out_of_time
     }
 
-    /// What is done and what is left, in words.
+    /// The done and the remaining work, in words.
     pub(super) fn progress(&self) -> String {
         let (done, all) = self.record.done();
         let left = show_duration(self.budget.of(self.record.left()));

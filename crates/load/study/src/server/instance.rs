@@ -124,8 +124,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server
-    /// on this machine.
+    /// The target that a run watches. Agents require their token. `data` is the mail folder of
+    /// one server on this machine.
     pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         if self.parts.is_empty() {
             let (agent, cgroup) = (self.agent.clone(), self.cgroup.clone());

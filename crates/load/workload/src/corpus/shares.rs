@@ -8,8 +8,8 @@ use crate::random::Random;
 pub struct Shares {
     /// The share of the messages that is rich mail, 0 to 1.
     pub rich: f64,
-    /// Of the messages of other mail with an attachment, the share whose attachment was received by
-    /// [`Shares::RECEIVERS`] accounts, 0 to 1. Only [`super::Sizes::Wide`] has attachments.
+    /// The share of attachments that [`Shares::RECEIVERS`] accounts received, 0 to 1, among
+    /// messages of other mail with an attachment. Only [`super::Sizes::Wide`] has attachments.
     pub shared_attachments: f64,
 }
 

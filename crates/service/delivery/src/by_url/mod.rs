@@ -58,7 +58,7 @@ pub struct UrlReader<'r> {
     pub used: UrlUse,
 }
 
-/// What a URL is used for.
+/// The use of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlUse {
     /// In a session that reads mail.
@@ -306,7 +306,7 @@ impl Delivery {
         Ok(self.of_summary(mailbox, uid, part).await?.flatten())
     }
 
-    /// What is taken from a message's summary; `None` if there is no such message.
+    /// Reads the summary of a message; `None` if there is no such message.
     async fn of_summary<T>(
         &self,
         mailbox: MailboxId,
@@ -460,7 +460,7 @@ impl UrlReader<'_> {
         match access {
             UrlAccess::Submit(user) => self.used == UrlUse::Submission && is_me(user),
             UrlAccess::User(user) => is_me(user),
-            // Nobody logs in as anonymous here.
+            // This server has no anonymous login.
             UrlAccess::AuthUser | UrlAccess::Anonymous => true,
         }
     }

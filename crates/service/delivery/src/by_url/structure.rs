@@ -26,7 +26,7 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
     })?
 }
 
-/// What the decoded bytes of a part are like.
+/// Properties of a part's decoded bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decoded {
     /// How many.

@@ -21,7 +21,7 @@ pub(super) enum Looks {
     Mbox,
     /// It begins with a header field.
     Message,
-    /// Neither: why, and the remedy.
+    /// It is no mail: the reason and the remedy.
     Other(&'static str),
 }
 

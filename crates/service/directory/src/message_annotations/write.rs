@@ -59,9 +59,9 @@ pub struct Before {
 /// The outcome of a change of some messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Those that were left as they are, because others changed them first.
+    /// The messages that others changed first. They were left unchanged.
     pub left: NumSet,
-    /// Those that had no record before.
+    /// The messages that had no record before.
     pub made: NumSet,
 }
 
@@ -87,7 +87,7 @@ impl Record {
 }
 
 impl Before {
-    /// Of messages that nobody has annotated yet, with values whose room was checked.
+    /// For messages without annotations, with values that were checked against the limit.
     pub const fn of_new_messages(keeping: Keeping) -> Self {
         Self { keeping, room: usize::MAX, records: BTreeMap::new() }
     }

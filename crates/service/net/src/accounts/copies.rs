@@ -131,7 +131,7 @@ mod tests {
         assert!(copies.buckets().len() <= SENDERS_MAX + 1);
         copies.count(1_000, &address("one more"), 1_000, now).unwrap();
         copies.count(1_000, &address("another"), 1, now).unwrap_err();
-        // Those without use are forgotten.
+        // Counters without use are forgotten.
         copies.count(1_000, &address("another"), 1, now + 3 * HOUR).unwrap();
         assert!(copies.buckets().len() <= 2);
     }

@@ -244,7 +244,8 @@ mod tests {
             }
         }
 
-        /// What is found is within the bytes; a part is shorter than the longest header.
+        /// A header that is found lies within the bytes. An incomplete one is shorter than the
+        /// longest header.
         #[test]
         fn nothing_is_longer_than_its_bound(
             start in prop_oneof![Just(V1_START.to_vec()), Just(V2_SIGNATURE.to_vec()), Just(b"PROXY TCP4 ".to_vec())],

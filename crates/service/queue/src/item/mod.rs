@@ -372,7 +372,7 @@ impl Item {
         waiting.map(|(at, _)| at)
     }
 
-    /// Those at some places.
+    /// The recipients at these places.
     pub fn at<'p>(&'p self, places: &'p [usize]) -> impl Iterator<Item = &'p Recipient> {
         places.iter().filter_map(|at| self.recipients.get(*at))
     }

@@ -380,7 +380,7 @@ impl Runner {
             if self.expire(&mut item, &failure.reply, now) || self.is_late(&item, now) {
                 self.record(item, Some(failure), now).await?;
             } else if self.times.warn_after == 0 || age < self.times.warn_after {
-                // Those that follow are younger.
+                // The next items are younger.
                 break;
             }
         }

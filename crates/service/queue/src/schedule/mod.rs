@@ -84,7 +84,7 @@ impl DestinationItems {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Those that nobody has taken.
+    /// The items that no visit has taken.
     items: DestinationItems,
     /// How many somebody has taken.
     taken: usize,
@@ -182,7 +182,7 @@ struct HeldItem {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// Nobody has it.
+    /// No visit has taken the item.
     None,
     /// A visit has taken it.
     Visit,

@@ -32,7 +32,7 @@ pub(super) struct LastRound {
 }
 
 impl LastRound {
-    /// Of a pack. `seq`: the highest sequence number in the packs before it.
+    /// For a pack. `seq` is the highest sequence number in the packs before it.
     pub(super) fn after(seq: u64) -> Self {
         Self { records: VecDeque::new(), len: 0, seq }
     }

@@ -297,7 +297,7 @@ async fn find(
     })
 }
 
-/// What a step prints of a message that is decoded: it is taken as a message of its own.
+/// Finds a step's bytes in a decoded message. That message is treated as one of its own.
 async fn find_within(
     step: &Step,
     message: &Encoded,

@@ -68,7 +68,7 @@ pub(crate) struct Question {
     pub(super) texts: Vec<TextKey>,
     /// Keys in all.
     pub(super) keys: u64,
-    /// Of these, keys that are looked for in folded texts, and in fields.
+    /// The keys that are looked for in folded texts, and those looked for in fields.
     on_folded: u64,
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.

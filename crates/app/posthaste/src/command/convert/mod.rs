@@ -64,7 +64,7 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
     done.outcome()
 }
 
-/// What was done by now.
+/// The work done so far.
 #[derive(Default)]
 struct Done {
     sum: ConvertReport,

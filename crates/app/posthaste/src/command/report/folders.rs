@@ -51,7 +51,7 @@ impl Folder {
     }
 }
 
-/// What the running server knows of costs.
+/// The costs that the running server has counted.
 struct Costs {
     curves: Curves,
     uses: Uses,

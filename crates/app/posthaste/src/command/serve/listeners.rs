@@ -45,7 +45,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// None is up yet.
+    /// No listener is up yet.
     pub fn new(
         services: Services,
         config: &Config,
