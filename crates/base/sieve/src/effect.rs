@@ -91,7 +91,7 @@ pub struct VacationReply {
     pub subject: String,
     /// The text, or a MIME entity with its header if `is_mime`.
     pub reason: String,
-    /// Whether `reason` is a MIME part.
+    /// Whether `reason` is a MIME entity.
     pub is_mime: bool,
     /// Message-ID of the message that is answered, for In-Reply-To and References.
     pub in_reply_to: Option<String>,

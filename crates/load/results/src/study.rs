@@ -109,9 +109,9 @@ pub struct SimulatedCounts {
     pub transactions: u64,
     /// Instructions.
     pub instructions: u64,
-    /// The points that are loads.
+    /// Instructions that read memory.
     pub loads: u64,
-    /// Stores.
+    /// Instructions that write memory.
     pub stores: u64,
     /// Conditional branches.
     pub branches: u64,

@@ -77,7 +77,7 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.2.3.
     Login {
-        /// The user whose rights are listed.
+        /// The name of the user.
         user: String,
         /// Bytes, as passwords are.
         password: Secret<Vec<u8>>,
