@@ -160,7 +160,7 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
     let work = tokio::task::spawn_blocking(move || metered.run(|| parse_command(&bytes, names)));
     // Boxed: nearly no command is long.
     Box::pin(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a command could not be parsed");
+        tracing::error!(%error, "a command was not parsed: if the parser panicked, please report this bug");
         let expected = "a command that can be parsed";
         Err(ParseError { tag: None, kind: ParseErrorKind::Limit, offset: 0, expected })
     })

@@ -181,7 +181,7 @@ impl Heavy {
             session.run(work)
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "a computation failed");
+            tracing::error!(%error, "a command's computation has no result: if it panicked, please report this bug");
             aborted()
         })
     }

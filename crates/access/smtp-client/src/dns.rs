@@ -166,7 +166,7 @@ impl Dns {
         let (good, refused): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|address| self.reachable.allows(*address));
         if !refused.is_empty() {
-            tracing::info!(host, ?refused, "addresses that are not public are not connected to");
+            tracing::info!(host, ?refused, "addresses that are not public are skipped");
         }
         match good.is_empty() && !refused.is_empty() {
             true => Err(Failure::permanent(NO_ROUTE, format!("{host} has no public address"))),

@@ -156,7 +156,7 @@ impl SearchIndex {
         match self.try_ask(mailbox, queries).await {
             Ok(answer) => Some(answer).filter(|answer| !answer.covered.is_empty()),
             Err(error) => {
-                tracing::debug!(%error, "a search reads all texts: the index cannot be asked");
+                tracing::debug!(%error, "the search index cannot be read: a search reads all texts");
                 None
             }
         }

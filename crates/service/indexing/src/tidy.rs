@@ -108,7 +108,7 @@ impl SearchIndex {
     /// Removes the segments of mailboxes that another process deleted.
     pub(crate) async fn sweep(&self) {
         if let Err(error) = self.try_sweep().await {
-            tracing::warn!(%error, "segments of deleted mailboxes are not looked for");
+            tracing::warn!(%error, "segments of deleted mailboxes were not removed");
         }
     }
 

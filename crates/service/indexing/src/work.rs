@@ -475,7 +475,7 @@ async fn elsewhere(mut terms: TermReader, message: Bytes, summary: Bytes) -> Res
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let session = posthaste_metrics::current();
     tokio::task::spawn_blocking(move || session.run(work)).await.map_err(|error| {
-        tracing::error!(%error, "a computation of the search index failed");
+        tracing::error!(%error, "a computation of the search index has no result: if it panicked, please report this bug");
         StoreError::Busy
     })
 }

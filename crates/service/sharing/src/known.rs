@@ -103,7 +103,7 @@ impl KnownReader {
                 None => {
                     tracing::warn!(
                         reader = reader.name,
-                        "sees {VISIBLE_MAX} mailboxes of others, and no more"
+                        "an account sees only the first {VISIBLE_MAX} mailboxes of others"
                     );
                     continue;
                 }

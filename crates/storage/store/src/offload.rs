@@ -38,7 +38,7 @@ impl LargePermits {
             session.run(work)
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "a change of many messages could not be resolved");
+            tracing::error!(%error, "a large change was not resolved: if its resolution panicked, please report this bug");
             failed()
         })
     }

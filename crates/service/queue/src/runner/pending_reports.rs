@@ -232,7 +232,7 @@ impl Runner {
         };
         match read {
             Err(QueueError::Store(error)) if error.is_damage() => {
-                tracing::error!(item = item.id, %error, "a report quotes nothing of the message");
+                tracing::error!(item = item.id, %error, "a message in the queue is damaged: the report about it does not quote it");
                 Ok(Body::new(Bytes::new(), None))
             }
             read => Ok(Body::new(read?, memory)),

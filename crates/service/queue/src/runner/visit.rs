@@ -96,7 +96,7 @@ impl Runner {
     /// Has a destination wait if the store failed.
     pub(super) fn note_store(&self, destination: &Destination, outcome: Result<(), QueueError>) {
         if let Err(error) = outcome {
-            tracing::error!(%error, destination, "the store failed; its mail waits");
+            tracing::error!(%error, destination, "the store failed: mail for this destination waits");
             self.schedule.lock().delay(destination, self.now() + STORE_WAIT);
         }
     }

@@ -118,7 +118,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
             // After a full disk. If there is no space, the reserve stays as it is.
             let packs = shared.index.packs_len(&*shared.index.read()?)?;
             if let Err(error) = shared.reserve.make_whole(packs) {
-                tracing::debug!(%error, "the reserve for deletions is not whole");
+                tracing::debug!(%error, "the reserve for deletions is not complete");
             }
             // A process killed while reading would keep LMDB from reusing pages.
             shared.index.forget_ended_readers()?;

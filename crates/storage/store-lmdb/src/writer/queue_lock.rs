@@ -28,7 +28,7 @@ impl QueueLock {
         options.read(true).write(true).create(true).truncate(false);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let file = file.inspect_err(|error| {
-            tracing::warn!(path = %path.display(), %error, "processes that write do not take turns");
+            tracing::warn!(path = %path.display(), %error, "the queue lock cannot be opened: processes that write do not take turns");
         });
         Self(file.ok())
     }

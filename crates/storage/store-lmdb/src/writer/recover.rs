@@ -47,14 +47,14 @@ impl Writer<'_> {
             Ok(None) => return self.report_damage(),
             Ok(Some(limit)) => limit,
             Err(error @ StoreError::Unavailable(_)) => {
-                tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
-                    written. `posthaste check --rebuild` goes on without what cannot be read");
+                tracing::error!(%error, "cannot find out whether the index lacks commits, so the store accepts no \
+                    writes: run `posthaste check --rebuild`, which leaves out what cannot be read");
                 return Ok(Some(error));
             }
             Err(error) => return Err(error),
         };
         if let Err(error) = self.begin() {
-            tracing::error!(%error, pack = limit.pack, "commits in a pack are not in the index; nothing is written until they are");
+            tracing::error!(%error, pack = limit.pack, "commits of a pack cannot be added to the index, so the store accepts no writes");
             self.note_tail(limit.pack, limit.offset)?;
             return Ok(Some(error));
         }
@@ -70,7 +70,7 @@ impl Writer<'_> {
                 // The pack's process may have committed and ended since that was read.
                 let now = self.indexed_end(*number)?;
                 if now == indexed {
-                    tracing::error!(%error, "the log cannot be continued");
+                    tracing::error!(%error, "acknowledged commits cannot be redone, so the store accepts no writes: run `posthaste check`");
                     return Ok(Some(error));
                 }
                 indexed = now;
@@ -192,7 +192,7 @@ impl Writer<'_> {
         if self.redo.is_none_or(|limit| done.end >= limit.offset) {
             shared.unindexed.clear();
         }
-        tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
+        tracing::info!(pack, from = state.end, to = done.end, "commits of a pack were added to the index");
         Ok(())
     }
 

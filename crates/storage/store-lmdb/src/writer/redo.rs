@@ -151,7 +151,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             None => match self.new_bodies.get(&body) {
                 Some(location) => *location,
                 None => {
-                    tracing::error!(%body, "a body is in no pack; its message cannot be read");
+                    tracing::error!(%body, "no pack has the body of a message: the message cannot be read");
                     return Ok(Vec::new());
                 }
             },

@@ -158,7 +158,7 @@ impl<'e> Writer<'e> {
             Err(StoreError::Full(_)) if self.redo.is_some() => self.begin().map(drop),
             other => other,
         };
-        checkpoint.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
+        checkpoint.inspect_err(|error| tracing::error!(%error, "a checkpoint failed: acknowledged commits are not in the index yet"))
     }
 
     /// Begins a transaction in which the index has every commit that counts.

@@ -189,7 +189,7 @@ async fn load(engine: &dyn Engine, id: MailboxId) -> Result<View> {
     let counts = head.counts;
     let view = builder.finish(head);
     if view.counts() != counts {
-        tracing::error!(mailbox = %id, stored = ?counts, rows = ?view.counts(), "counts of a mailbox are wrong");
+        tracing::error!(mailbox = %id, stored = ?counts, rows = ?view.counts(), "the stored counts of a mailbox are wrong: run `posthaste check`");
     }
     Ok(view)
 }

@@ -36,7 +36,7 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
                 "Posthaste made {data} with one account. Its password is in {data}/{FILE}: read it and remove the file"
             )),
             Err(error) => {
-                tracing::error!(%error, file = %config.data.join(FILE).display(), "the file cannot be made");
+                tracing::error!(%error, file = %config.data.join(FILE).display(), "the file for the first password cannot be created");
                 false
             }
         }

@@ -263,8 +263,12 @@ impl Background {
 async fn renew(renewals: Renewals) {
     match renewals.run().await {
         Ok(0) => {}
-        Ok(renewed) => tracing::info!(renewed, "rich mail of an earlier version has new UIDs"),
-        Err(error) => tracing::warn!(%error, "rich mail of an earlier version has no new UIDs yet"),
+        Ok(renewed) => {
+            tracing::info!(renewed, "rich mail that an earlier version converted in another way got new UIDs")
+        }
+        Err(error) => {
+            tracing::warn!(%error, "rich mail that an earlier version converted in another way has no new UIDs yet: the next start tries again")
+        }
     }
 }
 
