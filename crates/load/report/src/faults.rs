@@ -57,14 +57,15 @@ fn line(good: bool, says: &str, out: &mut Markup) {
 }
 
 /// A caveat, and the name of its run: (name, caveat).
-type Said = (String, String);
+type NamedCaveat = (String, String);
 
 /// Every caveat to read before the figures. One that several runs share is printed once; where only
 /// the figures in it differ, each is behind a fold.
-pub fn caveats(said: &[Said], out: &mut Markup) {
-    let mut grouped: Vec<Vec<&Said>> = Vec::new();
+pub fn caveats(said: &[NamedCaveat], out: &mut Markup) {
+    let mut grouped: Vec<Vec<&NamedCaveat>> = Vec::new();
     for one in said {
-        let alike = |group: &&mut Vec<&Said>| group.first().is_some_and(|g| pattern(&g.1) == pattern(&one.1));
+        let alike =
+            |group: &&mut Vec<&NamedCaveat>| group.first().is_some_and(|g| pattern(&g.1) == pattern(&one.1));
         match grouped.iter_mut().find(alike) {
             Some(group) => group.push(one),
             None => grouped.push(vec![one]),
@@ -80,7 +81,7 @@ pub fn caveats(said: &[Said], out: &mut Markup) {
     out.raw("</ul></section>\n");
 }
 
-fn caveat(group: &[&Said], out: &mut Markup) {
+fn caveat(group: &[&NamedCaveat], out: &mut Markup) {
     let Some((name, text)) = group.first() else { return };
     out.open("li", &[]);
     if let [_] = group {
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn caveats_that_differ_in_figures_only_are_folded_together() {
-        let said: Vec<Said> =
+        let said: Vec<NamedCaveat> =
             (0..5).map(|n| (format!("run {n}"), format!("not steady: drift -{n} %"))).collect();
         let mut out = Markup::new();
         caveats(&said, &mut out);
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn what_is_said_of_many_in_the_same_words_is_said_once() {
-        let said: Vec<Said> = ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
+        let said: Vec<NamedCaveat> =
+            ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
         let mut out = Markup::new();
         caveats(&said, &mut out);
         let html = out.into_string();

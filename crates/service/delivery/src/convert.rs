@@ -408,15 +408,15 @@ impl Converter<'_> {
         let before = stored.len() as u64;
         let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
-                GivenUp::Done => {
+                OriginalOutcome::Done => {
                     self.count_converted(found.body, before, &twin.stored);
                     return Ok(());
                 }
-                GivenUp::Refused => {
+                OriginalOutcome::Refused => {
                     self.report.refused += 1;
                     return Ok(());
                 }
-                GivenUp::OthersHaveIt => match beside_original(&stored, &twin.served) {
+                OriginalOutcome::OthersHaveIt => match beside_original(&stored, &twin.served) {
                     Some(new) => Step::Recode(new),
                     None => return Ok(()),
                 },
@@ -493,24 +493,28 @@ impl Converter<'_> {
 
     /// Takes a body's rich original away, if all messages with the body are the account's. Messages
     /// may be copied meanwhile, so the engine compares the count again when it writes.
-    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<GivenUp, DeliveryError> {
+    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<OriginalOutcome, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
         for _ in 0..TRIES_MAX {
             let all = store.engine().references(body).await?;
             if all > 1 && self.held.count(store, account, body).await? < all {
-                return Ok(GivenUp::OthersHaveIt);
+                return Ok(OriginalOutcome::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
-                return Ok(if store.engine().recodes() { GivenUp::Done } else { GivenUp::Refused });
+                return Ok(if store.engine().recodes() {
+                    OriginalOutcome::Done
+                } else {
+                    OriginalOutcome::Refused
+                });
             }
             match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
-                Ok(CommitOutcome::Done) => return Ok(GivenUp::Done),
+                Ok(CommitOutcome::Done) => return Ok(OriginalOutcome::Done),
                 Ok(CommitOutcome::Conflict) => {}
-                Err(StoreError::Refused(_)) => return Ok(GivenUp::Refused),
+                Err(StoreError::Refused(_)) => return Ok(OriginalOutcome::Refused),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(GivenUp::OthersHaveIt)
+        Ok(OriginalOutcome::OthersHaveIt)
     }
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
@@ -531,7 +535,7 @@ impl Converter<'_> {
 }
 
 /// The outcome for a body whose rich original is not needed.
-enum GivenUp {
+enum OriginalOutcome {
     /// It has lost it.
     Done,
     /// Messages of other accounts have it, or may have it by now.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OnConflict, Scope};
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName};
 use posthaste_net::ByteBudget;
 use posthaste_store::compressed::Compression;
@@ -308,7 +308,7 @@ async fn a_new_message_has_the_annotations_of_the_old_one() {
     for (keeping, text) in [(own, &b"mine"[..]), (reader, b"reader's")] {
         let values = vec![(1, [value(text)].into())];
         let before = Before::of_new_messages(keeping);
-        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
     }
     let modseq = mailbox.current().await.unwrap().modseq();
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
@@ -327,7 +327,7 @@ async fn set(delivery: &Delivery, keeping: Keeping, uid: u32, (entry, text): (&s
     let value = Some(Bytes::from_static(text));
     let value = NewValue { scope: Scope::Private, entry: entry.to_owned(), value };
     let (before, change) = (Before::of_new_messages(keeping), vec![(uid, [value].into())]);
-    delivery.directory().annotate_messages(&before, change, OthersWrote::Follow).await.unwrap();
+    delivery.directory().annotate_messages(&before, change, OnConflict::Follow).await.unwrap();
     let mailbox = delivery.store().open(keeping.mailbox).await.unwrap();
     mailbox.touch(&NumSet::range(uid, uid), None).await.unwrap();
 }

@@ -104,7 +104,7 @@ pub use login::{LoginError, LoginFailure};
 pub use message_annotations::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
     MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,
-    OthersWrote, Relocated, Scope, WithAnnotations, Written,
+    OnConflict, Relocated, Scope, WithAnnotations, Written,
 };
 pub use network::Network;
 pub use password::Policy;

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use crate::chain::{Chain, Home};
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
-use crate::mail::{Came, Mail, RemoteClient};
+use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::permit::{RunPermit, Runs};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
@@ -290,7 +290,7 @@ impl Filter {
             served: forms.served(),
             sent: &sent,
             from,
-            came: Came::Delivered,
+            trigger: Trigger::Delivered,
             chain,
             asked,
             client,

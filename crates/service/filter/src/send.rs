@@ -18,7 +18,7 @@ use crate::chain::{Chain, Home, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
-use crate::mail::{Came, Mail, RemoteClient};
+use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::memory::{self, Key};
 use crate::required_extensions::RequiredExtensions;
 
@@ -268,10 +268,10 @@ impl Filter {
         if !self.may_name_author(recipient, &text, mail).await {
             return Err(NotSent::Author);
         }
-        let (text, results) = match mail.came {
-            Came::Delivered => (text, results::own(mail.served, &self.host)),
+        let (text, results) = match mail.trigger {
+            Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Came::Stored => (results::without_own(&text, &self.host), None),
+            Trigger::Stored => (results::without_own(&text, &self.host), None),
         };
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());

@@ -276,7 +276,7 @@ async fn ends_behind(
     permit: &mut ConnectionPermit,
     mode: Mode,
     serving: &Serving,
-) -> Result<Option<proxy::Ends>, NetError> {
+) -> Result<Option<proxy::Endpoints>, NetError> {
     let options = &serving.options;
     let mut shutdown = options.shutdown.clone();
     let ends = tokio::select! {

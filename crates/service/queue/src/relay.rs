@@ -19,7 +19,7 @@ use crate::item::{
     Address, Destination, Envelope, Item, Local, Part, Recipient as Addressee, TlsRequirement,
 };
 use crate::queue::Queue;
-use crate::report::{About, Report};
+use crate::report::{RecipientOutcome, Report};
 use crate::success::Success;
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
@@ -272,7 +272,8 @@ impl Relay {
         let reached: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
         let reached = reached.iter().filter(|recipient| recipient.wants_success());
         let (kind, status) = success.report();
-        let about: Vec<_> = reached.map(|recipient| About { recipient, status, reply: "" }).collect();
+        let about: Vec<_> =
+            reached.map(|recipient| RecipientOutcome { recipient, status, reply: "" }).collect();
         if about.is_empty() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_delivery::has_parts;
-use posthaste_directory::{NewValue, OthersWrote};
+use posthaste_directory::{NewValue, OnConflict};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, Tag, ValueChange};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
@@ -105,12 +105,12 @@ impl Changed {
         // The stored values are read before the test of the mod-sequences. A value that others
         // write after it, before this command's, is found by its record.
         let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
-        let (mut modified, mut others, mut tested) = (NumSet::new(), OthersWrote::Follow, uids.clone());
+        let (mut modified, mut others, mut tested) = (NumSet::new(), OnConflict::Follow, uids.clone());
         if unchanged_since.is_some() {
             // The test and the change are one step. Annotations are apart, so the mod-sequences
             // rise before they are written: a later test fails.
             modified = mailbox.touch(uids, unchanged_since).await?.modified;
-            (tested, others) = (uids.difference(&modified), OthersWrote::Refuse);
+            (tested, others) = (uids.difference(&modified), OnConflict::Refuse);
         }
         let there = view.existing(&tested).intersection(&mailbox.view().existing(&tested));
         let written = planned.write(&there, others).await;

@@ -128,7 +128,7 @@ pub(super) struct LongSummary {
 }
 
 /// The outcome for a message with a long summary.
-pub(super) enum Long {
+pub(super) enum LongOutcome {
     Read(LongSummary),
     Expunged,
 }
@@ -140,12 +140,12 @@ impl<'a> Deferred<'a> {
     }
 
     /// Waits for the memory of a long summary, and reads it.
-    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
+    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<LongOutcome, Failure> {
         let Threads { service, account } = by;
         let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
         let _paid = service.reserve_to_read(account, bytes as u64).await?;
         if self.left_out == 0 {
-            return Ok(Long::Read(LongSummary { bytes: None, _paid }));
+            return Ok(LongOutcome::Read(LongSummary { bytes: None, _paid }));
         }
         let uid = self.row.uid().value();
         let mut read = None;
@@ -156,8 +156,8 @@ impl<'a> Deferred<'a> {
         let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
         unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
         Ok(match read {
-            Some(summary) => Long::Read(LongSummary { bytes: Some(summary), _paid }),
-            None => Long::Expunged,
+            Some(summary) => LongOutcome::Read(LongSummary { bytes: Some(summary), _paid }),
+            None => LongOutcome::Expunged,
         })
     }
 
@@ -266,12 +266,12 @@ struct NextMessage {
 }
 
 /// A message of the batch whose summary delivery did not make.
-struct Unmade {
+struct WithoutSummary {
     body: BodyId,
     saved: i64,
 }
 
-impl Unmade {
+impl WithoutSummary {
     /// Shows the command the message with the summary that was made. Whether its buffer is full
     /// does not matter: the walk has paused.
     fn show<E>(
@@ -408,7 +408,7 @@ impl<'v> Walk<'v> {
                     // Delivery did not make it. This message is the first after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
-                        unmade = Some(Unmade { body: stored.body, saved: stored.saved });
+                        unmade = Some(WithoutSummary { body: stored.body, saved: stored.saved });
                         is_paused = true;
                         return ControlFlow::Break(());
                     }

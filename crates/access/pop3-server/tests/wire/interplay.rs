@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_directory::{Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_directory::{Before, Keeping, NewValue, OnConflict, Scope};
 use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::suite::new_id;
@@ -203,7 +203,7 @@ async fn annotations_of_removed_messages_are_forgotten() {
         };
         let values = vec![(1, [new(b"one")].into()), (2, [new(b"two")].into())];
         let before = Before::of_new_messages(of(keeper));
-        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
     }
     let mut client = server.logged_in().await;
     client.play("C: DELE 1\nS: +OK …\nC: QUIT\nS: +OK Removed. Goodbye").await;

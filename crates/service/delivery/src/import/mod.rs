@@ -21,10 +21,10 @@
 mod batch;
 mod digest;
 mod doubt;
+mod file_kind;
 mod folder;
 mod importer;
 mod journal;
-mod looks;
 mod maildir;
 mod mbox;
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(crate) use copy::{copy_all, same_all};
 pub use keepers::ANNOTATING_ACCOUNTS_MAX;
 pub use record::{MessageAnnotations, Scope};
 pub use relocate::{Copies, Relocated, WithAnnotations};
-pub use write::{Before, NewValue, OthersWrote, Written};
+pub use write::{Before, NewValue, OnConflict, Written};
 
 /// Octets of one value at most: as many as an annotation of a mailbox may have. RFC 5257 §4.1
 /// requires 1,024.

@@ -48,7 +48,7 @@ async fn annotate_in(
     values: &[NewValue],
 ) -> Result<(), AnnotationError> {
     let before = before(directory, keeping, &one(uid), values).await?;
-    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OthersWrote::Follow).await?;
+    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OnConflict::Follow).await?;
     assert!(left.left.is_empty());
     Ok(())
 }
@@ -261,10 +261,10 @@ async fn a_change_that_came_between_is_found() {
             directory.annotate_messages(&before, messages, others).await.unwrap().left
         }
     };
-    assert_eq!(both(OthersWrote::Refuse).await.to_string(), "1:2");
+    assert_eq!(both(OnConflict::Refuse).await.to_string(), "1:2");
     let all = |values: [&str; 3]| (1..).zip(values.map(str::to_owned)).collect::<Vec<_>>();
     assert_eq!(comments(&directory, OWN).await, all(["theirs", "theirs", "mine"]));
-    assert!(both(OthersWrote::Follow).await.is_empty());
+    assert!(both(OnConflict::Follow).await.is_empty());
     assert_eq!(comments(&directory, OWN).await, all(["mine", "mine", "mine"]));
 }
 
@@ -329,7 +329,7 @@ async fn a_change_of_expunged_messages_is_withdrawn() {
     let uids = NumSet::range(1, 3);
     let before = before(&directory, OWN, &uids, &mine).await.unwrap();
     let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
-    let written = directory.annotate_messages(&before, messages, OthersWrote::Follow).await.unwrap();
+    let written = directory.annotate_messages(&before, messages, OnConflict::Follow).await.unwrap();
     assert_eq!(written.made.to_string(), "2:3");
     // Another session of the same user has followed.
     annotate(&directory, 2, &[new(Scope::Private, "/other", Some("x"))]).await.unwrap();
@@ -368,7 +368,7 @@ async fn only_the_records_around_the_messages_are_read() {
     for uid in (0..3000).map(|n| 1 + n * 2) {
         let value = [new(Scope::Private, "/c", Some(""))];
         let before = Before::of_new_messages(OWN);
-        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OthersWrote::Follow);
+        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OnConflict::Follow);
         written.await.unwrap();
     }
     let read = async |ranges: &[(u32, u32)]| {

@@ -40,7 +40,7 @@ pub struct NewValue {
 
 /// The treatment of a change if another one of the same message came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OthersWrote {
+pub enum OnConflict {
     /// It is made after that one.
     Follow,
     /// It is not made: RFC 7162 §3.1.3.
@@ -237,7 +237,7 @@ impl Directory {
         &self,
         before: &Before,
         messages: Vec<(u32, Arc<[NewValue]>)>,
-        others: OthersWrote,
+        others: OnConflict,
     ) -> Result<Written, AnnotationError> {
         let (mut left, mut made) = (Vec::new(), Vec::new());
         if messages.iter().any(|(_, values)| values.iter().any(|one| one.value.is_some())) {
@@ -281,7 +281,7 @@ impl Directory {
         &self,
         before: &Before,
         (uid, values): (u32, &[NewValue]),
-        others: OthersWrote,
+        others: OnConflict,
     ) -> Result<Change, AnnotationError> {
         let name = before.keeping.record(uid);
         let mut old = before.records.get(&uid).cloned().unwrap_or_default();
@@ -298,7 +298,7 @@ impl Directory {
             if self.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
                 return Ok(if old.version == 0 { Change::Made } else { Change::Changed });
             }
-            if others == OthersWrote::Refuse {
+            if others == OnConflict::Refuse {
                 return Ok(Change::Left);
             }
             old = Record::of(self.engine.directory_entry(&name).await?.as_ref())?;

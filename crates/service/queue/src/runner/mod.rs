@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::error::QueueError;
 use crate::figures::{AGES, Counts, Figures};
-use crate::front::Front;
 use crate::item::{Arrival, Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
 use crate::schedule::{Connections, RetryTimes, Schedule, State};
+use crate::seen_items::SeenItems;
 use crate::transport::{Failure, LeaseEnd, Transport};
 use send_memory::SendMemory;
 
@@ -88,7 +88,7 @@ pub struct Runner {
 /// The state of the store as a runner knows it.
 struct StoreState {
     changes: u64,
-    front: Front,
+    front: SeenItems,
 }
 
 /// Why a node stops to send.
@@ -448,7 +448,7 @@ impl Runner {
         }
     }
 
-    fn put(&self, items: Vec<Arrival>, front: &mut Front) {
+    fn put(&self, items: Vec<Arrival>, front: &mut SeenItems) {
         let mut schedule = self.schedule.lock();
         for item in items {
             front.note(item.id);
@@ -457,19 +457,19 @@ impl Runner {
     }
 
     /// Makes the schedule what the records say.
-    async fn read_all(&self) -> Result<Front, QueueError> {
+    async fn read_all(&self) -> Result<SeenItems, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
         // Items that are put there from now on may come after the place that is read.
         let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
-        let mut front: Option<Front> = None;
+        let mut front: Option<SeenItems> = None;
         while let Some(page) = self.page(after).await? {
             after = Some(page.last);
             newest = page.last;
             let mut schedule = self.schedule.lock();
             for item in &page.items {
                 if item.arrived >= recent {
-                    front.get_or_insert_with(|| Front::after(item.id - 1)).note(item.id);
+                    front.get_or_insert_with(|| SeenItems::after(item.id - 1)).note(item.id);
                 }
                 found.insert(item.id);
                 schedule.note(item);
@@ -479,7 +479,7 @@ impl Runner {
             }
         }
         self.schedule.lock().keep(|id| found.contains(&id) || !before.contains(&id));
-        Ok(front.unwrap_or_else(|| Front::after(newest)))
+        Ok(front.unwrap_or_else(|| SeenItems::after(newest)))
     }
 }
 

@@ -6,7 +6,7 @@ use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
-use crate::report::{About, Kind, Report};
+use crate::report::{Kind, RecipientOutcome, Report};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
 
@@ -148,7 +148,7 @@ impl Runner {
         now: i64,
     ) -> Result<Vec<PendingReport>, QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
-            Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
+            Outcome::Failed { reply, status } => Some(RecipientOutcome { recipient, status, reply }),
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
@@ -161,11 +161,20 @@ impl Runner {
                 _ => false,
             };
             let of_kind = item.recipients.iter().filter(|recipient| is_so(&recipient.outcome));
-            (kind, of_kind.map(|recipient| About { recipient, status, reply: "" }).collect::<Vec<_>>())
+            (
+                kind,
+                of_kind
+                    .map(|recipient| RecipientOutcome { recipient, status, reply: "" })
+                    .collect::<Vec<_>>(),
+            )
         });
         let late = late.into_iter().flat_map(|failure| {
             let waiting = item.waiting().filter(|to| to.wants_delay());
-            waiting.map(|recipient| About { recipient, status: &failure.status, reply: &failure.reply })
+            waiting.map(|recipient| RecipientOutcome {
+                recipient,
+                status: &failure.status,
+                reply: &failure.reply,
+            })
         });
         let late: Vec<_> = late.collect();
         let until = item.arrived + self.times.expire_after;
@@ -199,7 +208,7 @@ impl Runner {
         &self,
         kind: Kind,
         item: &Item,
-        about: &[About<'_>],
+        about: &[RecipientOutcome<'_>],
         now: i64,
     ) -> Result<Option<PendingReport>, QueueError> {
         let message = self.quoted(item, kind).await?;

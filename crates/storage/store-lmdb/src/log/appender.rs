@@ -64,7 +64,7 @@ struct Ended {
 }
 
 /// The bytes of a pack, of an ended process, beyond its end in the index.
-pub(crate) enum Left {
+pub(crate) enum TailState {
     /// There is no such file.
     Missing,
     /// A process writes to it.
@@ -261,22 +261,22 @@ impl Appender {
         if let Some(refusal) = &self.refusal {
             return Err(StoreError::Corrupt(refusal.clone()));
         }
-        let left = self.left(number, state.end, index.seq(txn)?);
+        let left = self.tail_state(number, state.end, index.seq(txn)?);
         if let Err(StoreError::Corrupt(refusal)) = &left {
             self.refusal = Some(refusal.clone());
         }
         match left? {
             // The check reports a pack that is missing. Writing can go on without it.
-            Left::Missing => {}
-            Left::InUse => return Ok(false),
-            Left::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
-            Left::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
+            TailState::Missing => {}
+            TailState::InUse => return Ok(false),
+            TailState::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
+            TailState::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
                 self.marks.seal.push(Ended { number, end: state.end, _file: file });
             }
-            Left::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
+            TailState::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
                 self.current = Some(Current { number, file, end: state.end, preallocated, fresh: false });
             }
-            Left::Zero(..) => {}
+            TailState::Zero(..) => {}
         }
         Ok(true)
     }
@@ -285,21 +285,21 @@ impl Appender {
     /// acknowledged commits follow that cannot be redone, because of damage in this pack or in
     /// another one. Writing to another pack would lose them. Call it when no tail is left to
     /// redo.
-    pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
+    pub(crate) fn tail_state(&self, number: u32, end: u64, next_seq: u64) -> Result<TailState> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Left::Missing),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(TailState::Missing),
             other => other.map_err(failed(path.display()))?,
         };
         if !file.try_lock().map_err(failed(path.display()))? {
-            return Ok(Left::InUse);
+            return Ok(TailState::InUse);
         }
         let size = file.size().map_err(failed(path.display()))?;
         if tail_is_zero(&*file, end, size).map_err(failed(path.display()))? {
-            return Ok(Left::Zero(file, size));
+            return Ok(TailState::Zero(file, size));
         }
         self.refuse_lost(&*file, number, IndexedEnd { end, next_seq })?;
-        Ok(Left::Torn(file))
+        Ok(TailState::Torn(file))
     }
 
     /// Fails if there are acknowledged commits beyond the end that the index has of a pack, and

@@ -21,7 +21,7 @@ mod replay;
 mod restore;
 mod restore_ranges;
 mod salvage;
-mod says;
+mod statements;
 mod survey;
 mod torn_round;
 mod unended;

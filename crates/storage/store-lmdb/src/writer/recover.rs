@@ -66,7 +66,7 @@ impl Writer<'_> {
         for OtherPack { number, .. } in &self.others.packs {
             let mut indexed = self.indexed_end(*number)?;
             while let Some(IndexedEnd { end, next_seq }) = indexed {
-                let Err(error) = self.appender.left(*number, end, next_seq) else { break };
+                let Err(error) = self.appender.tail_state(*number, end, next_seq) else { break };
                 // The pack's process may have committed and ended since that was read.
                 let now = self.indexed_end(*number)?;
                 if now == indexed {

@@ -83,7 +83,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
-    let becomes = Becomes { identity, access };
+    let becomes = ServerUser { identity, access };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("sessions")
         .on_thread_stop(posthaste_metrics::thread_ends)
@@ -142,7 +142,7 @@ fn with_files(connections: u64) -> u64 {
 
 /// The user that the process becomes, and the access to its Unix socket. Both are looked up before
 /// there are threads.
-struct Becomes {
+struct ServerUser {
     identity: Option<Identity>,
     access: SocketAccess,
 }
@@ -153,7 +153,7 @@ async fn serve(
     options: Serve,
     level: Level,
     plan: Plan,
-    Becomes { identity, access }: Becomes,
+    ServerUser { identity, access }: ServerUser,
 ) -> Result<()> {
     let mut bound = Vec::new();
     if let Some(identity) = &identity {
@@ -361,7 +361,7 @@ impl Server {
     }
 
     /// Reads everything, and binds the new listeners. Changes nothing that is in use.
-    fn read_again(&self, listeners: &Listeners) -> Result<Reread> {
+    fn read_again(&self, listeners: &Listeners) -> Result<ReloadedConfig> {
         let next = configuration(&self.common)?;
         let waiting = next.keys_that_wait(&self.started);
         // A new `data` waits for the next start, and with it the self-signed pair there.
@@ -376,11 +376,11 @@ impl Server {
         let services = Services::new(&config, &self.opened, &filter, &self.certificates, &self.budgets)
             .map_err(Failure::Usage)?;
         let bound = listeners.bind(&wanted(&self.options, &config))?;
-        Ok(Reread { config, waiting, plan, certificates, logins, filter, services, bound })
+        Ok(ReloadedConfig { config, waiting, plan, certificates, logins, filter, services, bound })
     }
 
-    fn apply(&mut self, next: Reread, listeners: &mut Listeners) {
-        let Reread { config, waiting, plan, certificates, logins, filter, services, bound } = next;
+    fn apply(&mut self, next: ReloadedConfig, listeners: &mut Listeners) {
+        let ReloadedConfig { config, waiting, plan, certificates, logins, filter, services, bound } = next;
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&certificates);
@@ -398,7 +398,7 @@ impl Server {
 }
 
 /// A configuration that was read again, and what was made of it. Nothing of it is in use yet.
-struct Reread {
+struct ReloadedConfig {
     config: Config,
     /// Settings that take effect at the next start.
     waiting: Vec<&'static str>,
