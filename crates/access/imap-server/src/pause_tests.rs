@@ -394,7 +394,7 @@ async fn long_codes_are_sent_in_slices() {
 /// All changes of a mailbox of another account were laid over in one poll. All that a user has seen
 /// there was counted in one.
 #[tokio::test]
-async fn what_a_user_has_seen_is_laid_over_by_another_thread() {
+async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     let mut paused = Paused::begin().await;
     paused.read_all();
     let (service, account) = paused.account();

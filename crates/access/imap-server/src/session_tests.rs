@@ -226,7 +226,7 @@ async fn a_session_from_login_to_logout() {
 
 /// All of them are there at once and their answers fit the pipe, so the session waits for nothing.
 #[tokio::test]
-async fn a_session_gives_way_between_pipelined_commands() {
+async fn a_session_yields_between_pipelined_commands() {
     let mut talk = Talk::over(1 << 20).await.in_inbox().await;
     let turns = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&turns);

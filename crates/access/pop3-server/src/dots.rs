@@ -250,7 +250,7 @@ mod tests {
         }
 
         #[test]
-        fn top_is_a_beginning_of_so_many_lines(
+        fn top_is_a_prefix_with_the_requested_lines(
             pieces in prop::collection::vec(prop::sample::select(vec!["\r", "\n", "\r\n", ".", "a"]), 0..40),
             lines in 0..6_u64,
             step in 1..20_usize,

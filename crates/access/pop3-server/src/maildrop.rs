@@ -234,7 +234,7 @@ mod tests {
     proptest! {
         /// Against a set of numbers and a loop.
         #[test]
-        fn marks_are_what_was_named(
+        fn marks_match_the_named_messages(
             messages in 0..3000_u32,
             named in prop::collection::vec(0..3100_u32, 0..60),
         ) {

@@ -123,7 +123,7 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
 /// RFC 5321 §4.3.2: DATA succeeds with 354 alone. A late reply to another command does not make a
 /// message count as sent.
 #[tokio::test]
-async fn a_success_in_place_of_354_is_none() {
+async fn a_success_in_place_of_354_is_a_failure() {
     let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
     let (mut channel, host) = connected(&["EARLY"]).await;
     let outcome = channel
@@ -160,7 +160,7 @@ const DATA: [&str; 5] = ["DATA", "Subject: a", "", "..", "."];
 
 /// RFC 3461 §5.2.1.
 #[tokio::test]
-async fn what_the_sender_asked_for_is_handed_on() {
+async fn the_senders_requests_are_passed_to_the_next_host() {
     let envelope = Envelope {
         to: vec![
             To { orcpt: OriginalRecipient::parse("rfc822;x+2By@b.test"), ..to("bo@b.test", "delay,success") },
@@ -313,7 +313,7 @@ async fn no_message_ends_after_the_lease() {
 
 /// RFC 9422 §4.
 #[tokio::test]
-async fn a_connection_is_spent_after_as_many_transactions_as_the_host_takes() {
+async fn a_connection_ends_after_the_hosts_limit_of_transactions() {
     let envelope = Envelope::new("ana@a.test", &["no@b.test"]);
     let item = item(MESSAGE, &envelope).await;
     let (mut channel, _host) = connected(&["LIMITS MAILMAX=2 RCPTMAX=100"]).await;

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_mailbox() {
+    fn texts_that_are_mailboxes() {
         for good in [
             "ana@example.org",
             "ana+lists@example.org",

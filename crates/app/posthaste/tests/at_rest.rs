@@ -101,7 +101,7 @@ fn assert_seen(server: &Server, sent: &[String]) {
 }
 
 #[test]
-fn what_is_compressed_is_seen_as_it_was_sent() {
+fn compressed_mail_is_seen_as_it_was_sent() {
     let dir = tempfile::tempdir().unwrap();
     let server = builder(dir.path(), "zstd").start();
     server.add_account(ANA, PASSWORD);

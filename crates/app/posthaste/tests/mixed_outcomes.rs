@@ -108,7 +108,7 @@ impl World {
 }
 
 #[test]
-fn who_has_no_room_gets_it_later_and_the_others_once() {
+fn recipients_over_quota_get_it_later_and_the_others_once() {
     let world = World::new();
     let ways = [("submission", "ana@a.test"), ("smtp", "x@b.test"), ("smtp", "")];
     for (protocol, from) in ways {
@@ -148,7 +148,7 @@ fn who_has_no_room_gets_it_later_and_the_others_once() {
 }
 
 #[test]
-fn the_sender_hears_of_those_who_never_get_it() {
+fn the_sender_gets_a_report_about_failed_recipients() {
     let world = World::new();
     // Nobody in it takes mail.
     world.run(&["group", "set", "empty@a.test", "nobody@a.test"]);

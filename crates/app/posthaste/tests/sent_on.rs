@@ -88,7 +88,7 @@ impl World {
 }
 
 #[test]
-fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
+fn mail_over_the_limit_of_a_forward_stays_in_the_mailbox() {
     let world = World::new("sent_on_messages_per_hour = 2\nsubmitted_messages_per_hour = 1");
     world.run(&["account", "set", ANA, "--forward", "ana@far.test", "--no-copy"], "");
     world.three_for_ana();
@@ -115,7 +115,7 @@ fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
 }
 
 #[test]
-fn what_scripts_send_has_the_same_limit() {
+fn mail_from_scripts_has_the_same_limit() {
     let world = World::new("sent_on_messages_per_hour = 2");
     world.script("redirect \"ana@far.test\";");
     world.three_for_ana();
@@ -166,7 +166,7 @@ fn a_sender_has_groups_copy_only_so_much() {
 
 /// What waits because of a forward, and what is submitted, each have the bound for themselves.
 #[test]
-fn what_waits_for_an_account_has_a_bound_in_octets() {
+fn waiting_mail_of_an_account_has_a_limit_in_octets() {
     // Two messages of 28 KB fit, and a small one.
     let world = World::new("account_queued = \"64 KiB\"\nmessage_size = \"64 KiB\"");
     let submit =

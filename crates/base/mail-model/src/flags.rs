@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_before_makes_room_for_common_ones_where_it_can() {
+    fn an_old_table_makes_room_for_common_keywords_if_it_can() {
         // As tables were filled when no slots were reserved.
         let mut table = with_own(KeywordTable::SLOTS);
         assert_eq!(table.slot_or_insert(&keyword("$Junk"), FlagSet::ALL), Err(KeywordError::TableFull));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_atom_is_no_keyword() {
+    fn only_atoms_are_keywords() {
         for text in ["", "a b", "a(", "\\Seen", "ü", "a]", "a\"b", "a*"] {
             assert!(Keyword::new(text).is_err(), "{text}");
         }

@@ -342,7 +342,7 @@ mod tests {
 
     /// A text of beginnings only, which are never ended.
     #[test]
-    fn what_never_ends_is_read_in_linear_time() {
+    fn unterminated_constructs_are_read_in_linear_time() {
         for part in
             ["<", "&", "<!-", "<!--", "</", "<style><", "&#", "-", "<style></style", "<a b=\"", "<a b='>"]
         {

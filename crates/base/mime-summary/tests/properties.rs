@@ -299,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_encoded_is_found(text in "[a-zäöüß ]{0,30}[a-zäöüß]{4}", filler in 0_usize..70_000) {
+    fn encoded_text_is_found(text in "[a-zäöüß ]{0,30}[a-zäöüß]{4}", filler in 0_usize..70_000) {
         let mut words = String::from("x ").repeat(filler / 2);
         words.push_str(&text);
         let quoted: String = words.bytes().map(|b| format!("={b:02X}")).collect::<Vec<_>>().concat();

@@ -342,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(message in message()) {
+        fn packed_keys_are_unpacked(message in message()) {
             let keys = message.keys();
             match keys.pack() {
                 Some(packed) => {

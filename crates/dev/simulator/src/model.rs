@@ -303,7 +303,7 @@ mod tests {
     /// Several processes write to a mailbox. The newest state that any of them saw counts. A commit
     /// that can no longer happen does not excuse its loss.
     #[test]
-    fn what_anybody_saw_counts() {
+    fn a_state_that_a_process_saw_must_last() {
         let id = MailboxId(Id::new(1, 2));
         let knows = |modseq| {
             let mut knowledge = Knowledge::default();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_enough_items_is_not_read() {
+    fn bytes_after_enough_items_are_not_read() {
         let text = b"UID 7 FLAGS (\\Seen) RFC822.SIZE 12 ENVELOPE (broken";
         let read = |enough| {
             let s = Summary::until(text, enough);

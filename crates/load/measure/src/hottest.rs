@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_perf_cannot_do_comes_with_a_remedy() {
+    fn failures_of_perf_come_with_a_remedy() {
         let mut missing = Command::new("/nonexistent/perf");
         assert!(printed(&mut missing).unwrap_err().contains("apt-get install linux-perf"));
         let said = "Error:\nAccess to performance monitoring and observability operations is limited.\n\

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_believed_is_said_of_rates_and_of_users() {
+    fn caveats_of_rates_and_of_users_are_printed() {
         // One transaction in 50 µs of CPU, on two processors.
         let mut result = RunResult::default();
         result.machine.cpus = 2;

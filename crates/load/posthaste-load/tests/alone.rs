@@ -83,7 +83,7 @@ fn clean(options: RunOptions) -> RunResult {
 }
 
 #[test]
-fn what_prepares_and_undoes_a_transaction_is_not_counted() {
+fn preparation_and_undoing_of_a_transaction_are_not_counted() {
     let at = start(Faults::default()).unwrap();
     fill(at, 1);
     for (name, verb) in [

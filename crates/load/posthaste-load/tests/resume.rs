@@ -90,7 +90,7 @@ fn part_files(folder: &Path) -> usize {
 }
 
 #[test]
-fn what_was_measured_before_a_kill_stays_and_the_rest_is_measured() {
+fn points_measured_before_a_kill_stay_and_the_others_are_measured() {
     let tiny = Tiny::new(STUDY);
     let mut killed =
         tiny.command(&["--resume"]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_many_in_the_same_words_is_said_once() {
+    fn equal_caveats_of_several_runs_are_printed_once() {
         let said: Vec<NamedCaveat> =
             ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
         let mut out = Markup::new();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gets_a_signature() {
+    async fn mail_that_is_signed() {
         let (engine, signer) = signer().await;
         let own = Origin::User { sender: "ana@example.org" };
         let message = sign(&signer, MESSAGE, own).await;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_signed_is_an_error() {
+    async fn mail_that_cannot_be_signed_is_an_error() {
         let (engine, signer) = signer().await;
         let entry = engine.directory_entry("dkim/example.org").await.unwrap().unwrap();
         let value = Some(Bytes::from_static(b"{}"));

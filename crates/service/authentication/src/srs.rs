@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_did_not_make_is_refused() {
+    fn foreign_rewritten_senders_are_refused() {
         let made = srs().rewrite("far@c.test", "a.test", NOW).unwrap();
         assert_eq!(srs().original(&made, NOW + AGE_MAX_DAYS * DAY).unwrap(), "far@c.test");
         assert_eq!(srs().original(&made, NOW + (AGE_MAX_DAYS + 1) * DAY), None);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_left() {
+    fn senders_that_cannot_be_rewritten_stay() {
         let long = format!("{}@c.test", "x".repeat(50));
         for address in ["", "ana", "\"a b\"@c.test", "far@[192.0.2.1]", "SRS1=x@c.test", &long] {
             assert_eq!(srs().rewrite(address, "a.test", NOW), None, "{address}");
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_rewritten_is_read(
+        fn rewritten_senders_are_read(
             local in "[a-zA-Z0-9=+._é-]{1,30}", domain in "[a-z0-9.-]{1,20}", age in 0..=AGE_MAX_DAYS
         ) {
             let address = format!("{local}@{domain}");

@@ -129,7 +129,7 @@ async fn append_as_before(delivery: &Delivery, mailbox: &Mailbox, flags: Vec<Fla
 }
 
 #[tokio::test]
-async fn what_clients_see_otherwise_is_a_new_message() {
+async fn a_message_that_clients_would_see_otherwise_becomes_a_new_one() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -185,7 +185,7 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
 /// What a run before had added is expunged after this run has read the bodies of the mailbox. The
 /// old message is there, so it is added again.
 #[tokio::test]
-async fn what_was_added_and_expunged_is_added_again() {
+async fn a_message_that_was_added_and_expunged_is_added_again() {
     let (delivery, ana) = delivery().await;
     delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -264,7 +264,7 @@ async fn copies_within_a_folder_are_both_converted() {
 
 /// A body whose conversion gave other bytes in an earlier program, before somebody reads it.
 #[tokio::test]
-async fn what_an_earlier_program_converted_otherwise_is_a_new_message() {
+async fn mail_that_an_earlier_program_converted_otherwise_becomes_a_new_message() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -372,7 +372,7 @@ async fn a_sample_is_examined_alone() {
 
 /// A client expunges a message that was looked up, and deletes the mailbox after that.
 #[tokio::test]
-async fn what_is_expunged_meanwhile_is_no_failure() {
+async fn a_message_expunged_meanwhile_is_no_failure() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let inbox = open(&delivery, &ana, "INBOX").await;

@@ -118,7 +118,7 @@ async fn items_are_made_when_the_setting_says() {
 
 /// A message has its items if one of its recipients wants it as MIME: it was converted for that.
 #[tokio::test]
-async fn what_is_converted_at_delivery_has_its_items() {
+async fn messages_converted_at_delivery_have_items() {
     let mail = mail();
     let (delivery, ana) = with(Precompute::Never, &[]).await;
     let change = |format| AccountChange { format: Some(Some(format)), ..AccountChange::default() };

@@ -155,7 +155,7 @@ async fn two_nodes_make_one_new_message() {
 }
 
 #[tokio::test]
-async fn what_another_node_has_added_is_not_added_again() {
+async fn a_message_that_another_node_added_is_not_added_again() {
     // The other one has added the message, and expunged nothing yet.
     other_node(|other, ana| {
         Box::pin(async move {

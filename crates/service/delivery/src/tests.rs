@@ -393,7 +393,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
 }
 
 #[tokio::test]
-async fn what_is_exported_imports_as_it_was() {
+async fn exported_mail_is_imported_unchanged() {
     for format in [MailFormat::Mbox, MailFormat::Maildir] {
         let (delivery, ana) = delivery().await;
         delivery.mailboxes(ana.id).await.unwrap();

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_says_why() {
+    fn an_invalid_address_is_refused_with_its_reason() {
         for (text, error) in [
             ("", AddressError::NoLocalPart),
             ("@example.org", AddressError::NoLocalPart),

@@ -118,7 +118,7 @@ async fn labels_are_unique_and_their_number_has_a_bound() {
 }
 
 #[tokio::test]
-async fn what_is_taken_away_ends_its_sessions_and_no_others() {
+async fn a_removed_credential_ends_its_sessions_and_no_others() {
     let (records, directory) = directory();
     add(&directory, ANA, "pencil").await;
     let (_, phone) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();

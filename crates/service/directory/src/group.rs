@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_stands_for_its_members_and_those_of_its_groups() {
+    async fn a_group_expands_to_its_members_and_those_of_its_groups() {
         let directory = directory_of(&["ana@example.org", "bo@example.org"]).await;
         directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
         set(&directory, "inner@example.org", &["bo@example.org", "x@other.test"]).await.unwrap();
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_of_a_domain_whose_member_was_removed_stands_for_nobody() {
+    async fn a_domains_group_whose_member_was_removed_is_empty() {
         let directory = directory_of(&["ana@example.org"]).await;
         set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
         directory.remove("ana@example.org").await.unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_a_group_says_why() {
+    async fn an_invalid_group_is_refused_with_its_reason() {
         let directory = directory_of(&["ana@example.org"]).await;
         directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
         for (address, members, why) in [

@@ -249,7 +249,7 @@ mod tests {
     use crate::testing::{add, by_password, directory, other_process, secret};
 
     #[tokio::test]
-    async fn what_another_process_changes_ends_the_leases_of_its_account() {
+    async fn a_change_by_another_process_ends_the_leases_of_its_account() {
         let (records, directory) = directory();
         let other = other_process(&records);
         let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };

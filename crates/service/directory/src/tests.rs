@@ -327,7 +327,7 @@ async fn others_failures_on_loopback_and_in_trusted_networks_refuse_nobody() {
 }
 
 #[test]
-fn what_is_printed_holds_no_secret() {
+fn the_debug_output_has_no_secret() {
     let (_, directory) = directory();
     assert!(!format!("{directory:?}").contains("key"));
 }

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_stops_is_refused_and_comes_back() {
+    fn an_address_that_never_stops_is_refused_and_recovers() {
         let (mut throttle, now) = (Throttle::new(), Instant::now());
         let refused = (0..10_000).filter(|_| throttle.begin(ip(A), "ana", now).refused).count();
         assert_eq!(refused, 10_000 - 64);

@@ -238,7 +238,7 @@ async fn a_damaged_or_old_segment_is_removed_and_made_again() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_twice_is_removed() {
+async fn a_segment_that_a_crash_left_twice_is_removed() {
     let mut world = World::new().await;
     let index = world.index();
     world.add(texts(0..300)).await;

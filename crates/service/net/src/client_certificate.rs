@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_nobody_and_has_ended() {
+    fn an_unreadable_certificate_names_nobody_and_has_expired() {
         let good = certificate(&["ana@example.org"], &[]);
         for end in 0..good.len() {
             let read = ClientCertificate::parse(&good[..end]);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_its_own_keeps_no_permit_of_others() {
+    async fn a_waiter_for_its_own_permit_holds_none_of_others() {
         let permits = KeyedSemaphore::new(2, 1);
         let one = permits.acquire_within('a', WITHIN).await.unwrap();
         let again = tokio::spawn({

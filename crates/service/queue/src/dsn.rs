@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_a_field_is_refused() {
+    fn text_that_would_break_a_field_is_refused() {
         assert_eq!(EnvelopeId::parse("QQ314159+20a").unwrap().decoded(), "QQ314159 a");
         for text in ["", "a b", "a=b", "a+0Ab", "a+4", "a+zz", "é", &"x".repeat(101)] {
             assert_eq!(EnvelopeId::parse(text), None, "{text}");

@@ -81,7 +81,7 @@ fn now<T>(work: impl Future<Output = T>) -> T {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn nothing_lets_in_that_should_not() {
+    fn no_invalid_token_logs_in() {
         posthaste_testkit::fuzz_seeds("tokens", 50_000, super::tokens);
     }
 }

@@ -398,12 +398,12 @@ async fn all_cuts(trouble: Trouble, opening: Opening, room: Option<u64>) {
 }
 
 #[tokio::test]
-async fn the_machine_goes_at_any_operation() {
+async fn a_power_cut_at_any_operation() {
     all_cuts(Trouble::Off, Opening::Command, None).await;
 }
 
 #[tokio::test]
-async fn the_machine_goes_at_any_operation_of_a_server() {
+async fn a_power_cut_at_any_operation_of_a_server() {
     all_cuts(Trouble::Off, Opening::Serving, None).await;
 }
 
@@ -431,7 +431,7 @@ async fn the_disk_is_full_from_any_operation_of_a_server_on() {
 const LITTLE: Option<u64> = Some(6_000);
 
 #[tokio::test]
-async fn the_machine_goes_while_packs_are_cut() {
+async fn a_power_cut_while_packs_are_cut() {
     all_cuts(Trouble::Off, Opening::Serving, LITTLE).await;
 }
 

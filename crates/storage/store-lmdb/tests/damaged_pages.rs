@@ -316,7 +316,7 @@ async fn a_check_names_what_a_busy_store_kept_it_from() {
 }
 
 #[tokio::test]
-async fn what_lies_behind_a_damaged_record_is_read() {
+async fn records_after_a_damaged_one_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let world = store(dir.path(), small()).await;
     let path = dir.path().join("packs/00000001.pack");

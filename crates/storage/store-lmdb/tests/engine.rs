@@ -157,7 +157,7 @@ async fn ranges_of_a_body() {
 }
 
 #[tokio::test]
-async fn packs_are_emptied_and_what_lives_moves_on() {
+async fn packs_are_emptied_and_live_records_move() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let mut world = World::new();

@@ -255,7 +255,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_compressed_comes_back(len in 0usize..400_000, seed in any::<u32>()) {
+        fn compressed_bodies_come_back(len in 0usize..400_000, seed in any::<u32>()) {
             let served = text(len, seed);
             let Some(stored) = compress(&served) else {
                 prop_assert!(len < LEN_MIN + 200);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_nothing_stays() {
+    fn bodies_that_compression_does_not_shorten_stay() {
         assert_eq!(compress(&[b'a'; LEN_MIN - 1]), None);
         let mut state = 1u64;
         let random: Vec<u8> = std::iter::repeat_with(|| {

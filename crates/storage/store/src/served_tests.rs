@@ -104,7 +104,7 @@ async fn a_client_that_reads_in_pieces_pays_once() {
 }
 
 #[tokio::test]
-async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
+async fn concurrent_readers_share_a_reservation_and_the_budget_holds() {
     let world = World::new(1_000).await;
     let (first, body) = world.append(&[b'a'; 400], 800).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();
@@ -123,7 +123,7 @@ async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
 /// The search index and the first FETCH get what delivery converted. A burst of mail does not evict
 /// what is being read, and stays within its part of the budget.
 #[tokio::test]
-async fn what_delivery_converted_is_there_for_the_first_readers() {
+async fn a_message_that_delivery_converted_is_cached_for_the_first_readers() {
     let world = World::new(80_000).await;
     let (read, read_body) = world.append(&[b'r'; 5_000], 10_000).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();
@@ -199,7 +199,7 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_is_an_error_each_time() {
+async fn a_failed_conversion_is_an_error_each_time() {
     let world = World::new(1_000).await;
     let (uid, body) = world.append(&[], 9).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();

@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_lies_where_counting_says() {
+    fn a_page_matches_a_naive_count() {
         let n = |n| NonZeroU32::new(n).unwrap();
         for count in 0..6usize {
             for a in 1..8u32 {

@@ -78,7 +78,7 @@ fn every_form_of_url() {
 }
 
 #[test]
-fn a_url_that_names_nothing_is_named_and_nothing_comes() {
+fn a_url_without_a_message_is_reported_and_nothing_is_appended() {
     let server = Server::start();
     let mut wire = server.with_message(PARTS);
     for url in [

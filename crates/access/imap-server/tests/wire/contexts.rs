@@ -230,7 +230,7 @@ fn updates_come_while_a_client_idles() {
 }
 
 #[test]
-fn what_is_not_kept_up_to_date() {
+fn results_that_are_not_updated() {
     let server = Server::start();
     server.with_messages(2);
     let mut wire = server.select("INBOX");

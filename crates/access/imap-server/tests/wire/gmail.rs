@@ -210,7 +210,7 @@ fn labels_of_gmail_that_are_mailboxes() {
 /// Others have expunged a message of the set, and the session has not reported that yet: the labels
 /// of the others are replaced whole (RFC 2180 §4.2).
 #[test]
-fn labels_are_replaced_beside_an_expunged_message() {
+fn labels_are_replaced_if_another_message_is_expunged() {
     let server = Server::start();
     server.with_messages(3);
     let mut wire = server.select("INBOX");

@@ -123,7 +123,7 @@ fn without_selected_nothing_is_reported_of_that_mailbox_also_while_it_idles() {
 }
 
 #[test]
-fn what_a_session_does_itself_is_no_news_to_it() {
+fn a_sessions_own_changes_are_not_reported_to_it() {
     let server = Server::start();
     server.put("INBOX", MESSAGE);
     let mut wire = server.select("INBOX");
@@ -267,7 +267,7 @@ fn events_of_all_groups_that_name_a_mailbox_are_reported() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn senseless_commands_are_refused_and_change_nothing() {
     let server = Server::start();
     let mut wire = server.login();
     wire.run("C: a NOTIFY SET (PERSONAL (MessageNew MessageExpunge))\nS: a OK …");

@@ -71,7 +71,7 @@ fn a_limit_that_is_not_set_is_not_named() {
 }
 
 #[test]
-fn what_is_not_there_or_not_allowed() {
+fn missing_and_forbidden_objects_are_refused() {
     let server = limited(None, Some(9));
     server.connect().run("C: a GETQUOTA \"\"\nS: a BAD …");
     server.login().run(
@@ -268,7 +268,7 @@ fn with_setter() -> Server {
 
 /// RFC 9208 §4.1.3, with its example.
 #[test]
-fn who_may_set_quotas_sets_those_of_the_domain() {
+fn an_administrator_sets_the_quotas_of_the_domain() {
     if posthaste_testkit::skips_cluster("the harness compares accounts in one poll") {
         return;
     }

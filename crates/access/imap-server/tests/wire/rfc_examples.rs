@@ -382,7 +382,7 @@ fn rfc_7162_condstore() {
 /// RFC 7162, example 11: of the messages, others have expunged some and changed one. The RFC lets
 /// the server answer NO or OK.
 #[test]
-fn rfc_7162_condstore_beside_an_expunge() {
+fn rfc_7162_condstore_during_an_expunge() {
     let server = Server::start();
     server.with_messages(7);
     let (mut wire, mut other) = (server.login(), server.select("INBOX"));

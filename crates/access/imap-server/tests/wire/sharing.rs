@@ -461,7 +461,7 @@ fn an_administrator_of_a_mailbox_may_share_it_further() {
 }
 
 #[test]
-fn messages_count_for_whom_the_mailbox_belongs_to() {
+fn messages_count_for_the_owner_of_the_mailbox() {
     let server = server("lritep");
     server.limit(AccountChange { quota_messages: Some(Some(3)), ..AccountChange::default() });
     let mut bo = server.login_as(BO);

@@ -130,7 +130,7 @@ async fn numbers_that_no_message_has() {
 }
 
 #[tokio::test]
-async fn top_gives_the_header_and_so_many_lines() {
+async fn top_returns_the_header_and_the_requested_lines() {
     let server = server(&["A: b\r\n\r\n1\r\n.2\r\n3", "A: b"]).await;
     let mut client = server.logged_in().await;
     for (command, wanted) in [
@@ -360,7 +360,7 @@ async fn commands_of_the_wrong_state() {
 
 /// RFC 2449 §6.7: what rules remove from the INBOX does not stay for ever.
 #[tokio::test]
-async fn expire_is_what_the_rules_of_retention_say() {
+async fn expire_follows_the_rules_of_retention() {
     let days = |n: u64| std::time::Duration::from_secs(n * 24 * 60 * 60);
     let rule = |accounts: &str, older_than| Rule {
         accounts: vec![accounts.to_owned()],

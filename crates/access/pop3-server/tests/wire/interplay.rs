@@ -151,7 +151,7 @@ async fn failing() -> (Arc<Failing>, crate::talk::Server) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_removed_is_said_and_stays() {
+async fn a_message_that_cannot_be_removed_is_reported_and_stays() {
     let (engine, server) = failing().await;
     let mut client = server.logged_in().await;
     client.play("C: DELE 1\nS: +OK …\nC: DELE 2\nS: +OK …").await;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy() {
+    fn texts_that_are_not_policies() {
         let error = |text: &str| Policy::parse(text).unwrap_err();
         assert_eq!(error(""), PolicyError::Version);
         assert_eq!(error("<html>"), PolicyError::Lines);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_remedy() {
+    fn impossible_settings_are_named_with_a_remedy() {
         assert!(error("introspection = \"http://id.example/x\"").contains("in clear"));
         assert!(error("introspection = \"id.example\"").contains("is not a URL"));
         assert!(error("jwks = \"https://\"").contains("is not a URL"));

@@ -341,7 +341,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
 }
 
 #[test]
-fn what_is_no_backup_is_not_written_to() {
+fn a_directory_that_is_no_backup_is_not_written() {
     if skips_cluster(EMBEDDED) {
         return;
     }

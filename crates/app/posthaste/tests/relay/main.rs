@@ -353,7 +353,7 @@ fn a_kill_at_any_step_loses_nothing() {
 }
 
 #[test]
-fn what_was_acknowledged_is_sent_after_a_kill() {
+fn acknowledged_mail_is_sent_after_a_kill() {
     if skips_cluster(LEASE) {
         return;
     }
@@ -378,7 +378,7 @@ fn what_was_acknowledged_is_sent_after_a_kill() {
 
 /// Mail that was accepted for another domain is not lost with the store, and not left behind in it.
 #[test]
-fn what_waits_to_be_sent_is_moved_and_backed_up() {
+fn waiting_mail_is_moved_and_backed_up() {
     if skips_cluster("a backup is an embedded store, and this test serves it") {
         return;
     }

@@ -175,7 +175,7 @@ fn an_interrupted_conversion_says_what_it_did() {
 
 /// Messages that need `--lossy` are named, and give a status of their own.
 #[test]
-fn what_would_be_lost_is_named() {
+fn originals_that_would_be_lost_are_named() {
     const MESSAGES: usize = 22;
     if skips_cluster(ONLY_DRY) {
         return;
@@ -238,7 +238,7 @@ fn the_items_of_copies_are_made_once() {
 
 /// A folder that is deleted, and a message that is expunged, while they are converted.
 #[test]
-fn what_is_deleted_during_a_conversion_is_passed_over() {
+fn a_mailbox_deleted_during_a_conversion_is_skipped() {
     if skips_cluster(ONLY_DRY) {
         return;
     }

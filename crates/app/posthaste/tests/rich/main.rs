@@ -269,7 +269,7 @@ fn while_it_runs(run: &mut Child, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_stays_as_sent_in_every_format() {
+fn mail_that_is_stored_as_sent_in_every_format() {
     let server = server();
     let rich = samples::mail(&samples::note());
     let mut damaged = rich.clone();

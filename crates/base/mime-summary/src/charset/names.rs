@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_a_charset_and_stands_once() {
+    fn every_name_is_a_charset_and_is_listed_once() {
         for name in CHARSETS {
             assert!(looked_up(name.as_bytes()).is_some(), "{name}");
             assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_left() {
+    fn long_matches_are_abandoned() {
         let longest = Longest::new("((a|b)*(a|ab)*)*c?", IgnoresCase(false), 1 << 20).unwrap();
         let mut steps = 0;
         assert!(longest.find(&"ab".repeat(1 << 16), 0, &mut steps).is_none());

@@ -203,7 +203,7 @@ mod tests {
     /// An automaton that makes a state for each byte ends with the steps; one that makes few costs
     /// the text.
     #[test]
-    fn what_is_made_is_counted() {
+    fn steps_of_the_matcher_are_counted() {
         let mut seed = 1_u32;
         let mut letter = |_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_stands_for_one_message_for_ever() {
+    fn a_uid_always_names_the_same_message() {
         let ledger = Ledger::new(1);
         assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
         assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_acknowledged_may_or_may_not_be_there() {
+    fn unacknowledged_messages_may_be_there() {
         let ledger = Ledger::new(1);
         ledger.found(0, 1);
         ledger.removing(0, 1);

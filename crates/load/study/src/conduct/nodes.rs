@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_hears_what_nodes_share_and_what_is_not_measured() {
+    fn the_report_names_shared_resources_and_unmeasured_ones() {
         let said = |study: &str, server: &str, cassandra: Cassandra| {
             let study = load(study, Length::Quick).unwrap();
             let options = Options::new(vec![server.parse().unwrap()], "x".into());

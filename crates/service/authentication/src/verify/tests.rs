@@ -84,7 +84,7 @@ async fn a_chain_of_too_many_fields_is_not_compared_with_the_header() {
 }
 
 #[tokio::test]
-async fn what_is_written_about_a_message_has_a_bound() {
+async fn the_results_of_a_message_have_a_bound() {
     let dns = name_server();
     let verifier = verifier(&dns, Policy::Honour);
     let long = "d".repeat(100_000);

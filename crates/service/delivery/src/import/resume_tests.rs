@@ -253,7 +253,7 @@ async fn an_import_cut_off_again_and_again_comes_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_its_owner_moved_or_expunged_does_not_come_back() {
+async fn messages_that_their_owner_moved_or_expunged_do_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.mbox");
     mbox(&file, (0..1200).map(|n| n.to_string()));

@@ -395,7 +395,7 @@ async fn only_the_records_around_the_messages_are_read() {
 
 /// A conversion that copies again knows what it has copied, and what a user has set since.
 #[tokio::test]
-async fn what_a_user_sets_between_two_copies_stays() {
+async fn a_value_that_a_user_sets_between_two_copies_stays() {
     let (_, directory) = directory();
     let values =
         |a: Option<&str>, b: Option<&str>| [new(Scope::Private, "/a", a), new(Scope::Private, "/b", b)];

@@ -142,7 +142,7 @@ async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
 
 /// RFC 3030 §3, RFC 6531 §3.4: a host that cannot take the message as it is must not get it.
 #[tokio::test]
-async fn what_is_sent_on_keeps_its_form() {
+async fn redirected_mail_keeps_its_form() {
     let world = World::new().await;
     let forward = Forward { to: vec!["x@c.test".into()], keep: false };
     world.add("fo@example.org").await;
@@ -204,7 +204,7 @@ async fn a_report_names_all_members_who_got_nothing() {
 /// RFC 3461 §5.2.7: a forward, a script or an alias causes no report that the sender did not
 /// request. A list has a sender of its own, which requests nothing.
 #[tokio::test]
-async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
+async fn the_senders_requests_go_with_redirected_mail() {
     let world = World::new().await;
     let forward = Forward { to: vec!["x@c.test".into()], keep: false };
     world.add("fo@example.org").await;
@@ -254,7 +254,7 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
 
 /// RFC 3461 §5.2.7: what was done, and not what was wanted.
 #[tokio::test]
-async fn what_is_sent_on_is_not_reported_as_delivered() {
+async fn redirected_mail_is_not_reported_as_delivered() {
     let world = World::new().await;
     let members = [ANA.to_owned()];
     world.directory.set_group("alias@example.org", &members, None).await.unwrap();

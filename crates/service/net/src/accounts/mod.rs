@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_on_does_not_count_as_submitted() {
+    fn forwarded_mail_does_not_count_as_submitted() {
         let limits = AccountLimits { messages_per_hour: 1, sent_on_per_day: 2, ..AccountLimits::default() };
         let accounts = Accounts::new(limits);
         for _ in 0..2 {

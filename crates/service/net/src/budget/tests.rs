@@ -69,7 +69,7 @@ fn within_a_share_only_its_holder_gives_way() {
 }
 
 #[test]
-fn what_is_complete_or_moves_stays() {
+fn complete_and_arriving_messages_are_not_evicted() {
     let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
     let (complete, new) = (budget.begin(ANA), budget.begin(BEN));
     complete.grow_to(30 * KIB).unwrap();
@@ -86,7 +86,7 @@ fn what_is_complete_or_moves_stays() {
 }
 
 #[test]
-fn nobody_loses_bytes_in_vain() {
+fn no_holder_is_evicted_in_vain() {
     let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
     let (complete, slow, new) = (budget.begin(ANA), budget.begin(ANA), budget.begin(BEN));
     complete.grow_to(30 * KIB).unwrap();

@@ -49,7 +49,7 @@ async fn a_store_that_was_moved_sends_what_waited() {
 }
 
 #[tokio::test]
-async fn what_is_in_a_backup_waits_for_an_administrator() {
+async fn items_from_a_backup_wait_for_an_administrator() {
     let mut world = World::new().await;
     world.accept("ana@example.org", &["a@x.test"]).await;
     let to = memory();

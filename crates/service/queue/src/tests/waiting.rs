@@ -125,7 +125,7 @@ async fn several_connections_send_to_one_domain() {
 
 /// Waiting items are counted by reason and age.
 #[tokio::test]
-async fn what_waits_is_counted() {
+async fn waiting_octets_are_counted() {
     let mut world = World::new().await;
     let held = world.accept("ana@example.org", &["a@held.test"]).await[0].id;
     world.relay.queue().administer(held, |item| item.held = true).await.unwrap();

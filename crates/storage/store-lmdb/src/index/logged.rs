@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_a_checkpoint_was_prepared_is_counted_still() {
+    fn commits_after_the_preparation_of_a_checkpoint_still_count() {
         let mut logged = Logged::default();
         logged.grew(of(1, 500), 1, 0);
         logged.grew(of(2, 300), 1, 0);

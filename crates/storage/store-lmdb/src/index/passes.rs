@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_before_two_complete_passes_is_dead() {
+    fn records_before_two_complete_passes_are_dead() {
         let mut passes = Passes::default();
         passes.add(1, 1, 1_000);
         assert_eq!(bytes(&pass(&mut passes, 10, 1)), [], "no pass was before it");

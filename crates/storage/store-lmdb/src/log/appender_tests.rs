@@ -100,7 +100,7 @@ fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
 /// The first commits of the last batch are lost, and a later one of it is whole: that is no commit
 /// which follows others.
 #[test]
-fn what_a_crash_left_of_a_batch_refuses_nothing() {
+fn the_rest_of_a_batch_after_a_crash_refuses_no_commit() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("packs")).unwrap();
     let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();

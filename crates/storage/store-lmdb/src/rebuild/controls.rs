@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_a_certain_end_nothing_counts() {
+    fn nothing_after_a_known_end_counts() {
         let mut all = Controls::default();
         all.ends_at(2, 700);
         all.ends_at(2, 500);

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_zeroes_is_found() {
+    fn records_after_zeroes_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let (file, offsets) = pack(dir.path());
         file.write_all_at(&[0; 12_000], offsets[4]).unwrap();

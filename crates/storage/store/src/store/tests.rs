@@ -360,7 +360,7 @@ async fn list_changes_at_once_all_take_effect() {
 }
 
 #[tokio::test]
-async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
+async fn unused_entries_are_evicted_and_held_ones_stay() {
     // Room for one view of 1,000 messages, and not for two.
     let (store, account) = store_with(StoreOptions { cache_bytes: 50_000, ..StoreOptions::default() });
     let mut ids = Vec::new();
@@ -381,7 +381,7 @@ async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
 }
 
 #[tokio::test]
-async fn one_state_for_all_who_open() {
+async fn all_sessions_share_one_state() {
     let (store, account) = store();
     let entry = store.create(account, &name("a"), None).await.unwrap();
     let (a, b) = tokio::join!(store.open(entry.id), store.open(entry.id));

@@ -210,7 +210,7 @@ pub mod tests {
 
     /// Where a line would begin below zero, it begins at zero.
     #[test]
-    fn nothing_costs_less_than_nothing() {
+    fn no_cost_is_negative() {
         let curves = Curves::of(&[
             mean("FETCH", "1000", 10, 1_000, 1_000_000),
             mean("FETCH", "10000", 10, 10_000, 100_000_000),
