@@ -49,7 +49,7 @@ thread_local! {
     static FINISHED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Steps of opening a mailbox of so many messages, at most a slice.
+/// Steps of opening a mailbox of this many messages, at most a slice.
 pub(crate) fn open_steps(messages: u32) -> u64 {
     (OPEN_STEPS + u64::from(messages) * MESSAGE_STEPS).min(SLICE_STEPS)
 }

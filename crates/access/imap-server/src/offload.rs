@@ -38,7 +38,7 @@ pub(crate) struct Threads<'s> {
 }
 
 impl Threads<'_> {
-    /// Does work of so many steps: at once if a slice holds it, else on another thread.
+    /// Does work of this many steps: at once if a slice holds it, else on another thread.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         steps: u64,
@@ -53,7 +53,7 @@ impl Threads<'_> {
         Ok(done)
     }
 
-    /// Does work of about so many steps: with its pauses if they are few, else on another thread.
+    /// Does work of about this many steps: with its pauses if they are few, else on another thread.
     /// Values that the work drops are freed there, too.
     pub(crate) async fn run_paced<T: Send + 'static>(
         self,
@@ -68,7 +68,7 @@ impl Threads<'_> {
     }
 }
 
-/// Steps of operations on sets with so many ranges together.
+/// Steps of operations on sets with this many ranges together.
 pub(crate) fn range_steps(ranges: usize) -> u64 {
     ranges as u64 * RANGE_STEPS
 }

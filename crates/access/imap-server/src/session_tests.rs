@@ -1,7 +1,7 @@
 //! Whole sessions in memory: no socket, and a clock that the test advances.
 //!
-//! The sessions use a transport of this file. Those that compress use a connection of
-//! `posthaste-net` over memory, because the layers are the connection's.
+//! The sessions use a transport of this file. Sessions that compress use a connection of
+//! `posthaste-net` over memory, because the connection has the layers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -279,7 +279,7 @@ async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     talk.say("a NOOP\r\nb LOGIN ana@example.org \"correct horse\"\r\nc LIST \"\" *\r\n").await;
     talk.hand.advance(ImapOptions::default().login_within).await;
     talk.ends_with("* BYE You took too long to log in").await;
-    // Nor has one whose lines of an exchange never pause.
+    // The same holds for a client whose lines of an exchange never pause.
     let mut talk = Talk::begin().await;
     talk.say("a AUTHENTICATE PLAIN\r\n").await;
     talk.hear("+ ").await;

@@ -7,8 +7,8 @@
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
 //!   see `contexts`.
-//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. What its own
-//!   commands change is reported all the same: see `own`.
+//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. Changes by its own
+//!   commands are always reported: see `own`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -76,8 +76,8 @@ pub(crate) fn report_modseq(wire: &mut Wire, selected: &Selected) {
     wire.say_code(Code::HighestModSeq(reported_modseq(selected.synchronised_to())), "Highest");
 }
 
-/// Reports all changes that a command of this kind may report, and records them as reported. What
-/// NOTIFY leaves out is reported only if it is the command's own.
+/// Reports all changes that a command of this kind may report, and records them as reported.
+/// Changes that NOTIFY excludes are reported only if they are the command's own.
 pub(crate) async fn announce(
     wire: &mut Wire,
     selected: &mut Selected,

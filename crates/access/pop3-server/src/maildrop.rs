@@ -142,7 +142,7 @@ impl Maildrop {
         self.is_sized = true;
     }
 
-    /// The same messages, of which some have sizes now.
+    /// The same messages. Some of them have sizes now.
     pub fn learn(&mut self, view: Arc<View>) {
         self.view = view;
         let marked = self.marks.all();

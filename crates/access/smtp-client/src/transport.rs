@@ -157,7 +157,8 @@ impl SmtpTransport {
             };
             match tried {
                 Ok(client) => return Ok(client),
-                // RFC 5321 §5.1: from this server on, hosts are not for it. Those before it wait.
+                // RFC 5321 §5.1: this server and the hosts after it are not used. The hosts
+                // before it are tried again later.
                 Err(failure) if failure.status == GOES_ROUND && !last.permanent && at > 0 => {
                     return Err(last);
                 }

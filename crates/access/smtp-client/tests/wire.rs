@@ -264,7 +264,8 @@ async fn a_refused_message_is_followed_by_a_reset() {
 }
 
 /// A host that ends the connection during RCPT, or before it has the message, has refused some
-/// recipients before. Those are given up; the others get the message with the next connection.
+/// recipients before. These recipients are given up; the others get the message with the next
+/// connection.
 #[tokio::test]
 async fn refusals_before_a_lost_connection_count() {
     let to = ["a@b.test", "no1@b.test", "end@b.test", "c@b.test", "no2@b.test"];

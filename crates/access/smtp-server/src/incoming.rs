@@ -88,8 +88,8 @@ impl Incoming {
         self.take(more.len(), |bytes| bytes.extend_from_slice(more));
     }
 
-    /// Has `read` append up to `more` bytes, for which there is room. Those of a refused message go
-    /// nowhere.
+    /// Has `read` append up to `more` bytes, for which there is room. The bytes of a refused
+    /// message are discarded.
     pub fn take<R>(&mut self, more: usize, read: impl FnOnce(&mut BytesMut) -> R) -> R {
         if self.refused.is_some() {
             self.discarded += more as u64;

@@ -112,8 +112,8 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     let relay = Relay::to(endpoint.strip_prefix("http://").unwrap());
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
-    // What the file says wins over the environment, by which everything else reaches the store
-    // directly.
+    // The file overrides the environment. The tests themselves reach the store by the
+    // environment.
     let text =
         format!("[s3]\nendpoint = \"http://{}\"\nallow_http = true\ntimeout = \"5 s\"\n", relay.address);
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).settings(&config, text).start();

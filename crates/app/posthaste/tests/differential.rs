@@ -16,7 +16,7 @@ const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 /// Dovecot's IMAP session as a program: it speaks over its standard input.
 const DOVECOT: &str = "/usr/lib/dovecot/imap";
-/// Which sequence comes first, and how many run: some seconds.
+/// The first sequence, and the number of sequences: some seconds.
 const SEED_AND_COUNT: &str = "1 50";
 
 #[test]

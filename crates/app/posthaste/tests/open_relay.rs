@@ -12,7 +12,8 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 
-/// The settings of `[relay]`. Nobody listens at that port: what is queued by mistake stays there.
+/// The settings of `[relay]`. No program listens at that port: what is queued by mistake stays
+/// there.
 const CONFIGURATIONS: [&str; 7] = [
     "enabled = false",
     "enabled = true",

@@ -20,7 +20,7 @@ const PASSWORD: &str = "correct horse";
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What ana submits.
+/// The message that ana submits.
 fn message(serial: usize) -> Vec<u8> {
     message_by("Ana <ana@a.test>", serial)
 }
@@ -35,7 +35,7 @@ fn done(output: &Output) -> String {
 struct Made<'m> {
     /// The names in the certificate of `b.test`'s host.
     names: &'m [&'m str],
-    /// Of the policy of `b.test`.
+    /// The policy of `b.test`.
     mode: &'m str,
     /// More settings of `a.test`: of the section `relay`, and sections.
     relay: &'m str,

@@ -39,7 +39,7 @@ pub fn merge(segments: &[&Segment], scanned: &[(u32, u32)], kept: impl Fn(u32) -
     Some(writer.finish())
 }
 
-/// Bytes of the text of so many of the messages. How long each text is was not kept: all count as
+/// Bytes of the text of this many messages. The length of each text is not stored: all count as
 /// the mean.
 fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
     let was: usize = segments.iter().map(|segment| segment.messages()).sum();
@@ -47,7 +47,8 @@ fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
     (u128::from(text) * left as u128 / was.max(1) as u128) as u64
 }
 
-/// The sort keys of so many messages. Where several segments have those of one, they are the same.
+/// The sort keys of this many messages. Where several segments have those of one, they are the
+/// same.
 fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Vec<u8> {
     let mut all: Vec<Option<SortKeys<'_>>> = vec![None; messages];
     for (segment, places) in segments.iter().zip(places) {

@@ -159,7 +159,7 @@ impl<'b> TextColumn<'b> {
 }
 
 impl<'b> KeyTable<'b> {
-    /// The columns of so many messages, which fill the bytes. `None` if they do not.
+    /// The columns of this many messages, which fill the bytes. `None` if they do not.
     pub(crate) fn read(messages: usize, bytes: &'b [u8]) -> Option<Self> {
         let (head, mut rest) = bytes.split_first_chunk::<HEAD_LEN>()?;
         let mut counts = head.as_chunks::<4>().0.iter().map(|count| u32::from_le_bytes(*count) as usize);

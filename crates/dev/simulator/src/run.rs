@@ -44,7 +44,7 @@ pub struct Settings {
     pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
     pub from_first_answer: bool,
-    /// In so many seeds of 100, several processes write at the same time, and copy the store.
+    /// In this many seeds of 100, several processes write at the same time, and copy the store.
     pub together: usize,
     /// The `simulate` binary, for a second process beside the first; none, no second process.
     pub visitor: Option<PathBuf>,

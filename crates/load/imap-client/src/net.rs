@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub security: Security,
 }
 
-/// A read of so many bytes is part of a flow.
+/// A read of this many bytes is part of a flow.
 const FLOW_BYTES: usize = 32 * 1024;
 /// Bytes of one read at the rate of a modem, after bytes that a reader keeps: 0.6 s at 56 kbit/s.
 const PACED_BYTES: usize = 4 * 1024;

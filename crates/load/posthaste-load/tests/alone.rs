@@ -43,7 +43,7 @@ fn only(workload: &str, transaction: &str) -> Workload {
     workload
 }
 
-/// The options of a run of so many transactions. The server is this process itself.
+/// The options of a run of this many transactions. The server is this process itself.
 fn options(at: Addresses, workload: Workload, transactions: u32) -> RunOptions {
     let server: Target = format!("imap://{}", at.imap).parse().unwrap();
     RunOptions {

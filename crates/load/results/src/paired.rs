@@ -61,7 +61,7 @@ impl Paired {
     }
 }
 
-/// The t for which a variable of Student's distribution with so many degrees of freedom lies
+/// The t for which a variable of Student's distribution with this many degrees of freedom lies
 /// between
 /// -t and t with this probability.
 fn quantile(freedom: usize, probability: f64) -> f64 {

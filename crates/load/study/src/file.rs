@@ -104,7 +104,7 @@ pub struct Simulate {
     pub transactions_each: u32,
 }
 
-/// Folders with so many messages that a disk may not have space for them in their usual sizes.
+/// Folders with more messages than a disk may have space for in their usual sizes.
 #[derive(Clone, Debug)]
 pub struct LargeFolders {
     /// Folders with more messages than this.

@@ -261,7 +261,7 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
-    /// Bytes of disk that so many servers may take. Servers that take turns are all filled at
+    /// Bytes of disk that this many servers may take. Servers that take turns are all filled at
     /// first, and of one a copy is measured.
     pub fn disk_bytes_of(&self, study: &Study, servers: usize) -> u64 {
         let at_once = if study.rounds > 1 || study.put_back { servers.max(1) as u64 } else { 1 };

@@ -158,7 +158,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The same users in a hurry: they think so many times less, and as much more mail arrives.
+    /// The same users in a hurry: think times are divided by this factor, and arriving mail is
+    /// multiplied by it.
     #[must_use]
     pub fn hurried(mut self, speed: f64) -> Self {
         self.think = self.think.faster(speed);

@@ -33,7 +33,7 @@ async fn run(delivery: &Delivery, accounts: &[&Account], options: ConvertOptions
     sum
 }
 
-/// An estimate by so many of the messages of these accounts.
+/// An estimate by this many of the messages of these accounts.
 async fn estimate(
     delivery: &Delivery,
     accounts: &[&Account],

@@ -128,7 +128,7 @@ impl HeldMessages {
         drop(before);
     }
 
-    /// Lets go of what would make a session of this account wait for so many bytes.
+    /// Lets go of what would make a session of this account wait for this many bytes.
     pub fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
         let released: Vec<Held> = {
             let mut all = self.lock();

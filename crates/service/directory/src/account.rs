@@ -86,7 +86,7 @@ pub struct FolderLimits {
     /// Opening a folder with more is logged. 0 is never, `None` what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn: Option<u32>,
-    /// A folder with so many takes no more. 0 is no limit, `None` what the server has for all.
+    /// A folder with this many takes no more. 0 is no limit, `None` what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
 }

@@ -454,7 +454,7 @@ impl Filter {
         }
     }
 
-    /// A permit to run a script over so many bytes; `None` after a timeout.
+    /// A permit to run a script over this many bytes; `None` after a timeout.
     pub(crate) async fn run_permit(&self, recipient: &Recipient, len: usize) -> Option<Arc<RunPermit>> {
         self.account_permit(recipient.account.id, len).await
     }

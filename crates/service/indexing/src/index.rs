@@ -108,7 +108,7 @@ pub struct Totals {
 }
 
 impl SearchIndex {
-    /// The index of a store, which has so many bytes in memory.
+    /// The index of a store, which has this many bytes in memory.
     pub fn new(store: Store, bytes_max: usize) -> Self {
         Self::with(store, bytes_max, None)
     }

@@ -307,7 +307,7 @@ enum Step {
     Update,
     /// A delivery is looked at, with messages from this UID on.
     Look(u32),
-    /// With so many bytes of memory.
+    /// With this many bytes of memory.
     Restart(usize),
     Ask(String),
 }

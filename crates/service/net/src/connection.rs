@@ -293,8 +293,8 @@ impl Connection {
     }
 
     /// Reads exactly `length` bytes: first from the input, then from the peer straight into the
-    /// result, with a deadline for each read. The caller has decided that it wants so many; memory
-    /// still grows only as they come. If dropped while waiting, the bytes read so far are lost.
+    /// result, with a deadline for each read. The caller has accepted this number; memory still
+    /// grows only as they come. If dropped while waiting, the bytes read so far are lost.
     pub async fn read_exact_within(&mut self, length: usize, within: Duration) -> Result<Bytes, NetError> {
         if self.input.len() >= length {
             return Ok(self.input.split_to(length).freeze());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A semaphore with so many permits in all, and so many for each key. All clones are the same.
+/// A semaphore with a number of permits in all, and a limit for each key. All clones are the
+/// same.
 #[derive(Debug)]
 pub struct KeyedSemaphore<K: Eq + Hash + Clone>(Arc<Inner<K>>);
 

@@ -60,10 +60,10 @@ impl KnownReaders {
         Arc::clone(self.0.lock().by_account.entry(reader).or_default())
     }
 
-    /// Drops all views if there are too many, after one had so many mailboxes and has others now.
-    pub(crate) fn keep_within_bounds(&self, had: usize, has: usize) {
+    /// Drops all views if there are too many. A view with `before` mailboxes has `now` ones.
+    pub(crate) fn keep_within_bounds(&self, before: usize, now: usize) {
         let mut readers = self.0.lock();
-        readers.mailboxes = (readers.mailboxes + has).saturating_sub(had);
+        readers.mailboxes = (readers.mailboxes + now).saturating_sub(before);
         if readers.by_account.len() > READERS_MAX || readers.mailboxes > MAILBOXES_MAX {
             *readers = Readers::default();
         }
@@ -71,7 +71,7 @@ impl KnownReaders {
 }
 
 impl KnownReader {
-    /// The mailboxes that the account sees, if they were read after so many changes.
+    /// The mailboxes that the account sees, if they were read after this many changes.
     pub(crate) fn as_of(&self, changes: u64) -> Option<Arc<Visible>> {
         let seen = self.seen.lock();
         seen.as_ref().filter(|seen| seen.changes >= changes).map(|seen| Arc::clone(&seen.visible))

@@ -456,7 +456,7 @@ async fn an_answer_that_was_lost_before_the_log_was_cut_is_unknown() {
     world.check().await;
 }
 
-/// What the database has to do for each kind of mail into a mailbox of so many messages that nobody
+/// What the database has to do for each kind of mail into a mailbox of this many messages that nobody
 /// has open.
 async fn costs(keyspace: &Keyspace, messages: usize) -> Vec<(&'static str, Work)> {
     let world = World::new(keyspace).await;

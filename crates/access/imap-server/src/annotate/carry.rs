@@ -73,8 +73,8 @@ impl<'s> CarriedAnnotations<'s> {
     pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
         match &self.what {
             CarriedValues::Values(_, rights) => {
-                // Other sessions may have set some since the first reading. What was acknowledged
-                // is there by now.
+                // Other sessions may have set some since the first reading. All acknowledged
+                // messages are there by now.
                 let (mut last, mut pace) =
                     (self.from.read_again(&moved.copied.source).await?, Pace::default());
                 for all in last.values_mut() {

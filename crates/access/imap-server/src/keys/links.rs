@@ -135,7 +135,7 @@ impl Identifiers {
         }
     }
 
-    /// Whether so many more have places without growth: as [`Self::number`] grows.
+    /// Whether this many more have places without growth: as [`Self::number`] grows.
     fn has_room(&self, more: usize) -> bool {
         self.slots.len() > (self.hashes.len() + more) * 4 / 3
     }

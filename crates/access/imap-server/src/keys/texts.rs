@@ -216,7 +216,7 @@ impl Texts {
         }
     }
 
-    /// The entry of a text, with the part that follows so many bytes.
+    /// The entry of a text, with the part that follows this many bytes.
     fn entry(&self, number: u32, skipped: usize) -> Entry {
         let Range { start, end } = self.place(number);
         let start = (start + skipped).min(end);
@@ -273,7 +273,7 @@ impl Texts {
         entries
     }
 
-    /// Sorts texts that begin alike by the part that follows so many bytes. Returns those that are
+    /// Sorts texts that begin alike by the part that follows this many bytes. Returns those that are
     /// alike in it, too.
     async fn sort_by_part(&self, tied: &mut [Entry], skipped: usize, pace: &mut Pace) -> Vec<Range<usize>> {
         let mut parts = Vec::with_capacity(tied.len());

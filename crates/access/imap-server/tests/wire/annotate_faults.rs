@@ -145,7 +145,7 @@ fn the_room_of_both_accounts_is_looked_at_first() {
     assert_eq!(server.message_annotations(), 64);
 }
 
-/// What a FETCH prints takes memory: names of entries that are printed for each message, too.
+/// The output of a FETCH takes memory: names of entries that are printed for each message, too.
 #[test]
 fn printed_annotations_are_paid_for() {
     let server = Server::start_reading(ByteBudget::new(1 << 20), 1 << 18);
@@ -187,7 +187,7 @@ fn parts_of_a_large_structure_are_found() {
     ));
 }
 
-/// Those of all users: a mailbox that is restored with that id must not show them.
+/// The annotations of all users: a mailbox that is restored with that id must not show them.
 #[test]
 fn values_of_readers_go_with_message_and_mailbox() {
     let server = crate::sharing::server("lri");

@@ -28,7 +28,7 @@ fn a_search_that_is_kept_up_to_date() {
         S: c OK …
         "#,
     );
-    // Of another session: RFC 5267 §4.3.3, ADDTO comes after EXISTS.
+    // A context of another session: RFC 5267 §4.3.3, ADDTO comes after EXISTS.
     server.with_messages(2);
     two.run("C: a STORE 1 +FLAGS (\\Seen \\Deleted)\nS~ a OK …");
     one.run(

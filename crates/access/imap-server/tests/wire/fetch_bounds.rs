@@ -46,7 +46,7 @@ fn a_part_is_decoded_once_for_all_items() {
     assert_eq!(reads.available(), message.len(), "all is given back");
 }
 
-/// A part that is not encoded is never held: of each item as much is read as it prints.
+/// A part that is not encoded is never held: each item reads only the octets that it prints.
 #[test]
 fn many_pieces_of_a_part_as_it_stands() {
     let text: String = (0..100_000).map(|n| format!("{n:07}\r\n")).collect();

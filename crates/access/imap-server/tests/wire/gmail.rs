@@ -156,7 +156,8 @@ fn labels_beyond_ascii() {
     wire.run(&format!("C: f STORE 1 +X-GM-LABELS (\"{long}\")\nS: f NO [CANNOT] …"));
 }
 
-/// What Gmail has mailboxes for are mailboxes here: a message has the label of its own one.
+/// Labels for which Gmail has mailboxes name mailboxes here: a message has the label of its own
+/// one.
 #[test]
 fn labels_of_gmail_that_are_mailboxes() {
     let server = Server::start();

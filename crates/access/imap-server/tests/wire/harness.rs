@@ -100,7 +100,7 @@ impl Server {
         Self::start_as(|delivery| ImapService::new(options, delivery, certificates, budget))
     }
 
-    /// With this much memory for messages that are read, the largest of which has this many bytes.
+    /// With this memory for messages that are read. The largest message has this many bytes.
     pub fn start_reading(reads: ByteBudget, largest: u64) -> Self {
         let options = unhurried(ImapOptions { append_bytes_max: largest, ..ImapOptions::default() });
         Self::start_as(|delivery| {
@@ -138,7 +138,7 @@ impl Server {
         (server, index)
     }
 
-    /// Waits until the index knows so many messages of the mailboxes that have segments. Those
+    /// Waits until the index knows this many messages of the mailboxes that have segments. Those
     /// behind the last segment are in memory: how many depends on when the task looked.
     pub fn await_indexed(&self, index: &SearchIndex, wanted: u64) {
         let query = [Query::new(Scope::Texts, b"any").expect("a word that is long enough")];

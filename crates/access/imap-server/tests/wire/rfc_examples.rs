@@ -104,7 +104,7 @@ fn rfc_5267_contexts() {
         S: B02 OK …
         "#,
     );
-    // Another session changes two messages. Of the result only the difference is sent.
+    // Another session changes two messages. Only the difference of the result is sent.
     server.select("INBOX").run("C: x STORE 3:4 +FLAGS.SILENT (\\Deleted $Junk)\nS: x OK …");
     one.run(
         r#"

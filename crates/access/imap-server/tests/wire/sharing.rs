@@ -67,7 +67,7 @@ fn namespaces_and_lists() {
         S: k NO [CANNOT] …
         "#,
     );
-    // Nobody logs in to a shared account.
+    // A login to a shared account is refused.
     server.connect().run("C: l LOGIN sales@example.org \"sesame street\"\nS: l NO [AUTHORIZATIONFAILED] …");
 }
 
@@ -370,7 +370,7 @@ fn a_rename_takes_no_mailbox_along_that_may_not_be_moved() {
         "#,
     );
     bo.run(stays);
-    // Nor with all rights but the one.
+    // It fails with all rights but this one, too.
     server.grant(USER, "P/New/Hidden", BO, "lrswiktea");
     bo.run(
         r#"
@@ -502,7 +502,8 @@ fn messages_count_for_the_owner_of_the_mailbox() {
     ));
 }
 
-/// What a session says that may no longer read the selected mailbox, however it learns of it.
+/// The response of a session that may no longer read its selected mailbox, for each way in which
+/// it learns that.
 const GONE: &str = "* BYE The selected mailbox was deleted, or may no longer be read";
 
 #[test]

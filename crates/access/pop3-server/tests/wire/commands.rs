@@ -243,7 +243,7 @@ async fn unique_ids_survive_a_rename_of_inbox() {
         .play(&format!("C: UIDL 2\nS: +OK 2 {}\nC: RETR 2\nS: -ERR The message was removed …", before[1]))
         .await;
     server.append(&[ONE]).await;
-    // Who renames the messages back to INBOX by a copy has new ids, too.
+    // Messages that are copied back to INBOX have new ids, too.
     let list = store.list(account.id).await.unwrap();
     let old = store.open(list.find(&old).unwrap().id).await.unwrap();
     server.inbox().await.copy_from(&old, &NumSet::range(1, 2)).await.unwrap();

@@ -123,8 +123,9 @@ fn pattern(text: &str) -> Option<String> {
     (text.len() <= 253 && name.split('.').all(is_label)).then(|| text.to_ascii_lowercase())
 }
 
-/// The identifier of a domain's policy, from the texts at `_mta-sts.DOMAIN` (RFC 8461 §3.1). None
-/// if the domain has no policy: there must be exactly one text that begins with the version.
+/// The identifier of a domain's policy, from the texts at `_mta-sts.DOMAIN` (RFC 8461 §3.1).
+/// `None` if the domain has no policy: there must be exactly one text that begins with the
+/// version.
 pub(crate) fn policy_id<'t>(texts: impl Iterator<Item = &'t str>) -> Option<String> {
     let mut ours = texts.filter(|text| {
         text.strip_prefix("v=STSv1").is_some_and(|rest| rest.trim_start_matches([' ', '\t']).starts_with(';'))

@@ -169,7 +169,7 @@ impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
     ) -> Result<(), RelayRefusal> {
         let missed: Vec<_> = missed.iter().map(|one| one.to.address.as_str()).collect();
         assert_eq!(missed, ["ben@example.org"]);
-        // Who has logged in, and nobody else.
+        // Only a client that has logged in has an account.
         let from = envelope.from.as_str();
         let submitter = (from != "x@example.net").then_some("ana@example.org");
         assert_eq!(envelope.account.as_deref(), submitter, "{from}");

@@ -47,7 +47,7 @@ const SAMPLES: usize = 3;
 /// The groups of rows, in the order in which they are measured.
 const GROUPS: [&str; 8] = ["opening", "listings", "sessions", "changes", "lmtp", "idle", "memory", "closed"];
 
-/// The options of a run.
+/// The selected rows.
 struct Options {
     groups: Vec<String>,
     large: bool,

@@ -194,8 +194,8 @@ impl RestoreJob {
         Ok(accounts)
     }
 
-    /// The steps for an account; `None` if an earlier restore did them. What that could not read
-    /// goes to `damaged`.
+    /// The steps for an account; `None` if an earlier restore did them. Messages that it could
+    /// not read go to `damaged`.
     async fn wanted(
         &self,
         account: Account,
@@ -428,8 +428,8 @@ impl RestoreJob {
         Ok(underway)
     }
 
-    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had, also
-    /// after the backup was made. Those were given by the clock.
+    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had,
+    /// also after the backup was made. The clock gave those numbers.
     async fn uid_validity_for(&self, account: AccountId, there: AccountId) -> Result<u32> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
         // The list of an account that was removed is there still.
@@ -469,7 +469,8 @@ impl RestoreJob {
         }
     }
 
-    /// Where the mailboxes of an account go. Those of an earlier run are found by their names.
+    /// Where the mailboxes of an account go. The mailboxes of an earlier run are found by their
+    /// names.
     async fn places(
         &self,
         account: AccountId,

@@ -22,7 +22,7 @@ const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What ana submits.
+/// The message that ana submits.
 fn message(serial: usize) -> Vec<u8> {
     message_by("Ana <ana@a.test>", serial)
 }

@@ -69,8 +69,8 @@ pub enum Code {
     Limit,
     /// `MAILBOXID (id)`: RFC 8474 §4.
     MailboxId(String),
-    /// `MESSAGELIMIT n [uid]`: so many messages are processed by one command, and the lowest UID of
-    /// those that were (RFC 9738 §3.1).
+    /// `MESSAGELIMIT n [uid]`: the number of messages that one command processes, and the lowest
+    /// UID of those that were (RFC 9738 §3.1).
     MessageLimit(u32, Option<Uid>),
     /// `METADATA …`: RFC 5464 §5.
     Metadata(MetadataCode),

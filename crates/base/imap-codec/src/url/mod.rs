@@ -70,7 +70,7 @@ pub struct UrlMailbox {
 pub struct UrlPartial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most so many bytes; `None` for all from there on.
+    /// At most this many bytes; `None` for all from there on.
     pub count: Option<NonZeroU64>,
 }
 

@@ -96,7 +96,7 @@ impl Work<'_> {
         self.study.simulate.is_some() && self.study.workloads.iter().any(|workload| left(&workload.name))
     }
 
-    /// Whether a point begins on so many servers: unless the study is over, or it would end too
+    /// Whether a point begins on this many servers: unless the study is over, or it would end too
     /// late.
     pub(super) fn begins(&mut self, place: StudyPosition, servers: usize) -> bool {
         if self.is_over() {

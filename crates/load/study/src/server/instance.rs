@@ -35,7 +35,7 @@ pub struct Setting<'a> {
     pub sink: Option<SocketAddr>,
     /// Users send by submission, where the server offers it.
     pub submits: bool,
-    /// It is a cluster of so many nodes.
+    /// It is a cluster of this many nodes.
     pub nodes: Option<Nodes>,
 }
 

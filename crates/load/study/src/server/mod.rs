@@ -177,7 +177,7 @@ impl Running {
         [first].into_iter().chain(self.more.iter().cloned()).collect()
     }
 
-    /// The first so many of its nodes.
+    /// The first this many of its nodes.
     fn first(&self, nodes: u32) -> Self {
         let others = (nodes as usize).saturating_sub(1);
         let mut first = self.clone();
@@ -333,7 +333,7 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
     }
 }
 
-/// Starts a cluster, or looks at so many nodes of one that runs.
+/// Starts a cluster, or looks at this many nodes of one that runs.
 fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     match which {
         Which::Posthaste => cluster::start(setting, nodes),

@@ -17,8 +17,8 @@ use super::Sizes;
 use super::pool::Pool;
 use crate::random::Random;
 
-/// Bodies without an attachment. Their sizes are drawn, so the mean of so many is within a tenth of
-/// the distribution's mean.
+/// Bodies without an attachment. Their sizes are drawn, so the mean of this number is within a
+/// tenth of the distribution's mean.
 const PLAIN_BODIES: u64 = 192;
 /// Bodies with an attachment, where sizes have them.
 const ATTACHED_BODIES: u64 = 24;

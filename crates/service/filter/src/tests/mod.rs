@@ -102,7 +102,7 @@ impl World {
         self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
     }
 
-    /// The same, of which groups make so many copies an hour.
+    /// The same, with a limit of copies that groups make in an hour.
     fn with_copies(self, group_copies_per_hour: u64) -> Self {
         let limits = AccountLimits { group_copies_per_hour, ..AccountLimits::default() };
         Self { filter: self.filter.with_accounts(Accounts::new(limits)), ..self }
@@ -303,7 +303,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     let ana = [delivery.resolve(ANA).await.unwrap()];
     let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
     let mut delivered = pin!(world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org"));
-    // The engine is in memory: so many turns are enough for all that can be done.
+    // The engine is in memory: this number of turns is enough for all possible work.
     for _ in 0..1_000 {
         assert!(futures_util::poll!(&mut delivered).is_pending(), "nobody paid for the summary");
         tokio::task::yield_now().await;

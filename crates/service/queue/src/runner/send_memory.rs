@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow
+/// Messages of up to this many KiB have a part of the memory of their own, which large ones to slow
 /// hosts cannot take.
 const SMALL_KIB: u32 = 256;
 /// The share of that part: one in this many.

@@ -384,7 +384,7 @@ async fn messages_wait_for_the_memory_that_others_have() {
     for _ in 0..2 {
         assert!(matches!(world.events.recv().await, Some(Event::Tried(_))));
     }
-    // The engine is in memory: so many turns are enough for all that can be done.
+    // The engine is in memory: this number of turns is enough for all possible work.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }

@@ -18,7 +18,7 @@ impl Transport for Dead {
     }
 }
 
-/// Counts the calls of the engine while so many messages wait for a dead destination. A span is
+/// Counts the calls of the engine while this many messages wait for a dead destination. A span is
 /// from its first to its last hour.
 async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     let memory = Arc::new(MemoryEngine::new());

@@ -142,7 +142,7 @@ impl MailboxState {
         self.mark_checked(epoch);
     }
 
-    /// The changes since a mod-sequence in a mailbox of about so many messages. Those in a large
+    /// The changes since a mod-sequence in a mailbox of about this many messages. Those in a large
     /// one are read on another thread, as its rows are.
     pub(super) async fn changes_since(&self, since: ModSeq, messages: u32) -> Result<Changes> {
         let (engine, id) = (Arc::clone(&self.context.engine), self.id);

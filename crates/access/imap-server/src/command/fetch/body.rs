@@ -132,8 +132,8 @@ fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
     }
 }
 
-/// Prints an item from row or summary. What may be long is sent piece by piece, without a copy of
-/// the whole.
+/// Prints an item from row or summary. A long value is sent piece by piece, without a complete
+/// copy.
 async fn at_hand(
     wire: &mut Wire,
     (step, names): (&Step, &mut FlagNames<'_>),

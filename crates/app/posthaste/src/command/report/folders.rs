@@ -71,7 +71,7 @@ impl Costs {
     }
 }
 
-/// The largest of all folders that were offered. It holds only as many as are wanted.
+/// The largest of all folders that were offered. It holds only the requested number.
 struct Largest {
     wanted: usize,
     least_first: BinaryHeap<Reverse<Folder>>,

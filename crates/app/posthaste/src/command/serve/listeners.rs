@@ -85,7 +85,7 @@ impl Listeners {
         let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
         self.up = stay;
         self.up.extend(started);
-        // The sessions of a listener that stops end with BYE. Nobody waits for them here.
+        // The sessions of a listener that stops end with BYE. Nothing waits for them here.
         for up in go {
             let RunningListener { trigger, .. } = up;
             trigger.request();

@@ -60,7 +60,7 @@ const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 const FIRST_RUN_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Time between two checks of the certificates' ends.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A certificate that ends within this time is named in the log. Those that live for 90 days are
+/// A certificate that ends within this time is named in the log. Certificates with 90 days are
 /// replaced when 30 are left: by then something has failed for nine days.
 const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
 /// Files kept for the store, listeners and up to 512 connections to other hosts, in addition to
@@ -117,8 +117,8 @@ fn watch_sessions(asked: Duration) {
     });
 }
 
-/// Asks the system for the open files that this many connections may need. Returns how many
-/// connections there may be: fewer if the files are not available, because the store needs some of
+/// Asks the system for the open files that this many connections may need. Returns the largest
+/// number of connections: fewer if the files are not available, because the store needs some of
 /// its own.
 fn with_files(connections: u64) -> u64 {
     let wanted = connections + FILES_BESIDE_CONNECTIONS;
@@ -258,8 +258,8 @@ impl Background {
     }
 }
 
-/// Gives new UIDs to the mail that an earlier version would have converted otherwise. What is left
-/// is done when somebody reads it, or by the next start.
+/// Gives new UIDs to the mail that an earlier version would have converted otherwise. The rest is
+/// done when a client reads it, or by the next start.
 async fn renew(renewals: Renewals) {
     match renewals.run().await {
         Ok(0) => {}
@@ -303,7 +303,8 @@ impl Server {
             .map_err(Failure::Usage)
     }
 
-    /// Starts the listeners. Those in `bound` were bound before the privileges for it were dropped.
+    /// Starts the listeners. Sockets in `bound` were bound before the privileges for it were
+    /// dropped.
     fn listen(&self, access: SocketAccess, mut bound: Vec<(Listen, Listener)>) -> Result<Listeners> {
         let mut listeners = Listeners::new(self.services()?, &self.config, &self.budgets, &self.plan, access);
         if bound.is_empty() {
@@ -339,8 +340,8 @@ impl Server {
         }
     }
 
-    /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything
-    /// as it was.
+    /// SIGHUP: certificate and configuration are read again. If a part cannot be used, nothing
+    /// changes.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.read_again(listeners).and_then(|next| {
             self.level.set(&next.config.log)?;
