@@ -356,7 +356,7 @@ fn a_user_gets_no_signature_of_another_domain() {
         count(got.iter().find(|m| m.contains(&format!("Subject: {author}"))).unwrap(), "DKIM-Signature: v=1;")
     };
     assert_eq!((signed("boss@c.test"), signed("ana@a.test")), (0, 2));
-    // A script does not sign, either: what names somebody else in `:from` answers as its owner.
+    // A script's reply with somebody else's address in `:from` is sent as its owner.
     for (count_of_mail, from) in [(3, "boss@c.test"), (4, "ana@a.test")] {
         let script =
             format!("require \"vacation\"; vacation :from \"{from}\" :subject \"away {from}\" \"Away.\";");

@@ -93,8 +93,8 @@ pub struct AnnotationKey {
 pub struct AnnotationData {
     /// Which entry.
     pub entry: EntryName,
-    /// Attributes with their values. None where the response only says that the entry has changed
-    /// (RFC 5257 §4.4).
+    /// Attributes with their values. `None` if the response only reports that the entry has
+    /// changed (RFC 5257 §4.4).
     pub attributes: Vec<(String, Option<Bytes>)>,
 }
 

@@ -245,8 +245,8 @@ impl KeywordTable {
         self.0.iter().filter(|keyword| !Self::is_common(keyword)).count()
     }
 
-    /// A slot whose keyword no message has. That of a common keyword is given to another common one
-    /// only.
+    /// A slot whose keyword no message has. The slot of a common keyword is given only to another
+    /// common one.
     fn unused(&self, in_use: FlagSet, kind: KeywordKind) -> Option<usize> {
         let unused = |(slot, keyword): &(usize, &Keyword)| {
             !in_use.contains(FlagSet::keyword(*slot))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A set of rights, each of which has a letter.
+/// A set of rights. Each right has a letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rights(u16);
 

@@ -89,8 +89,8 @@ impl SearchKey {
             && self.exact.as_ref().is_none_or(|exact| exact.is_in_envelope(text, summary))
     }
 
-    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Of a very long
-    /// field the beginning is read.
+    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Only the
+    /// beginning of a very long field is read.
     pub fn is_in_field(&self, raw: &[u8]) -> bool {
         match &self.exact {
             None => self.is_in(&field_text(raw)),

@@ -269,8 +269,8 @@ fn lines_of_a_nested_message_that_ends_with_its_header() {
     }
 }
 
-/// RFC 2046 §5.1.1: the line end before a delimiter belongs to the delimiter. That of the outer
-/// multipart is no part of the nested one.
+/// RFC 2046 §5.1.1: the line end before a delimiter belongs to the delimiter. The line end before
+/// the outer delimiter does not belong to the nested multipart.
 #[test]
 fn a_nested_multipart_ends_before_the_line_end_of_the_outer_delimiter() {
     let message = crlf(

@@ -1,4 +1,4 @@
-//! What holds for every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
+//! Properties of every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
 //! give back what went in. Damaged records are refused or harmless.
 
 use std::collections::BTreeSet;
@@ -314,8 +314,9 @@ proptest! {
     }
 }
 
-/// What the tap gets of a message, split at ASCII that is no letter and no digit. With a key, HTML
-/// is rendered whole; without one, only the words are given that it does not have as it stands.
+/// The words that the tap gets of a message, split at ASCII that is no letter and no digit. With
+/// a key, HTML is rendered whole; without one, only the words are given that it does not have as
+/// it stands.
 fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
     let record = encode(message, &Structure::parse(message));
     let summary = SummaryRef::new(&record).expect("its own record");

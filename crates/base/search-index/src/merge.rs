@@ -64,7 +64,7 @@ fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Ve
     columns.finish()
 }
 
-/// Writes the words of one scope. Those of each segment ascend, so only one of each is held.
+/// Writes the words of one scope. The words of each segment ascend, so only one of each is held.
 fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
     let mut inputs: Vec<_> = segments
         .iter()

@@ -312,7 +312,8 @@ fn noise_does_not_make_a_segment_large() {
     assert!(propose(&segment, &noise).contains(&3));
 }
 
-/// Nor do merges: each message of the parts has words that no other has, as many as a part keeps.
+/// Merges do not, either: each message of the parts has words that no other has, as many as a
+/// part keeps.
 #[test]
 fn merged_segments_stay_small() {
     let text = |n: u32| {

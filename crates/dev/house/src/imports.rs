@@ -25,7 +25,7 @@ type Module = Vec<String>;
 /// The files of one crate: from paths relative to `src` to texts.
 pub type Sources = BTreeMap<String, String>;
 
-/// Circles that may stay for a while. None does: a new one needs a reason that stands here.
+/// Circles that are allowed for a while. A new one needs a reason here. At present there is none.
 pub const KNOWN: &[(&str, &[&str])] = &[];
 
 /// Circles among the files of a crate: each a sorted list of files that reach each other.

@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::record::{Failure, Recorder};
 use crate::verify::Violation;
 
-/// The process that copies. Those before it write.
+/// The process that copies. The processes before it write.
 const COPIER: usize = 2;
 
 /// A command on the copy: the length of the log when it began and ended, and the contents of the

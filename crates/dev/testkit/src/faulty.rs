@@ -52,8 +52,8 @@ impl FaultyDirectory {
         (state.broken, state.removes) = (prefix.map(str::to_owned), false);
     }
 
-    /// The same for records that are written. Those that are removed are removed, so that a test
-    /// sees what is removed although it must not be.
+    /// The same for records that are written. Removals are carried out, so that a test sees a
+    /// wrong removal.
     pub fn fail_to_write(&self, prefix: &str) {
         let mut state = self.state();
         (state.broken, state.removes) = (Some(prefix.to_owned()), true);

@@ -141,7 +141,7 @@ pub struct Summary<'a> {
     pub body: Option<(&'a [u8], Value<'a>)>,
 }
 
-/// The items that a reader waits for. What follows the last of them is not read.
+/// The items that a reader waits for. The rest after the last of them is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enough {
     /// `UID`.

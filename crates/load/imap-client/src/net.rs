@@ -195,7 +195,7 @@ pub struct Wire {
     quick_ack: bool,
     pace: Option<u32>,
     /// Bytes came since the last write, so what is sent next does not carry their acknowledgement
-    /// in time. Those of a flow do not count: every second full segment of it is acknowledged at
+    /// in time. Reads of a flow do not count: every second full segment of it is acknowledged at
     /// once (RFC 9293 §3.8.6.3), so nobody waits for it.
     unacknowledged: bool,
     /// Bytes read.

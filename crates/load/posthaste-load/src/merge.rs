@@ -65,8 +65,8 @@ pub struct MergeArgs {
     /// Write results.json, CSV files and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The least share of the longest window that must be common to all windows, from 0 to 1. What
-    /// the clocks may differ counts against it.
+    /// The least share of the longest window that must be common to all windows, from 0 to 1. A
+    /// possible difference of the clocks reduces it.
     #[arg(long, value_name = "SHARE", default_value_t = OVERLAP_MIN, value_parser = share)]
     overlap: f64,
     /// Overwrite existing files in --out.

@@ -42,16 +42,16 @@ pub struct StudyArgs {
     /// Print the study's file, as a start for your own, and exit.
     #[arg(long)]
     show: bool,
-    /// Servers under test, in order; ratios are to the first. The study starts and stops posthaste,
-    /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned, dovecot-zstd,
-    /// dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
+    /// Servers under test, in order; ratios are to the first. The study starts and stops
+    /// posthaste, dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned,
+    /// dovecot-zstd, dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
     /// NAME=/path/to/posthaste is another build of Posthaste.
     /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]
-    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes. Of
-    /// several nodes, each may have its agent or pid, in their order. Mail arrives by lmtp:// or
-    /// smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
-    /// submission+plain://, with a login. It must have the accounts that --plan names, all with the
-    /// password `measured`.
+    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes.
+    /// Each of several nodes may have its agent or pid, in their order. Mail arrives by lmtp://
+    /// or smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
+    /// submission+plain://, with a login. It must have the accounts that --plan names, all with
+    /// the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
     /// Keep servers to this many processors, and the instrument to the others. CPU in percent is
@@ -304,7 +304,7 @@ fn going_on(words: Vec<String>) -> Vec<String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--force" | "--resume" => {}
-            // The result knows how many rounds it is to have.
+            // The result has the planned number of rounds.
             "--add-rounds" => drop(words.next()),
             known if known.starts_with("--add-rounds=") => {}
             _ => command.push(word),

@@ -72,7 +72,7 @@ fn server(name: &str) -> String {
 fn until(child: &mut Child, wanted: &str) {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.by_ref().any(|line| line.unwrap().contains(wanted)), "never said: {wanted}");
-    // What comes after is read away, so that the pipe never fills.
+    // Later output is read and dropped, so that the pipe never fills.
     std::thread::spawn(move || lines.for_each(drop));
 }
 

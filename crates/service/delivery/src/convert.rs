@@ -281,9 +281,9 @@ impl Converter<'_> {
         &self.unconverted
     }
 
-    /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
-    /// converted is counted and logged. An error is one of the store, and may end by itself, or the
-    /// mailbox was deleted.
+    /// Looks at the next message, and converts it; `false` if there is none left. A message that
+    /// cannot be converted is counted and logged. An error is one of the store, and may end by
+    /// itself, or the mailbox was deleted.
     #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {
@@ -348,8 +348,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Makes the items of a message. A run before this one, or a reader, may have kept them by now.
-    /// So may this run, for a message of which this one is a copy.
+    /// Makes the items of a message. A run before this one, or a reader, may have kept them by
+    /// now. So may this run, for the original of this copy.
     async fn make_items(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let keep = match self.options.mode {
             ConvertMode::Apply if self.has_items_now(found.uid).await? => return Ok(()),

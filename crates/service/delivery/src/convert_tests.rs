@@ -146,7 +146,7 @@ async fn a_message_that_clients_would_see_otherwise_becomes_a_new_one() {
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 0);
 }
 
-/// What a run that was cut off had added in the place of a message of [`append_as_before`]. Answers
+/// The message that an interrupted run had added in place of one of [`append_as_before`]. Answers
 /// with the bytes that clients see.
 async fn add_twin(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
     let mailbox = open(delivery, ana, "INBOX").await;
@@ -182,8 +182,8 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &mime[..]));
 }
 
-/// What a run before had added is expunged after this run has read the bodies of the mailbox. The
-/// old message is there, so it is added again.
+/// The message that an earlier run added is expunged after this run has read the bodies of the
+/// mailbox. The old message is there, so it is added again.
 #[tokio::test]
 async fn a_message_that_was_added_and_expunged_is_added_again() {
     let (delivery, ana) = delivery().await;
@@ -417,7 +417,7 @@ impl Layer for NeverRecodes {
     }
 }
 
-/// What cannot be read gets a new UID on each engine.
+/// A message that cannot be read gets a new UID on each engine.
 #[tokio::test]
 async fn an_engine_that_refuses_other_forms_adds_messages_again() {
     let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };

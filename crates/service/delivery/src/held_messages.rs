@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// Time without a piece after which a message is let go: longer than the pauses of a client that
-/// reads on. Twice as long would keep twice as much of what nobody reads on.
+/// reads on. Twice this time would keep twice the memory of readers that have stopped.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// A message is held only if this many times its bytes are free, so that reading continues
@@ -128,7 +128,7 @@ impl HeldMessages {
         drop(before);
     }
 
-    /// Lets go of what would make a session of this account wait for this many bytes.
+    /// Releases messages, so that a session of this account need not wait for this many bytes.
     pub fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
         let released: Vec<Held> = {
             let mut all = self.lock();

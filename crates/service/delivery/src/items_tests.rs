@@ -64,7 +64,7 @@ async fn stored(delivery: &Delivery, account: &Account) -> Vec<Vec<u8>> {
     summaries
 }
 
-/// What readers get: sizes, summaries and bytes.
+/// The items that readers get: sizes, summaries and bytes.
 async fn shown(delivery: &Delivery, account: &Account) -> Vec<(u32, Vec<u8>, Bytes)> {
     let inbox = open(delivery, account, "INBOX").await;
     let view = inbox.current().await.unwrap();
@@ -202,8 +202,8 @@ async fn mail_without_items_takes_the_form_of_another_format() {
     }
 }
 
-/// What clients see of a message never changes: neither if a setting does, nor with a program that
-/// converts otherwise.
+/// The bytes that clients see of a message never change: neither if a setting does, nor with a
+/// program that converts otherwise.
 #[tokio::test]
 async fn the_bytes_of_a_later_conversion_are_decided_at_delivery() {
     let sent = &mail()[1];

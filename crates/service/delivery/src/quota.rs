@@ -69,7 +69,7 @@ impl Quota {
         Self { bytes: self.bytes.map(|limit| limit / 2), messages: self.messages.map(|limit| limit / 2) }
     }
 
-    /// Why there is no room for so much more in addition to the used amount; `None` if there is.
+    /// Why an addition to the used amount is over the limit; `None` if it is not.
     fn objection(self, used: Usage, more: Usage) -> Option<DeliveryError> {
         let (charged, asked) = (used.charged(), more.charged());
         if let Some(limit) = self.bytes

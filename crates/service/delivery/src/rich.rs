@@ -241,7 +241,7 @@ impl Delivery {
         IncomingMessage { bytes: stored, body, ..message.clone() }
     }
 
-    /// Memory to convert a message of this many bytes; `None` if there is never so much.
+    /// Memory to convert a message of this many bytes; `None` if the limit is lower.
     pub(crate) async fn room_to_convert(&self, len: usize) -> Result<Option<BytePermit>, DeliveryError> {
         let wanted = conversion_memory_max(len);
         if wanted > self.summaries.largest() {

@@ -164,8 +164,8 @@ pub struct Account {
     pub keep_original: bool,
     /// Whether logins and mail are refused.
     pub disabled: bool,
-    /// Whether other users see the account's mailboxes in the namespace `Shared/`. Nobody logs in
-    /// to it.
+    /// Whether other users see the account's mailboxes in the namespace `Shared/`. Logins to it
+    /// are refused.
     pub shared: bool,
     /// When it was made, unix seconds.
     pub created: i64,

@@ -26,9 +26,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! Invariants: a password is never kept, nor logged. Neither an answer nor its time shows
-//! whether a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its
-//! caller must wait.
+//! Invariants: a password is never kept, nor logged. Answers and their times do not show whether
+//! a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its caller must
+//! wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 

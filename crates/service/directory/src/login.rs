@@ -247,8 +247,8 @@ pub(crate) fn key_of(name: Option<&Address>) -> &str {
     name.map_or("", Address::as_str)
 }
 
-/// The account of a right password, unless it is disabled. Nobody logs in to a shared one, should
-/// it have got a password.
+/// The account of a right password, unless it is disabled. A login to a shared account is
+/// refused, even if it has a password.
 pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
     if account.disabled || account.shared {
         Err(LoginError::at_once(LoginFailure::Disabled))

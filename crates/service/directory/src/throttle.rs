@@ -80,7 +80,7 @@ pub(crate) struct Throttle {
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// Each network it counts for, and how much.
+    /// Each network that a failure counts for, with its weight.
     networks: [Option<(u64, f64)>; TIERS_V6.len()],
     account: u64,
     pair: u64,

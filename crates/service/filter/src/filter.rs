@@ -39,7 +39,7 @@ pub enum Undelivered {
     /// It could not be stored.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// Groups have made as many copies of the sender's mail as they may in an hour.
+    /// Groups have made the hour's largest number of copies of the sender's mail.
     #[error(
         "it has to wait: groups make {0} copies an hour of the mail of one sender (`limits.group_copies_per_hour`)"
     )]
@@ -243,9 +243,10 @@ impl Filter {
         account.scripts.active.is_none() && !forwards_all && !self.has_site()
     }
 
-    /// Delivers one message to each recipient as their scripts want it, and returns one result for
-    /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
-    /// if an account is named by several addresses; a script runs for each address.
+    /// Delivers one message to each recipient as their scripts want it, and returns one result
+    /// for each, in their order. The delivered messages are on disk. Into one mailbox a message
+    /// comes once, also if an account is named by several addresses; a script runs for each
+    /// address.
     pub fn deliver<'a>(
         &'a self,
         message: Bytes,

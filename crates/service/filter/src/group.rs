@@ -62,8 +62,8 @@ impl Filter {
     }
 
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
-    /// each, in their order. What succeeded is on disk. A group gets it once, whatever addresses
-    /// lead to it.
+    /// each, in their order. The delivered messages are on disk. A group gets it once, whatever
+    /// addresses lead to it.
     pub fn deliver_to<'a>(
         &'a self,
         message: Bytes,

@@ -92,7 +92,7 @@ impl std::ops::AddAssign for Size {
 pub struct Reads {
     /// Segments.
     pub segments: u64,
-    /// Messages, in the background. Those that searches read are not counted.
+    /// Messages, in the background. Segments that searches read are not counted.
     pub messages: u64,
 }
 

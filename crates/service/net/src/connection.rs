@@ -392,8 +392,8 @@ impl Connection {
         self.stream.start_deflate()
     }
 
-    /// Ends compression both ways, after the answer that says so was written: RFC 8437 §4.1. What
-    /// the peer sent since is input.
+    /// Ends compression both ways, after the answer that says so was written: RFC 8437 §4.1. The
+    /// bytes that the peer sent since are input.
     pub async fn end_deflate(&mut self, within: Duration) -> Result<(), NetError> {
         let rest = timely(&self.clock, within, self.stream.end_deflate()).await?;
         self.input.extend_from_slice(&rest);

@@ -93,7 +93,7 @@ impl Return {
 }
 
 impl EnvelopeId {
-    /// Reads a value. What it encodes is printable ASCII, so that it fits a field of a report.
+    /// Reads a value. The encoded text is printable ASCII, so that it fits a field of a report.
     pub fn parse(text: &str) -> Option<Self> {
         let decoded = xtext(text).filter(|_| text.len() <= ENVELOPE_ID_LEN_MAX)?;
         is_printable(&decoded).then(|| Self(text.to_owned()))

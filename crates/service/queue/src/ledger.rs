@@ -1,8 +1,8 @@
 //! The octets that wait because of each account, and their bound.
 //!
-//! A message counts once, however many destinations it has: its body is stored once. What an
-//! account submits and what the server sends on for it are counted apart. So a flood of forwarded
-//! mail does not stop the account's user from sending.
+//! A message counts once, however many destinations it has: its body is stored once. Mail that an
+//! account submits and mail that the server forwards for it are counted separately. So a flood of
+//! forwarded mail does not stop the account's user from sending.
 //!
 //! The counts are in memory. They are read from the queue before the first message that counts.
 //! Other processes change the queue, too: `posthaste queue drop`, and other nodes. So before a

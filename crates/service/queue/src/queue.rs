@@ -303,10 +303,10 @@ impl Queue {
         Ok(self.engine().directory_commit(change).await?)
     }
 
-    /// Removes messages that no record names: a crash came between the two, so nobody was answered.
-    /// Those stay that somebody may be adding: on a cluster what came after `before`, unix seconds;
-    /// without it, where no other process adds, what came after this one began. How many there
-    /// were.
+    /// Removes messages that no record names: a crash came between the two, so nobody was
+    /// answered. Items that a process may be adding stay: on a cluster what came after `before`,
+    /// unix seconds; without it, where no other process adds, what came after this one began. How
+    /// many there were.
     #[boxed]
     pub async fn remove_unfinished(&self, before: Option<i64>) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
@@ -344,7 +344,7 @@ impl Queue {
         self.decide(id, Some(&change)).await
     }
 
-    /// Removes an item while a server may run. Nobody gets a report.
+    /// Removes an item while a server may run. No report is sent.
     #[boxed]
     pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
         self.decide(id, None).await

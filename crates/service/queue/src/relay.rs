@@ -120,8 +120,8 @@ impl Relay {
         self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
     }
 
-    /// Sets how many octets may wait in the queue because of each account, for all clones. What it
-    /// submits and what is sent on for it are counted apart. 0: any number.
+    /// Sets how many octets may wait in the queue because of each account, for all clones.
+    /// Submitted and forwarded mail are counted separately. 0: any number.
     pub fn set_account_octets_max(&self, octets: u64) {
         self.queue.set_account_octets_max(octets);
     }
@@ -134,7 +134,8 @@ impl Relay {
 
     /// The sender under which a group's owner sends to a member elsewhere, so that a bounce names
     /// the member whatever its text says: `owner+member=domain@owner's domain`, which is the
-    /// owner's with a detail. None if that is not wanted, or if such an address would be none.
+    /// owner's with a detail. `None` if that is not configured, or if the address would be
+    /// invalid.
     #[boxed]
     pub async fn member_sender(&self, owner: &str, member: &str) -> Result<Option<String>, QueueError> {
         /// RFC 5321 §4.5.3.1.1.
@@ -200,7 +201,8 @@ impl Relay {
         Ok(made.map_or(Cow::Borrowed(from), Cow::Owned))
     }
 
-    /// The original sender of a rewritten one. None if we did not make it, or too long ago.
+    /// The original sender of a rewritten one. `None` if we did not make it, or if it has
+    /// expired.
     #[boxed]
     pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
         self.senders.original(address, self.now()).await.map_err(unreadable)

@@ -149,7 +149,7 @@ pub trait Transport: Send + Sync + 'static {
 #[async_trait]
 pub trait Channel: Send {
     /// Which recipients of an item that wait get the message in one transaction each, by their
-    /// places. What became of one is on disk before the next begins.
+    /// places. The outcome of one message is on disk before the next begins.
     fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
         vec![item.waiting_places().collect()]
     }

@@ -18,8 +18,8 @@ use crate::rule::{Action, AgeFrom, Rule};
 const PAGE: usize = 200;
 /// Messages in one commit. Between two commits others change the folder.
 const BATCH: u32 = 500;
-/// Times that a batch is chosen again because clients change its messages meanwhile. What changes
-/// even then stays until the next run.
+/// Times that a batch is chosen again because clients change its messages meanwhile. A folder
+/// that changes even then stays until the next run.
 const TRIES: usize = 3;
 
 /// Whether messages are moved, or only counted.
@@ -136,7 +136,8 @@ impl Retention {
 
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
     /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
-    /// run continues with the others. What was moved before an error is reported before it.
+    /// run continues with the others. Messages that were moved before an error are reported
+    /// before it.
     #[boxed]
     pub async fn run(
         &self,
@@ -348,7 +349,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The first messages of a batch, as many as a full target has room for.
+    /// The first messages of a batch that fit into an almost full target.
     async fn fitting(
         &self,
         batch: &NumSet,

@@ -66,8 +66,8 @@ pub(crate) fn claims_of(payload: &[u8]) -> Result<Claims, TokenError> {
 }
 
 /// RFC 8725 §3.11: what another JWT of the same issuer is for must not let in. RFC 9068 §2.1 has
-/// `at+jwt`; many servers write `JWT` instead, or nothing. What else they sign has a type of its
-/// own more often: `logout+jwt`, `secevent+jwt`, `dpop+jwt`.
+/// `at+jwt`; many servers write `JWT` instead, or nothing. Their other signed objects usually
+/// have a type of their own: `logout+jwt`, `secevent+jwt`, `dpop+jwt`.
 fn is_access_token(typ: &str) -> bool {
     // RFC 7515 §4.1.9: a media type, in any case, whose `application/` may be left out.
     let typ = typ.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
-//! posthaste-store-cassandra --example measure [MESSAGES…]`.
+//! The cost of the engine on a cluster:
+//! `POSTHASTE_CASSANDRA=host:port cargo run --release -p posthaste-store-cassandra --example measure [MESSAGES…]`.
 //!
 //! Prints a table of commits a second (one message each, one mailbox and sixteen). Then it prints
 //! cold and warm opens of mailboxes of this many messages (1,000 and 100,000 if none are named).
@@ -291,7 +291,7 @@ async fn hearing(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// What watching costs: heads of mailboxes, a thousand to a call.
+/// The cost of watching: heads of mailboxes, a thousand to a call.
 async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let mut ids = Vec::new();
     for _ in 0..WATCHED {

@@ -456,8 +456,7 @@ async fn an_answer_that_was_lost_before_the_log_was_cut_is_unknown() {
     world.check().await;
 }
 
-/// What the database has to do for each kind of mail into a mailbox of this many messages that nobody
-/// has open.
+/// The database's work for each kind of mail into a closed mailbox of this many messages.
 async fn costs(keyspace: &Keyspace, messages: usize) -> Vec<(&'static str, Work)> {
     let world = World::new(keyspace).await;
     let (mut source, mut target) = (world.folder().await, world.folder().await);

@@ -439,8 +439,8 @@ async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
     verify(dir.path(), &world).await;
 }
 
-/// A process was killed while it wrote the last body of a batch, and the index that knew where the
-/// log ended is lost. Nobody was answered: it is no damage, and a check finds none.
+/// A process was killed while it wrote the last body of a batch, and the index that knew where
+/// the log ended is lost. No commit was acknowledged: it is no damage, and a check finds none.
 #[tokio::test]
 async fn a_torn_body_without_a_commit_stays_out_where_the_index_is_lost() {
     // Another process may have made the next pack and not written to it.

@@ -57,7 +57,7 @@ async fn repair(dir: &Path, world: &World) {
 }
 
 /// A compressed body whose record is as it was written, and which gives no message: a check says
-/// so. Of an intact one it says nothing.
+/// so. It reports nothing about an intact one.
 #[tokio::test]
 async fn a_body_that_cannot_be_decompressed() {
     let served = body(7, 300_000);

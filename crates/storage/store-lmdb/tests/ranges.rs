@@ -196,7 +196,7 @@ async fn passed(dir: &Path) -> World {
     for round in 0..6 {
         come_and_go(&mut world, &engine, round * 60..(round + 1) * 60).await;
         list_churn(&mut world, &engine, 30).await;
-        // What a range of the pass before does not have.
+        // Rows that a range of the pass before lacks.
         let name = format!("account/{round:04}@example.org");
         world.set_directory(&engine, &name, Some(b"changed")).await.unwrap();
         world.create(&engine, &format!("Kept {round}")).await.unwrap();

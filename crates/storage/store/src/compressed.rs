@@ -21,8 +21,8 @@ use zstd::zstd_safe::CParameter;
 
 use crate::form::{Form, FormHeader};
 
-/// Octets of a message in a frame. Half would compress attachments 1 % less. Twice as much would
-/// make the first 4 KiB of a large message cost twice as much.
+/// Octets of a message in a frame. Half would compress attachments 1 % less. Twice this would
+/// double the cost of the first 4 KiB of a large message.
 pub const FRAME_LEN: usize = 128 << 10;
 /// The binary logarithm of [`FRAME_LEN`], which each body names.
 const FRAME_BITS: u8 = FRAME_LEN.ilog2() as u8;

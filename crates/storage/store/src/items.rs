@@ -103,8 +103,8 @@ impl Context {
 }
 
 impl Store {
-    /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Those that delivery did
-    /// not make are made.
+    /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Summaries that delivery
+    /// did not make are made.
     #[boxed]
     pub async fn made_summaries(
         &self,

@@ -3,8 +3,8 @@
 //! A body that is stored as clients see it costs one comparison of 16 bytes more. A body in
 //! another form is read and converted whole, once for all who read it at that time. The result is
 //! kept within a budget, so a client that reads it in small pieces pays for one conversion. Of a
-//! compressed body, only the frames that contain the range are read and decompressed. Those that
-//! are read in part are kept within the same budget.
+//! compressed body, only the frames that contain the range are read and decompressed. Compressed
+//! bodies that are read in part are kept within the same budget.
 //!
 //! A reader may hold what is converted of one body ([`crate::HeldBody`]). It is not evicted then,
 //! and does not count in this budget: the reader pays for it. So two clients that read large
@@ -275,7 +275,7 @@ impl Served {
         Ok(stored_as)
     }
 
-    /// A range of a body in frames, of which `begin` was read before.
+    /// A range of a body in frames. `begin` was read before.
     async fn frames(
         &self,
         engine: &dyn Engine,

@@ -323,7 +323,7 @@ async fn readers_who_hold_their_messages_do_not_evict_each_other() {
     }
     in_turns().await;
     assert!(world.conversions() <= 18, "{}", world.conversions());
-    // What is held has no part in the budget of the others.
+    // Held messages do not count against the budget of the others.
     let (small, other) = world.append(&[b'c'; 200], 400).await;
     for _ in 0..2 {
         mailbox.read_body(small, other, 5..9).await.unwrap();

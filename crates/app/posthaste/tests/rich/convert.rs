@@ -352,8 +352,8 @@ fn originals_that_are_given_up_survive_kills() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("posthaste.toml"));
-    // A limit of 90 MiB and six times a message: enough for a note, not for a message with this
-    // file.
+    // A conversion may take 90 MiB and six times a message. The limit is enough for a note, and
+    // not for a message with this file.
     let server = builder().data(&data).settings(&file, "[limits]\nsummary_bytes = \"100 MiB\"\n").start();
     server.add_account(ANA, PASSWORD);
     let mut large = samples::note();

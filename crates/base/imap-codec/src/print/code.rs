@@ -176,7 +176,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     }
 }
 
-/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. A line cannot hold the others, either.
 fn url(out: &mut Vec<u8>, url: &str) {
     for b in url.bytes() {
         match b {

@@ -1,9 +1,10 @@
 //! IMAP URLs: RFC 5092, with the authorisation of RFC 4467 (URLAUTH).
 //!
-//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is absolute
-//! (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand (`/INBOX/;UID=3`), or
-//! relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a mailbox, a search or a server
-//! are not such URLs. Neither are relative names of mailboxes.
+//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is
+//! absolute (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand
+//! (`/INBOX/;UID=3`), or relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a
+//! mailbox, a search or a server are not such URLs. Relative names of mailboxes are not
+//! supported, either.
 //!
 //! Mailbox names are UTF-8 in percent encoding, independent of the encoding of names on the
 //! connection (§8).
@@ -70,7 +71,7 @@ pub struct UrlMailbox {
 pub struct UrlPartial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most this many bytes; `None` for all from there on.
+    /// The largest number of bytes; `None` for all from there on.
     pub count: Option<NonZeroU64>,
 }
 

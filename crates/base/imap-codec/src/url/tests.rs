@@ -1,4 +1,4 @@
-//! What URLs of RFC 5092 and RFC 4467 mean, which texts are none, and the round trip.
+//! URLs of RFC 5092 and RFC 4467: their meaning, invalid texts, and the round trip.
 
 use super::*;
 

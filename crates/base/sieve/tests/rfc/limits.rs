@@ -125,7 +125,7 @@ fn a_pattern_is_left_when_the_steps_are_spent() {
     }
 }
 
-/// What mail and scripts usually are, ten times as large.
+/// Mail and scripts of ten times the usual size.
 #[test]
 fn ordinary_scripts_have_steps_to_spare() {
     let mut message =

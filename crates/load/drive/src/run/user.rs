@@ -130,8 +130,8 @@ impl User {
         }
     }
 
-    /// Forgets the session. What is known of the mailboxes goes too, but not their names: after a
-    /// fault nobody can say which half of a command was done.
+    /// Forgets the session. The known state of the mailboxes is dropped too, but not their names:
+    /// after a fault nobody can say which half of a command was done.
     pub(super) fn give_up_session(&mut self) {
         if self.link.client.take().is_some() {
             self.went_offline();

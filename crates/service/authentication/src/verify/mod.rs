@@ -98,8 +98,8 @@ pub struct Verdict {
     pub author: String,
     /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
     pub client_name: Option<String>,
-    /// The row of the message in a report about the author's domain. None if the domain has no
-    /// policy or wants no report, or if look-ups failed that count.
+    /// The row of the message in a report about the author's domain. `None` if the domain has no
+    /// policy or requests no report, or if a necessary look-up failed.
     pub observed: Option<Observed>,
 }
 

@@ -389,8 +389,8 @@ impl Delivery {
         done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
     }
 
-    /// The next bytes of a part from a place on, at most some; none at its end. Of selected fields,
-    /// all at once.
+    /// The next bytes of a part from a place on, at most some; none at its end. All selected
+    /// fields at once.
     #[boxed]
     pub async fn read_url_at(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
         let mut bytes = Vec::new();

@@ -8,11 +8,11 @@
 //! one is given. Messages at the top go into that mailbox, or INBOX. Missing mailboxes are made.
 //!
 //! An import can be repeated, however the one before ended. Each mailbox has a journal of its
-//! imports: digests of messages, each as often as it was imported. A run passes over as many of
-//! each as the journal has. So a message that a source contains twice is imported twice, never
-//! three times. If a source has grown, only its new messages are imported. Mail that came into the
-//! mailbox in another way is not compared. A message that a user moved or expunged since stays
-//! where it is, or stays expunged.
+//! imports: digests of messages, each as often as it was imported. A run skips the number of
+//! copies that the journal has. So a message that a source contains twice is imported twice,
+//! never three times. If a source has grown, only its new messages are imported. Mail that came
+//! into the mailbox in another way is not compared. A message that a user moved or expunged since
+//! stays where it is, or stays expunged.
 //!
 //! Invariants: no message is passed over for being broken. Each message that was not
 //! imported is counted and reported with file and offset. A failed import says what it has
@@ -90,13 +90,13 @@ pub enum Alone {
     /// A lock that ends with its process says so, and the engine keeps no body of a commit that
     /// failed.
     Locked,
-    /// A journal that did not change for so long is taken for that of an import that ended.
+    /// If a journal did not change for this time, its import counts as ended.
     Watched(Duration),
 }
 
 impl Default for Alone {
-    /// 30 s: longer than one commit takes with all its retries. Twice as much would be waited for
-    /// by a user who knows that it ended.
+    /// 30 s: longer than one commit takes with all its retries. With twice this, a user who knows
+    /// that the other import has ended would wait for nothing.
     fn default() -> Self {
         Self::Watched(Duration::from_secs(30))
     }

@@ -133,7 +133,8 @@ fn messages_made_to_take_much() {
     }
 }
 
-/// What matters to the length of a summary, so that a short message can say much of it.
+/// The properties that determine the length of a summary, so that a short message can have a long
+/// one.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&[u8]> = vec![
         b"\n--b\n",

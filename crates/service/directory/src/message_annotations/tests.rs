@@ -178,7 +178,8 @@ async fn they_follow_their_account_into_another_store() {
     assert!(comments(&other, READER).await.is_empty());
 }
 
-/// Of readers, too: their values must not show in a mailbox that is restored with that id.
+/// Annotations of readers, too: their values must not show in a mailbox that is restored with
+/// that id.
 #[tokio::test]
 async fn a_deleted_mailbox_leaves_nothing_of_anybody() {
     let (records, directory) = directory();
@@ -320,7 +321,7 @@ async fn values_on_their_way_are_not_taken_for_orphans() {
     assert_eq!(there, [(9, "moved".to_owned())]);
 }
 
-/// The message was expunged before. What had been there is left to a MOVE that may take it along.
+/// The message was expunged before. The earlier values stay: a MOVE may carry them.
 #[tokio::test]
 async fn a_change_of_expunged_messages_is_withdrawn() {
     let (_, directory) = directory();

@@ -175,7 +175,7 @@ fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), Annot
 impl Directory {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
     /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
-    /// `is_there` says which are there. Those of removed mailboxes are removed, too.
+    /// `is_there` says which are there. Records of removed mailboxes are removed, too.
     #[boxed]
     pub async fn before_annotating(
         &self,

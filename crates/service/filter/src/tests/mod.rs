@@ -354,8 +354,8 @@ async fn reports_to_a_group_count_for_nobody() {
     assert_eq!(world.inbox().await, 2);
 }
 
-/// Without a queue there is one reply for all recipients. Those that have the message would get it
-/// again with each attempt.
+/// Without a queue there is one reply for all recipients. Members that have the message would get
+/// it again with each attempt.
 #[tokio::test]
 async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
     let world = World::new().await.with_copies(2);

@@ -1,4 +1,4 @@
-//! What a run asks of the mailboxes.
+//! The questions of a run about mailboxes.
 
 use posthaste_sieve::Context as _;
 

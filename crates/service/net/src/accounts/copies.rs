@@ -13,8 +13,8 @@ use std::{
 
 use super::rate::{HOUR, Rate};
 
-/// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice as
-/// many would be for nobody: each has reached a group within the last two hours.
+/// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice
+/// this has no use: each has reached a group within the last two hours.
 const SENDERS_MAX: usize = 65_536;
 /// The bucket of all senders beyond.
 const OTHERS: u64 = 0;

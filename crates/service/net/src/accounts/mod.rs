@@ -199,8 +199,8 @@ impl Accounts {
         accounts
     }
 
-    /// Other bounds from now on, for sessions that are open too. What was used up under the old
-    /// ones is forgotten.
+    /// Other bounds from now on, for sessions that are open too. The use under the old limits is
+    /// forgotten.
     pub fn set(&self, limits: AccountLimits) {
         let before = self.0.limits.swap(Arc::new(limits));
         if *before == limits {
@@ -216,8 +216,8 @@ impl Accounts {
         self.0.copies.clear();
     }
 
-    /// A share for a session of this account that logs in from `peer`. `None` if it has as many
-    /// connections as it may, with a line in the log.
+    /// A share for a session of this account that logs in from `peer`. `None` if it has reached
+    /// its limit of connections, with a line in the log.
     pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
         let max = self.0.limits.load().connections;
         let mut known = self.known();

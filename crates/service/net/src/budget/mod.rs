@@ -26,8 +26,8 @@ use tokio::sync::Notify;
 use crate::NetError;
 use crate::network::Tiers;
 
-/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s.
-/// Twice as much would displace people on bad lines.
+/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128
+/// kbit/s. Twice this would evict messages of people on bad lines.
 const LEAST_PACE: u64 = 16 * 1024;
 
 /// How long a sender may pause before it counts as slow. Longer than the pauses of a line that

@@ -18,9 +18,9 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 use self::header::{Header, Malformed, Prefix};
 use crate::NetError;
 
-/// Time for the header. A proxy sends it with its first packet; the specification (§2) requires at
-/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of a peer
-/// that is no proxy.
+/// Time for the header. A proxy sends it with its first packet; the specification (§2) requires
+/// at least 3 s, so that a lost packet can be sent again. Twice this only delays the end of a
+/// peer that is no proxy.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix

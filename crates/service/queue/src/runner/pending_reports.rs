@@ -14,8 +14,8 @@ use crate::transport::{Body, Failure};
 const TRIES: usize = 16;
 
 impl Runner {
-    /// Writes down what became of an item, then the reports about it. What others decided about
-    /// the item meanwhile does not undo what was sent. `failure` is why recipients still wait.
+    /// Writes down what became of an item, then the reports about it. A concurrent change of the
+    /// item does not undo a report that was sent. `failure` is why recipients still wait.
     pub(super) async fn record(
         &self,
         mut item: Item,

@@ -309,9 +309,8 @@ impl Schedule {
         }
     }
 
-    /// Forgets a destination without items and visits, however often it could not be reached.
-    /// What it waited for says nothing about items that come later, and untrusted senders choose
-    /// destinations.
+    /// Forgets a destination without items and visits, however often it could not be reached. Its
+    /// reason says nothing about later items, and untrusted senders choose destinations.
     fn forget_if_idle(&mut self, destination: &Destination) {
         let is_idle = |waiting: &Waiting| waiting.len() == 0 && waiting.visits == 0;
         if self.destinations.get(destination).is_some_and(is_idle) {
@@ -426,8 +425,8 @@ impl Schedule {
         self.with(destination, |waiting| (waiting.failures, waiting.not_before) = (0, 0));
     }
 
-    /// The destination could not be reached. Until when it waits. Of visits that fail together,
-    /// one counts.
+    /// The destination could not be reached. Until when it waits. Visits that fail together count
+    /// once.
     pub fn unreachable(&mut self, destination: &Destination, now: i64, times: &RetryTimes) -> i64 {
         self.with(destination, |waiting| {
             if waiting.failures == 0 || waiting.not_before <= now {

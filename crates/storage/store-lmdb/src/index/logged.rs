@@ -16,9 +16,9 @@ const MULTIPLE: u64 = 4;
 /// Bytes of a message in a checkpoint.
 pub(crate) const MESSAGE: u64 = 52;
 
-/// Packs of which the bytes are counted. A mailbox that is seldom changed in a busy store may have
-/// its log in more of them. The records in those are not counted as dead. They are removed when
-/// their pack is compacted for another reason. Eight keep a head below 200 bytes.
+/// Packs whose bytes are counted. A mailbox that is seldom changed in a busy store may have its
+/// log in more of them. The records in those are not counted as dead. They are removed when their
+/// pack is compacted for another reason. Eight keep a head below 200 bytes.
 const PACKS_MAX: usize = 8;
 
 /// Bytes of log records, by pack.

@@ -1,9 +1,9 @@
 //! Compacts a pack from its end, for a disk that is full.
 //!
-//! Compaction of a whole pack frees its space at the end, when the file is removed. Before, it
-//! takes up to half as much. A full disk has no such space. So the live records of the pack's
-//! last part are copied, as many as there is space for, and the file is cut. Each round frees at
-//! least the space that it took, except for some pages of the index.
+//! Compaction of a whole pack frees its space at the end, when the file is removed. Before that,
+//! it takes up to half of this. A full disk has no such space. So the live records of the pack's
+//! last part are copied, as far as there is space, and the file is cut. Each round frees at least
+//! the space that it took, except for some pages of the index.
 //!
 //! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
 //! the pack's end. So a rebuild that finds the record finds the copies, even if the second

@@ -140,8 +140,8 @@ impl<'a> Replay<'a> {
         self.removed.insert(mailbox);
     }
 
-    /// A mailbox may lack a damaged record, of which these are the copies. The old index can
-    /// remove the doubt only if it has one of them. An older index would assign their UIDs again.
+    /// These are copies of a damaged record that a mailbox may lack. The old index can remove the
+    /// doubt only if it has one of them. An older index would assign their UIDs again.
     pub(super) fn in_doubt(&mut self, mailbox: MailboxId, copies: &[Entry]) {
         if self.is_in_old(copies) {
             self.doubtful.insert(mailbox);
@@ -156,7 +156,7 @@ impl<'a> Replay<'a> {
         self.doubtful.extend(self.old.map(OldIndex::mailboxes).unwrap_or_default());
     }
 
-    /// Whether the old index has a record, of which these are the copies.
+    /// Whether the old index has the record of these copies.
     fn is_in_old(&self, copies: &[Entry]) -> bool {
         copies.iter().any(|copy| OldIndex::covers(self.old_packs, copy.pack, copy.found.end()))
     }

@@ -17,7 +17,7 @@ pub(super) use mailbox::selection_names;
 /// Which literals may be sent without waiting: RFC 7888.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LiteralStyle {
-    /// None.
+    /// No literal: the server must invite each one.
     #[default]
     Sync,
     /// Literals of up to 4,096 bytes: LITERAL-.

@@ -190,7 +190,8 @@ impl<'w> SummaryWalk<'w> {
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
     }
 
-    /// Requested UIDs without a record on the walk. Those that have a row are looked for once more.
+    /// Requested UIDs without a record on the walk. UIDs that have a row are looked for once
+    /// more.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));
