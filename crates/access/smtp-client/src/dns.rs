@@ -187,7 +187,7 @@ fn nowhere(domain: &str) -> Failure {
     Failure::permanent("5.1.2", format!("there is no domain {domain}"))
 }
 
-/// Some bits; which ones matters to nobody.
+/// A random number for the order of equal hosts. Without randomness it is 0, which does no harm.
 fn random() -> u32 {
     getrandom::u32().unwrap_or_default()
 }
