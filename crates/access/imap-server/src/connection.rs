@@ -39,7 +39,7 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 /// Bytes of a command that is parsed by the session's own task: less than 1 ms.
 const PARSED_HERE_MAX: usize = 4 << 20;
 
-/// Bytes of a command and its text literals together, messages aside.
+/// Bytes of a command and its text literals together, without messages.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
 impl ImapService {
@@ -414,7 +414,7 @@ fn read_timeout(session: &Session, mid_command: bool) -> Duration {
     if mid_command { options.command_within.min(whole) } else { options.silence_within }
 }
 
-/// How many bytes may lie unread: the accepted literal, and a line.
+/// The limit of unread bytes: the accepted literal, and a line.
 fn unread_max(session: &mut Session) -> usize {
     let InputBytes { held, missing } = session.wire.input_bytes();
     held.saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)

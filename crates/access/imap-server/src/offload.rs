@@ -1,4 +1,4 @@
-//! Work on sets of messages, done apart from the session's task if the sets are large.
+//! Work on sets of messages, outside of the session's task if the sets are large.
 //!
 //! A set is a list of ranges. In a folder of a million messages, a set has half a million ranges if
 //! every second message matches. One operation on it takes some milliseconds. So the steps of such

@@ -59,7 +59,7 @@ pub(crate) fn no_memory() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
-/// The account that is logged in, for work beside which the session sends reports.
+/// The account that is logged in, for work during which the session sends reports.
 pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
     login.ok_or_else(|| Reply::bad("Log in first").into())
 }

@@ -44,7 +44,7 @@ pub(crate) enum Then {
     Flush,
 }
 
-/// A change of what lies between a session and its bytes.
+/// A change of a layer between a session and its bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum StreamChange<'l> {
     /// TLS with these certificates.

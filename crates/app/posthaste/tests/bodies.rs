@@ -1,7 +1,7 @@
 //! A server whose bodies are in an S3-compatible store that goes away and comes back.
 //!
-//! Only where there is one, and a cluster (`scripts/s3 env`, `POSTHASTE_TEST_ENGINE`). Between
-//! server and store stands a relay of this test's own, which can be cut.
+//! Only where there is one, and a cluster (`scripts/s3 env`, `POSTHASTE_TEST_ENGINE`). The server
+//! reaches the store through this test's own relay, which can be cut.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -176,7 +176,7 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
     let listen =
         |server: ServerBuilder, (name, _): (&str, &str)| server.listen(&format!("{name}=127.0.0.1:0"));
     let server = GREETINGS.into_iter().fold(server, listen).start();
-    // Every listener that does not begin with TLS greets behind a header.
+    // Every listener that does not begin with TLS greets after a header.
     for (protocol, greeting) in GREETINGS {
         let line = first_line(server.address(protocol), HEADER);
         assert!(line.starts_with(greeting), "{protocol}: {line}");

@@ -320,7 +320,7 @@ fn mail_to_another_server_arrives_unaltered() {
     assert_eq!((taken.messages(), taken.altered(), taken.foreign()), (sent, 0, 0));
 }
 
-/// An agent beside the server.
+/// An agent on the server's machine.
 fn agent(server: &Server) -> WatchTarget {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, token) = (listener.local_addr().unwrap().to_string(), "open sesame".to_owned());

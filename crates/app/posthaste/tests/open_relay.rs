@@ -56,7 +56,7 @@ const ELSEWHERE: [&str; 21] = [
     "\"bo@relayed.test\"@elsewhere.test",
 ];
 
-/// Recipients of the domain whose mail is taken, for a host that would take the local part apart.
+/// Recipients of the domain whose mail is taken, for a host that would split the local part.
 const ROUTED: [&str; 5] = [
     "bo%elsewhere.test@relayed.test",
     "elsewhere.test!bo@relayed.test",
@@ -66,7 +66,7 @@ const ROUTED: [&str; 5] = [
 ];
 
 /// Recipients of our own domain, or of none, that name another domain within. They are nobody's,
-/// for users too: the local part is never taken apart.
+/// for users too: the local part is never split.
 const NOBODY: [&str; 17] = [
     "bo%elsewhere.test@a.test",
     "ana%elsewhere.test@a.test",

@@ -26,7 +26,7 @@ fn done(output: &Output) -> String {
     text
 }
 
-/// A data directory with its configuration beside it.
+/// A data directory, and its configuration.
 struct Site {
     data: PathBuf,
     config: PathBuf,

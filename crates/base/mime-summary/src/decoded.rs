@@ -14,9 +14,9 @@ use crate::structure::{MAX_DEPTH, MAX_PARTS, Part, PartIndex, Structure};
 use crate::table::{Located, PartRow, Section, locate, rows, write_table};
 use crate::transfer::decode_transfer;
 
-/// Most bytes of encoded messages that are decoded in a message: they are in memory beside it. Real
-/// ones have some attachments of a few MiB. Twice as much would take a third of the memory that
-/// [`crate::summary_memory_max`] allows.
+/// Most bytes of encoded messages that are decoded in a message: they are in memory at the same
+/// time. Real ones have some attachments of a few MiB. Twice as much would take a third of the
+/// memory that [`crate::summary_memory_max`] allows.
 const ENCODED_BYTES_MAX: usize = 16 << 20;
 
 /// How many of them a message may have: ten times what a long digest has. Each costs an allocation
@@ -96,7 +96,7 @@ impl Room {
     }
 }
 
-/// Where the sections of a decoded message lie.
+/// The places of the sections of a decoded message.
 #[derive(Debug, Clone)]
 pub struct DecodedParts(Vec<u8>);
 

@@ -64,7 +64,7 @@ pub enum Kind {
     Message,
 }
 
-/// Which media type a part has in effect, its Content-Type field aside.
+/// The media type that a part has in effect, whatever its Content-Type field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
     /// The type in the field.

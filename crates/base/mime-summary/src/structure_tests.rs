@@ -244,8 +244,8 @@ fn nesting_bombs_are_leaves() {
     }
 }
 
-/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. Text that an exporter puts
-/// behind it takes nothing from the parts.
+/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. Text that an exporter
+/// appends takes nothing from the parts.
 #[test]
 fn a_line_that_begins_with_a_boundary_is_a_delimiter() {
     let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--bx\n\ntwo\n--b-->\nepilogue\n";

@@ -72,8 +72,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether it names the same mailbox. A name beside an id or a use is what is taken without
-    /// such a mailbox, so all three count.
+    /// Whether it names the same mailbox. If no mailbox has the id or the use, the name is used,
+    /// so all three count.
     pub(crate) fn is_same_mailbox(&self, other: &Self) -> bool {
         let named = (&self.mailbox, &self.mailbox_id, &self.special_use);
         named == (&other.mailbox, &other.mailbox_id, &other.special_use)

@@ -1,4 +1,4 @@
-//! Imports stand in three groups, in this order, with an empty line between them: the standard
+//! Imports are in three groups, in this order, with an empty line between them: the standard
 //! library; other crates; this crate (`crate`, `super`, `self`, child modules and types).
 //!
 //! The rule counts wherever lines with `use` follow each other: in files, in modules within them,

@@ -18,7 +18,7 @@ static WALL: AtomicI64 = AtomicI64::new(0);
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
-/// The date of all messages in seeds in which the clock stands still.
+/// The date of all messages in seeds in which the clock does not move.
 const START: i64 = 1_700_000_000;
 
 /// The time that the system gave, as the program sees it.

@@ -1,4 +1,4 @@
-//! A process that runs beside others requests permission before each operation, each lock and some
+//! A process that runs with others requests permission before each operation, each lock and some
 //! reads, and waits for it. The controlling process sees the next operation of each, and lets one
 //! of them continue at a time. So the seed decides how they interleave.
 

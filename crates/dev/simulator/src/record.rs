@@ -78,7 +78,8 @@ struct Registry {
 /// Recorders that watch: none is the common case, and costs one load.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
-/// Where this process waits for permission before each operation, if it acts beside others.
+/// The gate at which this process waits for permission before each operation, if other processes
+/// run.
 static GATE: OnceLock<Gate> = OnceLock::new();
 
 /// From now on, this process waits at the gate before each operation and lock.
@@ -98,8 +99,8 @@ impl Recorder {
         Self::watch_into(root, None)
     }
 
-    /// Watches a directory beside another process, and writes each operation to a file at once: the
-    /// other reads it with [`Recorder::adopt`].
+    /// Watches a directory that another process watches, too, and writes each operation to a file
+    /// at once: the other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
         syscalls::set_watcher(&Recorders);

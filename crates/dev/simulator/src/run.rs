@@ -46,7 +46,7 @@ pub struct Settings {
     pub from_first_answer: bool,
     /// In this many seeds of 100, several processes write at the same time, and copy the store.
     pub together: usize,
-    /// The `simulate` binary, for a second process beside the first; none, no second process.
+    /// The `simulate` binary, for a second process; none, no second process.
     pub visitor: Option<PathBuf>,
     /// Where the files of the one state that is looked at are left.
     pub keep: Option<PathBuf>,
@@ -472,7 +472,7 @@ impl Seed<'_> {
     }
 }
 
-/// A life, alone or beside another process.
+/// A life, of one process or of several.
 struct Shared<'a> {
     driver: &'a mut Driver,
     visitor: Option<&'a mut Visitor>,

@@ -32,7 +32,7 @@ struct State {
     /// Events before the next change, or the next scan, of records that begin so.
     change: Option<(String, Happens)>,
     scan: Option<(String, Happens)>,
-    /// Each read of a record, and each scan with `*` behind it.
+    /// Each read of a record, and each scan with `*` at its end.
     reads: Vec<String>,
 }
 

@@ -28,11 +28,11 @@ pub enum Analysis {
     Koka,
     /// Disk operations and times against memory.
     Memory,
-    /// POP3 beside IMAP.
+    /// POP3 together with IMAP.
     Pop3,
-    /// Servers beside each other.
+    /// Servers compared with each other.
     Compare,
-    /// The cost of single operations, servers beside each other.
+    /// The cost of single operations on each server.
     Operations,
     /// Whether the second of two builds is worse than the first.
     Regress,

@@ -395,7 +395,7 @@ impl Queue {
         self.put_wait(destination, None).await
     }
 
-    /// Forgets why destinations waited, apart from those that are known to have items.
+    /// Forgets why destinations waited, except those that are known to have items.
     pub(crate) async fn clear_others(
         &self,
         is_known: impl Fn(&str) -> bool + Send + Sync,

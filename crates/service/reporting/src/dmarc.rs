@@ -41,7 +41,7 @@ pub struct PublishedPolicy {
     pub sp: String,
 }
 
-/// Messages that were alike.
+/// Messages with equal fields.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row {
     /// The host that brought them.

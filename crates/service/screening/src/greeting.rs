@@ -51,8 +51,8 @@ impl GreetingRule {
     }
 }
 
-/// Whether an address literal (RFC 5321 §4.1.3) is this address. A host behind address translation
-/// knows a private one alone, which may be named.
+/// Whether an address literal (RFC 5321 §4.1.3) is this address. A host behind address
+/// translation knows only a private address, so it may name that.
 fn literal_is(literal: &str, address: IpAddr) -> bool {
     let tagged = literal.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
     let named: Option<IpAddr> = match tagged {

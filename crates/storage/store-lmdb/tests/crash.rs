@@ -312,7 +312,7 @@ async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, wh
     world::maintain(&engine).await;
     world.verify(&engine).await;
     engine.close();
-    // The log says the same as the index, whatever lies in the tails.
+    // The log has the same content as the index, whatever the tails contain.
     std::fs::remove_dir_all(dir.join("index")).unwrap();
     world::rebuild_whole(dir, &options(disk));
     let engine = LmdbEngine::open(dir, options(disk)).unwrap();

@@ -313,7 +313,7 @@ async fn a_body_in_another_form_survives_crash_and_rebuild() {
 }
 
 /// One account gave an original up, and another one received it again. Its record is before or
-/// behind the one without it, since each process has a pack of its own.
+/// after the one without it, since each process has a pack of its own.
 #[tokio::test]
 async fn a_rebuild_finds_an_original_among_the_records_of_a_body() {
     let dir = tempfile::tempdir().unwrap();

@@ -156,7 +156,7 @@ async fn a_rebuild_at_any_step_of_the_passes_equals_the_index() {
     world.create(&engine, "INBOX").await.unwrap();
     for n in 0_u32..60 {
         engine.maintain().await.unwrap();
-        // Changes before and behind the place where the pass goes on.
+        // Changes before and after the place where the pass continues.
         world.set_directory(&engine, "account/0001@example.org", Some(&n.to_le_bytes())).await.unwrap();
         for script in [n, n + 7, n + 14] {
             let value = (n % 3 != 0).then_some(&[b'z'; 40_000][..]);

@@ -1,5 +1,5 @@
-//! Sectors of a pack that the disk cannot read: they cost what lies in them. A folder of packs that
-//! cannot be listed fails a check.
+//! Sectors of a pack that the disk cannot read: only their contents are lost. A folder of packs
+//! that cannot be listed fails a check.
 
 #![allow(clippy::unwrap_used)]
 

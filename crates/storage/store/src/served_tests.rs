@@ -181,7 +181,7 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
             let sized = mailbox.sized(&view, &view.all()).await.unwrap();
             assert_eq!((sizes(&sized), sized.counts().octets()), (vec![5, 12], 17));
             assert_eq!(sized.counts().without_items(), 0);
-            // Something else was converted meanwhile, and nothing is cached beside it.
+            // Another message was converted meanwhile, and only it is cached.
             let (uid, other) = world.append(b"other", 10).await;
             mailbox.read_body(uid, other, 0..1).await.unwrap();
             assert_eq!(world.conversions(), if keeps { 1 + round } else { 2 * round });

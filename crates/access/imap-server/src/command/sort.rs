@@ -283,7 +283,7 @@ async fn by_ranks(gathered: &Gathered, ranks: Option<&Ranks>, pace: &mut Pace) -
     keys
 }
 
-/// The keys of the messages as numbers that compare alike.
+/// The keys of the messages as numbers in the same order.
 async fn keys(
     gathered: &Gathered,
     selected: &Selected,

@@ -26,7 +26,7 @@ use crate::table::Numbers;
 /// one is read with them. A structure has 8 MiB at most.
 const PARTS_BATCH: usize = 16;
 const PARTS_BATCH_OCTETS: usize = 128 * 1024;
-/// Steps of an octet of a structure that is taken apart, and of a number of a part.
+/// Steps of an octet of a structure that is parsed, and of a number of a part.
 const OCTET_STEPS: u64 = 12;
 const PATH_STEPS: u64 = 100;
 /// Octets of a structure in memory, for each one that is printed.
@@ -107,8 +107,8 @@ impl Changed {
         let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
         let (mut modified, mut others, mut tested) = (NumSet::new(), OnConflict::Follow, uids.clone());
         if unchanged_since.is_some() {
-            // The test and the change are one step. Annotations are apart, so the mod-sequences
-            // rise before they are written: a later test fails.
+            // The test and the change are one step. Annotations are separate records, so the
+            // mod-sequences rise before they are written: a later test fails.
             modified = mailbox.touch(uids, unchanged_since).await?.modified;
             (tested, others) = (uids.difference(&modified), OnConflict::Refuse);
         }
@@ -213,7 +213,7 @@ async fn are_parts(
         pace.worked(steps).await;
         return Ok(found);
     }
-    // Taken apart it has a multiple of its octets.
+    // The parsed structure takes a multiple of its octets.
     let needed = structure.len() as u64 * TREE_SHARE;
     let (login, parts) = (reader.login, Arc::clone(parts));
     let _paid = reader.service.reserve_to_read(login, needed).await?;

@@ -162,7 +162,7 @@ impl Texts {
         &self.bytes[self.place(number)]
     }
 
-    /// Where a text lies.
+    /// The place of a text.
     fn place(&self, number: u32) -> Range<usize> {
         let number = number as usize;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };
@@ -255,7 +255,8 @@ impl Texts {
             if group.len() > 1 {
                 open.push((0..group.len(), PART));
             }
-            // Texts that begin alike, then those of them that go on alike.
+            // Texts with the same beginning, then those of them that also continue in the same
+            // way.
             while let Some((range, skipped)) = open.pop() {
                 let tied = &mut group[range.clone()];
                 if tied.len() <= COMPARED_MAX {
@@ -326,7 +327,7 @@ fn number_of(entry: Entry) -> u32 {
     (entry & NUMBER) as u32
 }
 
-/// Whether the texts of two entries are alike in this part and continue after it.
+/// Whether two entries have the same text in this part and continue after it.
 fn is_tied(a: Entry, b: Entry) -> bool {
     (a ^ b) >> 32 == 0 && (a >> 32) as u8 as usize > PART
 }

@@ -75,7 +75,7 @@ fn without_annotations_little_is_read() {
     }
 }
 
-/// RFC 7162 §3.1.3: annotations and mod-sequences are apart, so the test of both must hold.
+/// RFC 7162 §3.1.3: annotations and mod-sequences are separate, so the test of both must hold.
 #[test]
 fn a_value_that_others_write_between_test_and_change_is_not_lost() {
     let (server, faulty) = Server::start_faulty();
@@ -159,8 +159,8 @@ fn printed_annotations_are_paid_for() {
     client.run("C: d FETCH 1:200 (ANNOTATION (/comment value))\nS~ d OK …");
 }
 
-/// A structure that is long to take apart is not taken apart in the session's task, which would
-/// panic: it is work of over `SLICE_STEPS + STEPS_MAX`.
+/// A long structure is not parsed in the session's task, which would panic: it is work of over
+/// `SLICE_STEPS + STEPS_MAX`.
 #[test]
 fn parts_of_a_large_structure_are_found() {
     let server = Server::start();

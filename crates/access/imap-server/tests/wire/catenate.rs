@@ -63,7 +63,7 @@ fn every_form_of_url() {
         ("/INBOX/;UID=1/;PARTIAL=9.5", "parts"),
         ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=3", "ond"),
         ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)/;PARTIAL=9.5", "parts"),
-        // There is nothing behind the end, which is no fault (RFC 5092 §6).
+        // A range after the end is empty, which is no fault (RFC 5092 §6).
         ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=300.5", ""),
     ];
     let mut count = 0;

@@ -1,6 +1,5 @@
-//! Results that are kept up to date beside fresh searches: random changes by two sessions. A client
-//! builds a result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new
-//! search.
+//! Compares updated results with new searches: random changes by two sessions. A client builds a
+//! result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new search.
 
 use posthaste_testkit::Wire;
 

@@ -18,7 +18,7 @@ fn news_come_by_themselves() {
     idle.run("C: DONE\nS: i OK IDLE completed\nC: j NOOP\nS: j OK …");
 }
 
-/// Angus Mail's `idle(true)` returns at the first response behind the continuation.
+/// Angus Mail's `idle(true)` returns at the first response after the continuation.
 #[test]
 fn earlier_changes_are_reported_after_the_continuation() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Extensions beside UIDONLY (RFC 9586) and QRESYNC (RFC 7162), each with a change that another
-//! session makes.
+//! Extensions together with UIDONLY (RFC 9586) and QRESYNC (RFC 7162), each with a change by
+//! another session.
 
 use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_testkit::Wire;

@@ -34,7 +34,7 @@ fn a_draft_is_replaced_in_its_mailbox() {
         S: b OK …
         "#,
     );
-    // By UID, with another session beside it.
+    // By UID, with another session open.
     let mut two = server.select("INBOX");
     replace(&mut one, "c UID REPLACE 4 INBOX");
     one.run("S: * OK [APPENDUID … 5] …\nS: * 3 EXPUNGE\nS: * 3 EXISTS\nS~ c OK …");

@@ -523,7 +523,7 @@ fn a_lost_right_reaches_open_sessions() {
     server.login_as(BO).run(&format!("C: a SELECT {SHARED}\nS: a NO [NONEXISTENT] …"));
 }
 
-/// As an administrator takes it beside the server: nothing wakes the session.
+/// An administrator removes the right while the server runs: nothing wakes the session.
 #[test]
 fn nothing_is_reported_after_another_process_took_the_right() {
     let server = server("lr");

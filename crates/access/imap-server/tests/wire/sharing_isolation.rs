@@ -135,7 +135,7 @@ fn identifiers_reveal_nothing_about_accounts() {
     }
 }
 
-/// Each command with each single right, `l` beside it: what it needs, as letters.
+/// Each command with each single right and `l`: what it needs, as letters.
 #[test]
 fn each_command_needs_its_right() {
     let rows = [

@@ -6,7 +6,7 @@ use posthaste_testkit::Wire;
 use crate::harness::Server;
 use crate::random::Random;
 
-/// More than a segment has at least; some messages are behind it.
+/// More than a segment has at least; some messages come after it.
 const MESSAGES: u32 = 290;
 const LATER: u32 = 12;
 const WORDS: [&str; 6] = ["", "alpha", "Beta", "=?utf-8?q?=C3=84rger?=", "gamma delta", "_x"];

@@ -1,4 +1,4 @@
-//! POP3 beside IMAP, beside itself, and around a crash.
+//! POP3 together with IMAP, with other sessions of POP3, and around a crash.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

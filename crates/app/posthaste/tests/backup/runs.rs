@@ -204,7 +204,7 @@ fn mail_that_the_store_lost_stays_in_the_backup() {
     assert!(backup.command(&["check"], "").status.success());
 }
 
-/// A store whose log is damaged behind the end of its index is backed up, and the run says that
+/// A store whose log is damaged after the end of its index is backed up, and the run reports that
 /// mail may be missing.
 #[test]
 fn a_store_that_lacks_acknowledged_commits_is_no_whole_backup() {

@@ -296,7 +296,7 @@ fn a_peer_reports_what_it_was_asked_for() {
         let report = String::from_utf8_lossy(&reports[1]);
         assert!(report.contains(world.kind.alias_action()), "{report}");
         // Our 550 makes the peer write the report; a sender who wanted no report gets none. Exim
-        // 4.96 reports all the same where an alias is behind the address.
+        // 4.96 reports nevertheless if the address is an alias.
         if world.kind == Kind::Postfix {
             world.submit("", "<lost@p.test> NOTIFY=NEVER", &message(2));
         }

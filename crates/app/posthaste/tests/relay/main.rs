@@ -376,7 +376,8 @@ fn acknowledged_mail_is_sent_after_a_kill() {
     wait_until_queue_is_empty(&server_a);
 }
 
-/// Mail that was accepted for another domain is not lost with the store, and not left behind in it.
+/// Mail that was accepted for another domain moves with the store: it is not lost, and not left
+/// in the old store.
 #[test]
 fn waiting_mail_is_moved_and_backed_up() {
     if skips_cluster("a backup is an embedded store, and this test serves it") {

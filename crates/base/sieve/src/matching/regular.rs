@@ -22,8 +22,8 @@ use crate::meter::{Meter, Spent};
 /// than half of the memory that a run has besides its message. Literals alone fill the states
 /// earlier.
 const SOURCE_BYTES_MAX: usize = 8 * 1024;
-/// Bytes that the groups of all states may take while a match is looked for: half of what a run
-/// has beside its message.
+/// Bytes that the groups of all states may take while a match is looked for: half of the memory
+/// that a run has besides its message.
 const GROUPS_BYTES_MAX: usize = 2 << 20;
 /// Bytes that an expression takes while its longest match is looked for. It is made for that and
 /// dropped: a script keeps no more than its limit.

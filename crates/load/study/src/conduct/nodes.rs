@@ -11,7 +11,7 @@ pub(super) fn nodes(stage: &Stage, options: &Options) -> Option<Nodes> {
     stage.nodes.map(|count| Nodes { count, cassandra: options.cassandra.clone() })
 }
 
-/// Whether a study can begin: what its servers need beside themselves is there.
+/// Whether a study can begin: the other programs that its servers need are there.
 ///
 /// # Errors
 /// What is missing, and the remedy.

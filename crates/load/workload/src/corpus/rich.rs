@@ -79,7 +79,7 @@ enum With {
     File,
 }
 
-/// A text, and beside it a `winmail.dat` with the same as HTML in RTF, and a file.
+/// A text, and a `winmail.dat` with the same as HTML in RTF, and a file.
 fn body(bytes: usize, with: With, random: &mut Random, html: &Pool) -> RichBody {
     let words = match with {
         With::Text => bytes.saturating_sub(700),

@@ -26,7 +26,7 @@ pub enum SourceError {
     Empty(PathBuf),
 }
 
-/// Where each message lies.
+/// The place of each message.
 #[derive(Clone, Debug)]
 pub struct UserMail(Vec<MessageSource>);
 

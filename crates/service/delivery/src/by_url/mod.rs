@@ -1,7 +1,7 @@
 //! Messages and their parts by URL (RFC 5092): what CATENATE, URLFETCH and BURL read.
 //!
-//! A URL is looked up without opening its mailbox: one summary is read, which says where the part
-//! lies. So the cost is that of the message, however large its folder is.
+//! A URL is looked up without opening its mailbox: one summary is read, which has the place of
+//! the part. So the cost is that of the message, however large its folder is.
 //!
 //! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or one
 //! that others share with it. With it (RFC 4467), it may be of another account, which has
@@ -82,7 +82,7 @@ pub struct UrlPart {
     encoding: Encoding,
 }
 
-/// Where in its message a part lies.
+/// The place of a part in its message.
 struct Span {
     bytes: Range<u64>,
     fields: Option<FieldMask>,
@@ -493,7 +493,7 @@ fn cut(len: u64, partial: Option<UrlPartial>) -> Range<u64> {
     start..count.map_or(len, |count| start.saturating_add(count.get()).min(len))
 }
 
-/// Where the bytes lie that the section of a URL names.
+/// The place of the bytes that the section of a URL names.
 fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
     let whole = Section::default();
     let section = url.section.as_ref().unwrap_or(&whole);

@@ -78,7 +78,7 @@ pub fn structure_of_decoded(printed: &[u8], decoded: Decoded) -> Option<Vec<u8>>
     })?
 }
 
-/// Takes a structure apart.
+/// Parses a structure.
 fn with_structure<T>(printed: &[u8], look: impl FnOnce(&BodyStructure<'_>) -> T) -> Option<T> {
     let response = [b"* 1 FETCH (BODYSTRUCTURE ", printed, b")\r\n"].concat();
     let Ok(Response::Data(Untagged::Fetch { items, .. })) =

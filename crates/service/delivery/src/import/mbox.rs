@@ -31,8 +31,8 @@ pub(super) struct Source<'a> {
     pub path: &'a Arc<Path>,
     /// Where its messages go.
     pub mailbox: &'a str,
-    /// Reads the file at an offset, apart from the reading that continues: fills a buffer as far as
-    /// the file has octets.
+    /// Reads the file at an offset. The main reading continues elsewhere: fills a buffer as far
+    /// as the file has octets.
     pub peek: &'a dyn Fn(u64, &mut [u8]) -> io::Result<usize>,
 }
 

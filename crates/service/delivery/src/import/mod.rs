@@ -64,7 +64,7 @@ const FAULTS_MAX: usize = 100;
 /// How to import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// The mailbox for what lies at the top, and the level above all else.
+    /// The mailbox for messages at the top, and the level above all others.
     pub mailbox: Option<MailboxName>,
     /// The treatment of messages that were imported before.
     pub repeat: Repeat,

@@ -268,7 +268,7 @@ async fn messages_that_their_owner_moved_or_expunged_do_not_come_back() {
             continue;
         }
         let (inbox, archive) = (open(&delivery, &ana, "INBOX").await, open(&delivery, &ana, "Archive").await);
-        // All of the batch in doubt moves, and later messages are behind it.
+        // All of the batch in doubt moves, and later messages come after it.
         inbox.remove(&NumSet::range(1, 100)).await.unwrap();
         inbox.move_to(&NumSet::range(501, 1000), &delivery.store().destination(archive.id())).await.unwrap();
         let incoming =

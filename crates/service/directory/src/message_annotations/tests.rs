@@ -362,7 +362,7 @@ async fn a_value_that_comes_after_a_deletion_is_found() {
     assert_eq!(comments(&directory, Keeping { mailbox: THERE, ..OWN }).await.len(), 1);
 }
 
-/// A set of many messages reads no more than lies between them.
+/// A set of many messages reads only the records between them.
 #[tokio::test]
 async fn only_the_records_around_the_messages_are_read() {
     let (records, directory) = directory();

@@ -412,7 +412,7 @@ impl Item {
         self.is_done() && !self.is_unreported() && self.pending.is_empty()
     }
 
-    /// Takes over what others wrote meanwhile, apart from what is known better here.
+    /// Adopts concurrent changes by others, except where this process knows better.
     pub(crate) fn follow(&mut self, now: &Self) {
         self.version = now.version;
         self.held = now.held;

@@ -192,7 +192,7 @@ impl Index {
         // SAFETY: LMDB requires that nothing else changes the pages of the environment while they
         // are mapped. The directory is ours by its format file, every process opens it through
         // this call, and no flag that weakens locking is set. `preallocation` writes to the file,
-        // too: zeroes after its end, inside the one write transaction. No committed page lies
+        // too: zeroes after its end, inside the one write transaction. There is no committed page
         // there. New pages of the running transaction are in memory, since the flag WRITEMAP is
         // not set. So no byte changes that is read through the map. LMDB also requires a file
         // system whose maps show what is written to the file. Local file systems do;

@@ -414,8 +414,8 @@ impl Appender {
         index.add_retired(txn, self.marks.retire.iter().copied())?;
         let abandon = record_len(abandon_content(0, 0).len()) * self.marks.abandon.len() as u64;
         let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
-        // Their sequence numbers are the transaction's first, which are after any pass. Both kinds
-        // count alike.
+        // Their sequence numbers are the transaction's first, which are after any pass. Both
+        // kinds count in the same way.
         index.log_grew(txn, Kind::Retire, u64::MAX, PackBytes { pack, bytes: abandon + retire })
     }
 
