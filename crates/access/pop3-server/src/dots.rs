@@ -32,8 +32,8 @@ impl DotWriter {
         Self::default()
     }
 
-    /// How many bytes at the start of a piece go out as they are, and what is sent after them.
-    /// Called again with the rest until nothing is left.
+    /// The number of bytes at the start of a piece that are sent unchanged, and the bytes after
+    /// them. Called again with the rest until nothing is left.
     pub fn next(&mut self, piece: &[u8]) -> (usize, &'static [u8]) {
         if self.0 == LastOctets::LineStart && piece.first() == Some(&b'.') {
             self.0 = LastOctets::Stuffed;

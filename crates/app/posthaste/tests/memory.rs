@@ -39,7 +39,7 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     let limited = dir.path().join("limited");
     script(&limited, &format!("ulimit -n 256\nexec {BINARY} \"$@\""));
     let config = dir.path().join("posthaste.toml");
-    // As many files as connections may need could be had by root alone.
+    // Only root could open a file for each connection.
     std::fs::write(&config, "[limits]\nconnections = 200\n").unwrap();
     let server = ServerBuilder::new(&limited)
         .listen("imap=127.0.0.1:0")

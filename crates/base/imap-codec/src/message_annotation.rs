@@ -51,9 +51,9 @@ impl ValueKind {
 /// An attribute that FETCH requests; without a scope the values of both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ValueAttribute {
-    /// Which.
+    /// The kind of the value.
     pub kind: ValueKind,
-    /// Whose; `None` is both.
+    /// The scope; `None` for both.
     pub scope: Option<ValueScope>,
 }
 
@@ -82,7 +82,7 @@ pub struct ValueChange {
 pub struct AnnotationKey {
     /// Which entries.
     pub entries: EntryPattern,
-    /// Whose; `None` is both.
+    /// The scope; `None` for both.
     pub scope: Option<ValueScope>,
     /// The text that the value must contain, or any octets of a literal8.
     pub text: Bytes,

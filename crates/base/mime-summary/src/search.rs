@@ -153,7 +153,7 @@ pub enum Within {
 pub struct TextKey {
     /// The text to find.
     pub key: SearchKey,
-    /// Where.
+    /// The part of the message in which the key is looked for.
     pub within: Within,
 }
 

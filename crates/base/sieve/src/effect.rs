@@ -22,7 +22,7 @@ pub enum Effect {
     },
     /// Store it in a mailbox.
     FileInto {
-        /// Where.
+        /// The mailbox.
         target: Target,
         /// The message's header.
         version: Version,

@@ -141,7 +141,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// So many bytes.
+    /// Reads this many bytes.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         if let Err(error) = self.stream.read_exact(&mut bytes) {

@@ -1,4 +1,5 @@
-//! How many users a server can bear: seed 001's arithmetic, every constant a parameter.
+//! The largest number of users that a server can serve: seed 001's arithmetic, every constant a
+//! parameter.
 
 use crate::fit::{Fits, Polynomial};
 

@@ -118,7 +118,7 @@ pub struct RunResult {
 pub struct UserKindResult {
     /// The users' workload.
     pub workload: String,
-    /// How many.
+    /// The number of users.
     pub clients: u32,
     /// All their transactions together.
     pub total: Summary,
@@ -446,7 +446,7 @@ pub struct SampledFunction {
     pub function: String,
     /// In the kernel.
     pub kernel: bool,
-    /// How many.
+    /// The number of samples.
     pub samples: u64,
     /// The sum of their cost: cycles, or nanoseconds where the processor counts no cycles.
     pub weight: u64,

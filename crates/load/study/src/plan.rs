@@ -42,7 +42,7 @@ const SIMULATED_TRANSACTION: Duration = Duration::from_millis(50);
 pub struct Population {
     /// Pattern of names.
     pub accounts: String,
-    /// How many.
+    /// The number of accounts.
     pub count: u32,
     /// The contents of each account.
     pub contents: Contents,

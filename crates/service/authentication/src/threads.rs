@@ -29,7 +29,7 @@ pub struct Verifications {
 }
 
 impl Verifications {
-    /// As many as one server has: its verifiers that follow each other share them.
+    /// The threads of one server. Its verifiers share them, also after a reload.
     #[allow(
         clippy::new_without_default,
         reason = "permits are shared, so nobody should get others by accident"

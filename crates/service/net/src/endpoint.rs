@@ -28,9 +28,9 @@ pub enum Mode {
 /// An address to listen on. Port 0 lets the system choose: [`Listener::local_addr`] says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// How.
+    /// How a connection begins.
     pub mode: Mode,
 }
 

@@ -9,7 +9,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 pub enum Stay {
     /// Until its user removes it.
     Forever,
-    /// So many days, at least one.
+    /// This number of days, at least one.
     Days(u64),
     /// No number of days is certain: a rule counts messages, or its age is less than a day.
     Uncertain,

@@ -289,8 +289,8 @@ async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     assert!(seen.is_some());
 }
 
-/// Commits of a server. Without turns, a command would never write: a transaction of some 30,000
-/// commits (4 MiB) for each of the command's.
+/// The server's commits if it starves a command: a transaction of some 30,000 commits (4 MiB) for
+/// each commit of the command.
 const STARVED: usize = 600_000;
 
 /// The server's thread that writes always has the next commits at hand, and nothing but their

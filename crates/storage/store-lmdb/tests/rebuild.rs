@@ -388,8 +388,8 @@ async fn a_rebuild_needs_the_store_for_itself() {
     rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
 }
 
-/// If the file is removed while a command runs, no other process can open the store: what it
-/// acknowledges would go into an index that is not the store's any more.
+/// If the file is removed while a command runs, no other process can open the store. Otherwise
+/// the command's acknowledged commits would go into an index that no longer belongs to the store.
 #[tokio::test]
 async fn removing_the_format_beside_a_command_lets_nobody_in() {
     for has_mail in [false, true] {

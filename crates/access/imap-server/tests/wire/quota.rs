@@ -251,7 +251,7 @@ fn a_message_that_is_sent_at_once_is_refused_and_read() {
     wire.run("S: a NO [OVERQUOTA] …\nC: b NOOP\nS: b OK …");
 }
 
-/// So many bytes of a message, and what follows them.
+/// This many bytes of a message, and the text after them.
 fn literal(len: usize, end: &str) -> Vec<u8> {
     let head = "Subject: x\r\n\r\n";
     format!("{head}{}{end}", "x".repeat(len - head.len())).into_bytes()

@@ -76,7 +76,7 @@ pub enum Action {
     Data(Reply),
     /// Read this many octets of the message.
     Chunk {
-        /// How many.
+        /// The number of octets.
         size: u64,
         /// Whether they end the message.
         last: bool,
@@ -90,7 +90,7 @@ pub enum Action {
     },
     /// Read this many octets, forget them, and send this.
     Discard {
-        /// How many.
+        /// The number of octets.
         size: u64,
         /// The reply then.
         reply: Reply,

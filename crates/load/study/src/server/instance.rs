@@ -42,7 +42,7 @@ pub struct Setting<'a> {
 /// The nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    /// How many.
+    /// The number of nodes.
     pub count: u32,
     /// The Cassandra that they share.
     pub cassandra: Cassandra,

@@ -29,7 +29,7 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
 /// Properties of a part's decoded bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decoded {
-    /// How many.
+    /// The number of octets.
     pub octets: u64,
     /// How many of them are LF.
     pub lines: u64,

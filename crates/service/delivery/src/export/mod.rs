@@ -53,7 +53,7 @@ pub enum ExportError {
     /// A file could not be written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,

@@ -141,7 +141,7 @@ pub struct ImportedMessage {
 /// Something that was not taken, or not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// The place of the message in the source.
     pub origin: Origin,
     /// The reason.
     pub why: String,

@@ -168,7 +168,7 @@ struct Inner {
 #[derive(Default)]
 struct AccountUsages {
     accounts: HashMap<[u8; 16], Arc<Usage>>,
-    /// So many accounts let those without use be looked for.
+    /// At this number, accounts without use are looked for and dropped.
     look_at: usize,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct SendMemory {
 }
 
 impl SendMemory {
-    /// So many bytes. Few of them are for all messages.
+    /// Memory of this many bytes. If they are few, all messages share them.
     pub fn new(bytes: u64) -> Self {
         let all = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let part = all / SMALL_SHARE;

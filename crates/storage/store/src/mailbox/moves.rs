@@ -321,7 +321,7 @@ impl Ends {
     /// From a mailbox to its end, in one commit; `None` if another change came first.
     async fn within(&self, source: &Base, messages: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         let (mut draft, count) = (self.source.draft(source), messages.count());
-        // As many leave as enter.
+        // The number of messages stays the same.
         draft.lift_limit();
         let work = move || -> Result<_> {
             let copied = messages.resolve(&mut draft)?;
