@@ -15,7 +15,7 @@ use posthaste_queue::Failure;
 use crate::reachable::Reachable;
 use crate::validated::Validated;
 
-/// Hosts that are tried for one domain: RFC 5321 §5.1 wants at least two.
+/// Hosts that are tried for one domain: RFC 5321 §5.1 requires at least two.
 const HOSTS_MAX: usize = 8;
 
 /// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.

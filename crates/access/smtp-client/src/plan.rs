@@ -152,7 +152,7 @@ impl<'a> Plans<'a> {
         let found = match validated.tlsa(host, self.dns.port).await {
             Ok(found) => found,
             Err(why) => {
-                // RFC 7672 §2.1.3: a host whose records are withheld is passed over.
+                // RFC 7672 §2.1.3: a host whose records are withheld is skipped.
                 self.note(&policy, TlsFault::DnssecInvalid, host, "");
                 return Err(Failure::temporary("4.7.5", format!("the TLSA records of {host}: {why}")));
             }

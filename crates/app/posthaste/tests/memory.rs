@@ -1,5 +1,5 @@
-//! The bound on memory (`limits.memory`). The server does not start if its worst case is over it. A
-//! session in its worst state holds no more than the worst case counts for a connection.
+//! The bound on memory (`limits.memory`). The server does not start if its worst case is over it.
+//! A session in its worst state holds at most the memory that the plan counts for a connection.
 
 use posthaste_testkit::{
     LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python, script,

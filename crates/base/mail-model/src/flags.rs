@@ -317,7 +317,7 @@ impl KeywordTable {
         Ok(set)
     }
 
-    /// The flags of a set, system flags first. A slot the table does not have is passed over.
+    /// The flags of a set, system flags first. A slot the table does not have is skipped.
     pub fn flags_of(&self, set: FlagSet) -> impl Iterator<Item = Flag> + '_ {
         let system = [Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Seen, Flag::Draft];
         let system = system.into_iter().enumerate().filter(move |(i, _)| set.bits() >> i & 1 == 1);

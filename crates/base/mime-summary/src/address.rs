@@ -38,7 +38,7 @@ pub fn address_list(value: &[u8]) -> Vec<Address<'_>> {
     addresses_up_to(ADDRESSES_MAX, value)
 }
 
-/// Reads no more than this many addresses of a list.
+/// Reads at most this many addresses of a list.
 pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     if max == 0 {
         return Vec::new();

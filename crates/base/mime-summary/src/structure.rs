@@ -538,7 +538,7 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// The next delimiter line from here on; counts the lines passed over. Without one, goes to the
+    /// The next delimiter line from here on; counts the lines skipped. Without one, goes to the
     /// end.
     fn next_delimiter(&mut self) -> Option<Delimiter> {
         while self.boundaries > 0 {

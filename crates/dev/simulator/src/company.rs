@@ -36,7 +36,7 @@ pub(crate) struct Company {
     options: Options,
     actors: Vec<Actor>,
     faulty: bool,
-    /// Changes whenever a process went on.
+    /// Changes whenever a process continued.
     progress: usize,
     /// For each process, the progress at which it met a lock that somebody had.
     waited: Vec<Option<usize>>,
@@ -187,12 +187,12 @@ impl Company {
             }
             Some((command, Ended::Refused(why))) => {
                 // One that makes the index again keeps others out. So does one that makes the
-                // store: a server waits for it, but here it does not go on meanwhile.
+                // store: a server waits for it, but here it does not continue meanwhile.
                 let is_made = why.contains("by process unknown");
                 if command.starts_with("open") && !self.faulty && !self.rebuilt && !is_made {
                     return Err(format!("{command} is refused: {why}"));
                 }
-                // It tries again while that one goes on.
+                // It tries again while that one continues.
                 if self.actors.iter().any(|a| a.state != State::Idle) {
                     self.left += 1;
                 }

@@ -58,7 +58,7 @@ impl Gate {
         Ok(Self { line, reads: AtomicUsize::new(0) })
     }
 
-    /// Says a line and goes on.
+    /// Says a line and continues.
     pub(crate) fn say(&self, line: &str) {
         // An error means that the reader has ended: this process is about to be killed.
         let _ = self.line.lock().write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());

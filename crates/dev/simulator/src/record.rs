@@ -197,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// Lets held operations go on.
+    /// Lets held operations continue.
     pub fn release(&self) {
         self.held.lock().on = false;
         self.changed.notify_all();
@@ -249,8 +249,8 @@ impl Recorder {
         inner.ops.push(op);
     }
 
-    /// Waits while operations are held and until this process may go on, and takes the lock under
-    /// which the next operation is done.
+    /// Waits while operations are held and until this process may continue, and takes the lock
+    /// under which the next operation is done.
     fn enter(&self) -> MutexGuard<'_, Inner> {
         self.wait_while_held();
         let leave = GATE.get().map_or(Leave::Go, |gate| gate.ask(At::Operation));
@@ -512,7 +512,7 @@ impl Watcher for Recorders {
     }
 
     /// Reading changes nothing, and fails only where it is to. Beside other processes it is a
-    /// point at which they may go on.
+    /// point at which they may continue.
     fn read(&self, fd: c_int, at: u64, len: u64, call: &dyn Fn() -> Called) -> Called {
         if let Some(gate) = GATE.get()
             && gate.is_read_asked()

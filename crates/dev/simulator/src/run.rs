@@ -28,8 +28,8 @@ pub struct Settings {
     pub cuts: usize,
     /// Cuts of what happens after each cut.
     pub nested: usize,
-    /// Whether a power cut may lose unsynced bytes; else processes are killed, and the machine goes
-    /// on.
+    /// Whether a power cut may lose unsynced bytes; else processes are killed, and the machine
+    /// continues.
     pub power: bool,
     /// Whether changes of names may be lost out of order, as POSIX allows.
     pub posix_names: bool,

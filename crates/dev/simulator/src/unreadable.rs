@@ -111,7 +111,7 @@ impl Map {
         let len = (end - first) as usize;
         // SAFETY: the pages replaced are those of a map of a watched file. Nothing unmaps it
         // meanwhile: it was just made, or the thread that calls `set` holds the store open. An
-        // access to a page after the end of a file raises SIGBUS, as intended: nothing goes on
+        // access to a page after the end of a file raises SIGBUS, as intended: nothing continues
         // with other contents.
         let done = unsafe { libc::mmap(address as *mut c_void, len, access, flags, empty, 0) };
         let error = std::io::Error::last_os_error();

@@ -9,7 +9,7 @@
 //! # a remark
 //! ```
 //!
-//! Empty lines are passed over. A line that is not as written, or does not come within
+//! Empty lines are skipped. A line that is not as written, or does not come within
 //! [`READ_WITHIN`], fails the test with the whole conversation so far.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,5 @@
-//! A study that is stopped or killed goes on: what was measured stays, and the rest is measured.
+//! A study that is stopped or killed continues: what was measured stays, and the rest is
+//! measured.
 //!
 //! The servers do nothing, and windows are short. Only counts are compared.
 

@@ -59,7 +59,7 @@ impl Chooser {
         }
     }
 
-    /// Notes the transaction that is done, from which a Markov table goes on.
+    /// Notes the transaction that is done, from which a Markov table continues.
     pub fn took(&mut self, transaction: usize) {
         self.last = Some(transaction);
     }

@@ -9,7 +9,7 @@ use hickory_resolver::proto::rr::Name;
 use mail_auth::common::crypto::Algorithm;
 use mail_auth::{AuthenticatedMessage, Error, dkim};
 
-/// Signatures of a message that are verified; the others are passed over. RFC 6376 §6.1 leaves the
+/// Signatures of a message that are verified; the others are skipped. RFC 6376 §6.1 leaves the
 /// number to the verifier. So many malformed ones are named in the results.
 const SIGNATURES_MAX: usize = 8;
 /// Names that a signature covers, at most. Signers name up to some sixty. With all bounds at their

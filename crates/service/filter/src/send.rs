@@ -71,8 +71,7 @@ impl Filter {
         let failed = self.redirect_all(recipient, outcome, mail).await;
         for effect in &outcome.effects {
             match effect {
-                // The sender of junk may be forged. RFC 3834 §2 wants no
-                // response then.
+                // The sender of junk may be forged. RFC 3834 §2 requires no response then.
                 Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;

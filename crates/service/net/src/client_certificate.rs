@@ -109,7 +109,7 @@ impl<'c> Parts<'c> {
     }
 }
 
-/// The elements of one tag, one after the other, in what DER they hold. Others are passed over.
+/// The elements of one tag, one after the other, in what DER they hold. Others are skipped.
 fn each(mut der: &[u8], tag: u8) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         loop {

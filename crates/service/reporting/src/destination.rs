@@ -3,7 +3,7 @@
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 
-/// Addresses that one report goes to: RFC 7489 §6.2 wants at least two.
+/// Addresses that one report goes to: RFC 7489 §6.2 requires at least two.
 const ADDRESSES_MAX: usize = 4;
 /// Domains above an author's in which a policy is looked up.
 const PARENTS_MAX: usize = 8;
@@ -76,8 +76,8 @@ pub(crate) fn one_of_version<'t>(texts: &'t [String], version: &str) -> Option<&
     ours.next().filter(|_| ours.next().is_none()).map(String::as_str)
 }
 
-/// The addresses of the `mailto:` URIs of a record's `rua`. A limit on sizes (`!10m`) is passed
-/// over, as are other URIs.
+/// The addresses of the `mailto:` URIs of a record's `rua`. A limit on sizes (`!10m`) is skipped,
+/// as are other URIs.
 pub(crate) fn addresses(record: &str) -> Vec<String> {
     let tags = record.split(';').filter_map(|tag| tag.split_once('='));
     let mut rua = tags.filter(|(name, _)| name.trim() == "rua");

@@ -113,7 +113,7 @@ impl Reporter {
         }
     }
 
-    /// RFC 8460 §5.1 wants reports spread over some hours: four for a day.
+    /// RFC 8460 §5.1 requires reports spread over some hours: four for a day.
     fn spread(&self) -> i64 {
         i64::try_from(self.options.period.as_secs() / 6).unwrap_or(0)
     }

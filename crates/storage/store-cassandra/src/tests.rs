@@ -210,7 +210,7 @@ async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
     let dead = sweeper.sweep.dead_references(page).await.unwrap();
     assert_eq!(dead.len(), 2);
     let owners = sweeper.sweep.owners_of(&dead).await.unwrap();
-    // Now the messages go on, and what was alive a moment ago is dead as well.
+    // Now the messages continue, and what was alive a moment ago is dead as well.
     trash.commit_copies(trash.copying(&archive, &archive.uids()), &archive).await;
     archive.commit(archive.expunging(&archive.uids())).await;
     sweeper.sweep.release_all(dead, owners, now_us()).await.unwrap();

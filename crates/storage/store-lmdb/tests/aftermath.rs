@@ -314,7 +314,7 @@ async fn of_two_tails_the_one_that_gives_up_the_other_counts() {
     verify(dir.path(), &world).await;
 }
 
-/// Seed 1005. The first pack could not be made; its number was passed over, and a rebuild missed a
+/// Seed 1005. The first pack could not be made; its number was skipped, and a rebuild missed a
 /// pack.
 #[tokio::test]
 async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {

@@ -167,7 +167,7 @@ async fn a_missing_pack_among_others() {
     let old = &world.boxes[&inbox].messages[&300];
     assert!(matches!(engine.read_body(old.body, 0..10).await, Err(StoreError::Corrupt(_))));
     assert!(faults(&engine).await.iter().any(|f| f.contains("pack 1 cannot be opened")));
-    // Mail outside that pack goes on.
+    // Mail outside that pack continues.
     world.append(&engine, inbox, &[body(3, 10)]).await.unwrap();
     let new = world.boxes[&inbox].messages[&303].body;
     assert_eq!(engine.read_body(new, 0..10).await.unwrap(), body(3, 10));

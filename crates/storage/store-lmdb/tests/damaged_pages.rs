@@ -504,7 +504,7 @@ async fn a_chunk_of_rows_under_another_key_is_missed() {
     }
 }
 
-/// A record of another kind was passed over, and the subscription was not there, without an error.
+/// A record of another kind was skipped, and the subscription was not there, without an error.
 #[tokio::test]
 async fn a_record_of_no_known_kind_in_a_list_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

@@ -71,7 +71,7 @@ async fn the_index_can_be_made_again_from_the_packs() {
         world::rebuild_whole(&dir, &small());
         let engine = LmdbEngine::open(&dir, small()).unwrap();
         world.verify(&engine).await;
-        // And it goes on from there.
+        // And it continues from there.
         let inbox = *world.boxes.keys().next().unwrap();
         world.append(&engine, inbox, &[body(1, 5)]).await.unwrap();
         maintain(&engine).await;

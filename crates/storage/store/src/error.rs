@@ -68,7 +68,7 @@ pub enum StoreError {
     #[error("the disk is full ({0}): free space on it, or delete mail")]
     Full(String),
     /// The disk fails or is read-only, or the database is unreachable. Nothing was done; reading
-    /// may go on.
+    /// may continue.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// A record whose checksum or form is wrong. It is never served.

@@ -215,7 +215,7 @@ async fn unique_ids_stay_and_are_never_given_twice() {
     client.play("S: .").await;
 }
 
-/// RFC 6856 §2.1 wants a refusal or another form without UTF8: a deviation (docs/rfc.md).
+/// RFC 6856 §2.1 requires a refusal or another form without UTF8: a deviation (docs/rfc.md).
 #[tokio::test]
 async fn headers_in_utf_8_are_sent_as_stored() {
     let server = server(&["Subject: Gr\u{fc}\u{df}e\r\n\r\none\r\n"]).await;
@@ -251,7 +251,7 @@ async fn unique_ids_survive_a_rename_of_inbox() {
     client.play("C: UIDL\nS: +OK …").await;
     let after: Vec<String> = client.lines().await.iter().map(|line| line[2..].to_owned()).collect();
     assert_eq!(after.len(), 3);
-    // The same INBOX, and UIDs that go on.
+    // The same INBOX, and UIDs that continue.
     assert!(after.iter().all(|id| id[..8] == before[0][..8] && *id > before[1]), "{before:?} {after:?}");
     // Later sessions list the same.
     let mut client = server.logged_in().await;

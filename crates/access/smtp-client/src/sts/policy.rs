@@ -48,7 +48,7 @@ pub(crate) enum PolicyError {
 }
 
 impl Policy {
-    /// Reads a policy. Keys that are not known are passed over; of a key that is there twice the
+    /// Reads a policy. Keys that are not known are skipped; of a key that is there twice the
     /// first counts, except for `mx`.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let (mut version, mut mode, mut max_age, mut mx) = (None, None, None, Vec::new());

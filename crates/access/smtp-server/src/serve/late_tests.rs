@@ -100,7 +100,7 @@ async fn chunks_without_an_end_have_a_deadline_of_their_own() {
     }
 }
 
-/// Octets for nobody, which are read and thrown away: one before each wait has passed.
+/// Octets for nobody, which are read and discarded: one before each wait has passed.
 #[tokio::test]
 async fn discarded_data_holds_no_connection() {
     for role in [Role::Lmtp, Role::Submission, Role::Smtp] {

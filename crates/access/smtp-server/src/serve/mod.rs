@@ -462,7 +462,7 @@ impl Driver {
             () = self.shutdown.requested(), if is_refused => return Ok(Some(closing((4, 3, 2), STOPS))),
             () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
             filled = self.connection.fill_rest(READ_AHEAD, within) => filled?,
-            // The rest is read and thrown away.
+            // The rest is read and discarded.
             () = incoming.evicted() => 0,
         };
         self.rest(came).await;

@@ -35,12 +35,12 @@ pub fn code_sets(code: &Code) -> [Option<&[(u32, u32)]>; 2] {
     }
 }
 
-/// The name of a code that is no more than its name.
+/// The name of a code without a value.
 fn bare_code(code: &Code) -> Option<&'static str> {
     BARE_CODES.iter().find(|(_, c)| c == code).map(|(name, _)| *name)
 }
 
-/// Codes that are no more than their names.
+/// Codes without a value.
 pub(crate) static BARE_CODES: [(&str, Code); 38] = [
     ("ALERT", Code::Alert),
     ("ALREADYEXISTS", Code::AlreadyExists),

@@ -26,7 +26,7 @@ const SOURCE_BYTES_MAX: usize = 8 * 1024;
 /// that a run has besides its message.
 const GROUPS_BYTES_MAX: usize = 2 << 20;
 /// Bytes that an expression takes while its longest match is looked for. It is made for that and
-/// dropped: a script keeps no more than its limit.
+/// dropped: a script keeps at most its limit.
 const LONGEST_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of a position of a group. There are two fronts of states.
 const SLOT_BYTES: usize = 2 * size_of::<usize>();

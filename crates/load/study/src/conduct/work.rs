@@ -1,4 +1,4 @@
-//! A study under way: what is left of it, and whether it goes on.
+//! A study under way: what is left of it, and whether it continues.
 
 use std::net::SocketAddr;
 use std::ops::Range;

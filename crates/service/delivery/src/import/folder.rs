@@ -32,7 +32,7 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 
 /// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
 ///
-/// Messages over `message_len_max` octets are reported and passed over in constant memory.
+/// Messages over `message_len_max` octets are reported and skipped in constant memory.
 pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
     let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;

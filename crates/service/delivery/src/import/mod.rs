@@ -14,9 +14,9 @@
 //! into the mailbox in another way is not compared. A message that a user moved or expunged since
 //! stays where it is, or stays expunged.
 //!
-//! Invariants: no message is passed over for being broken. Each message that was not
-//! imported is counted and reported with file and offset. A failed import says what it has
-//! imported, and the next run imports the rest.
+//! Invariants: no message is skipped for being broken. Each message that was not imported is
+//! counted and reported with file and offset. A failed import says what it has imported, and the
+//! next run imports the rest.
 
 mod batch;
 mod digest;
@@ -75,7 +75,7 @@ pub struct ImportOptions {
 /// The treatment of messages that were imported into the same mailbox before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeat {
-    /// They are counted and passed over.
+    /// They are counted and skipped.
     #[default]
     Skip,
     /// They are imported once more.

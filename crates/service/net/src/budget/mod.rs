@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //! * all permits together are within the budget, those of one holder within its share;
-//! * hosts that have not logged in have no more than three quarters together, and those of one
-//!   network no more than its share;
+//! * hosts that have not logged in have at most three quarters together, and those of one network
+//!   at most its share;
 //! * a message that is complete keeps its bytes until its permit is dropped, however long its
 //!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.

@@ -182,7 +182,7 @@ pub struct Item {
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
     pub next: i64,
-    /// How often it was put off, by a temporary failure of the next host most often.
+    /// How often it was deferred, by a temporary failure of the next host most often.
     pub attempts: u32,
     /// Why it still waits: the last temporary failure.
     pub reason: String,

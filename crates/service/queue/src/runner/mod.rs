@@ -345,7 +345,7 @@ impl Runner {
         Ok(())
     }
 
-    /// A page of the queue. A record that cannot be read is named in the log and passed over.
+    /// A page of the queue. A record that cannot be read is named in the log and skipped.
     async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
         let mut page = self.queue().page(after).await?;
         for error in page.iter().flat_map(|page| &page.damaged) {

@@ -266,7 +266,7 @@ impl Appender {
             self.refusal = Some(refusal.clone());
         }
         match left? {
-            // The check reports a pack that is missing. Writing can go on without it.
+            // The check reports a pack that is missing. Writing can continue without it.
             TailState::Missing => {}
             TailState::InUse => return Ok(false),
             TailState::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),

@@ -120,7 +120,7 @@ fn the_rest_of_a_batch_after_a_crash_refuses_no_commit() {
 }
 
 /// A server ends a pack, and before its index has that, a command begins to write. It must not
-/// go on in that pack: maintenance compacts and removes it.
+/// continue in that pack: maintenance compacts and removes it.
 #[test]
 fn a_pack_that_was_ended_is_taken_over_by_nobody() {
     for end in [Appender::rotate, Appender::abandon] {

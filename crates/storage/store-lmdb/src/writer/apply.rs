@@ -1,7 +1,7 @@
 //! Applies commits to an index transaction and gathers their records for the pack.
 //!
 //! Each call first checks that the commit can be applied and only then writes. So a commit that
-//! cannot be applied leaves the transaction as it was, and the others in the group go on. An
+//! cannot be applied leaves the transaction as it was, and the others in the group continue. An
 //! error after that point ends the whole transaction.
 
 use std::collections::HashMap;

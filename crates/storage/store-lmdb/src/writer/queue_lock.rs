@@ -20,8 +20,8 @@ use rustix::fs::OFlags;
 pub(crate) struct QueueLock(Option<File>);
 
 impl QueueLock {
-    /// Opens or creates the file. Without it (a disk that is full to the last name) writing goes
-    /// on, and may be unfair. A link is not followed: no file is created at its target.
+    /// Opens or creates the file. Without it (a disk that is full to the last name) writing
+    /// continues, and may be unfair. A link is not followed: no file is created at its target.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join("turn");
         let mut options = OpenOptions::new();

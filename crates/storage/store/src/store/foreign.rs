@@ -38,7 +38,7 @@ impl Store {
             };
             match looked {
                 Ok(None) => (seen, looked_at) = (begun, None),
-                // Too many for one round: the next one goes on.
+                // Too many for one round: the next one continues.
                 Ok(last) => looked_at = last,
                 // The next round tries again.
                 Err(error) => tracing::warn!(%error, "cannot see what other processes changed"),

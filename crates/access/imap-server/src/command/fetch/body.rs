@@ -1,9 +1,9 @@
 //! FETCH responses for which a body is read.
 //!
 //! All steps that can fail run before the response begins. A response that has begun must be
-//! finished, because a literal has announced its length. These steps produce byte ranges; the bytes
-//! are printed item by item, as the client reads them. So a response holds no more than
-//! [`MessageReader`] does, however many items it has.
+//! finished, because a literal has announced its length. These steps produce byte ranges; the
+//! bytes are printed item by item, as the client reads them. So a response with any number of
+//! items holds at most the memory of [`MessageReader`].
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Reads everything and verifies that it is consistent, while commits go on.
+//! Reads everything and verifies that it is consistent, while commits continue.
 //!
 //! It verifies that every page of the index is in order (`pages`). Every record of every pack
 //! below its end is intact, and no pack is missing or unknown. Every body is at its location in
@@ -160,7 +160,7 @@ impl Check<'_> {
         }
     }
 
-    /// Damage that ended one part of the check is a fault; the other parts go on.
+    /// Damage that ended one part of the check is a fault; the other parts continue.
     fn judged(&mut self, outcome: Result<()>) -> Result<()> {
         match outcome {
             Err(StoreError::Corrupt(why)) => {
