@@ -332,9 +332,9 @@ fn drop_literal(session: &mut Session) {
 /// Counts bytes that came, if they are of a message.
 async fn count_received(session: &mut Session, bytes: usize) {
     if let Some(permit) = &mut session.permit {
-        permit.came(bytes);
+        permit.note_arrived(bytes);
         // A fast sender always has more.
-        session.wire.came(bytes).await;
+        session.wire.note_arrived(bytes).await;
     }
 }
 

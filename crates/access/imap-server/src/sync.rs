@@ -379,7 +379,7 @@ async fn report_changed(
             }
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {
-                let what = context.what(row);
+                let what = context.row_items(row);
                 if what != RowItems::Nothing
                     && let Some(seq) = SeqNum::new(seq)
                 {
@@ -407,7 +407,7 @@ enum RowItems {
 
 impl ReportContext<'_> {
     /// The items to report for a changed row.
-    fn what(&self, row: &Row) -> RowItems {
+    fn row_items(&self, row: &Row) -> RowItems {
         // Only the client's own change needs a comparison with the old row.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())

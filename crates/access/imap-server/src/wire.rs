@@ -214,7 +214,7 @@ impl Wire {
     }
 
     /// Counts received bytes of a message as work, so that other sessions get their turn.
-    pub(crate) async fn came(&mut self, bytes: usize) {
+    pub(crate) async fn note_arrived(&mut self, bytes: usize) {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 

@@ -69,7 +69,7 @@ impl Incoming {
     /// message is refused.
     pub async fn reserve(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
-        permit.came(more);
+        permit.note_arrived(more);
         let length = self.bytes.len() + more;
         if length <= self.bytes.capacity() && length <= permit.bytes() {
             return;

@@ -156,7 +156,7 @@ impl HeldMessages {
         let mut all = self.lock();
         let Some(held) = all.sessions.get_mut(&key) else { return false };
         held.used = Instant::now();
-        held.paid.came(bytes);
+        held.paid.note_arrived(bytes);
         held.body == body
     }
 

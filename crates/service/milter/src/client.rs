@@ -183,7 +183,7 @@ impl Conversation<'_> {
     async fn negotiate(&mut self) -> Result<(), MilterError> {
         let offer = [VERSION, ACTIONS, flags::ALL].map(u32::to_be_bytes).concat();
         self.say(b'O', &offer).await?;
-        match self.hear().await? {
+        match self.read_answer().await? {
             Answer::Options(version, actions, wanted)
                 if (VERSION_MIN..=VERSION).contains(&version)
                     && actions & !ACTIONS & !0x100 == 0
@@ -288,7 +288,7 @@ impl Conversation<'_> {
         let mut outcome = Outcome::only(Verdict::Accept);
         let body_max = draft.body().len() + BODY_MORE_MAX;
         for _ in 0..CHANGES_MAX {
-            match self.hear().await? {
+            match self.read_answer().await? {
                 Answer::AddHeader(name, value) => draft.add(&name, &value),
                 Answer::InsertHeader(at, name, value) => draft.insert(at as usize, &name, &value),
                 Answer::ChangeHeader(nth, name, value) => draft.change(nth as usize, &name, &value),
@@ -331,7 +331,7 @@ impl Conversation<'_> {
             return Ok(Step::On);
         }
         for _ in 0..PROGRESS_MAX {
-            match self.hear().await? {
+            match self.read_answer().await? {
                 Answer::Progress => {}
                 answer => return self.verdict(answer),
             }
@@ -369,7 +369,7 @@ impl Conversation<'_> {
         written.map_err(|error| self.milter.io(error))
     }
 
-    async fn hear(&mut self) -> Result<Answer, MilterError> {
+    async fn read_answer(&mut self) -> Result<Answer, MilterError> {
         let until = Instant::now() + self.milter.within;
         let read = async {
             let len = self.socket.read_u32().await? as usize;

@@ -106,7 +106,7 @@ impl Stream {
     pub(crate) fn set_ends(&mut self, ends: Endpoints) {
         (self.peer, self.local) = (ends.peer, ends.local);
         if let Transport::Plain(socket) = &mut self.transport {
-            socket.came();
+            socket.note_arrived();
         }
     }
 

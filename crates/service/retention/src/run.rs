@@ -300,9 +300,10 @@ impl Work<'_> {
     /// The folder that messages go to, which is made if it is not there. It keeps to its owner's
     /// limit of messages.
     async fn destination(&self, home: &Home, name: &MailboxName) -> Result<Destination, StoreError> {
-        let mut entry = folders::made(self.store, self.account, &home.name, Some(home.wanted)).await?;
+        let mut entry =
+            folders::find_or_create(self.store, self.account, &home.name, Some(home.wanted)).await?;
         if *name != home.name {
-            entry = folders::made(self.store, self.account, name, None).await?;
+            entry = folders::find_or_create(self.store, self.account, name, None).await?;
         }
         let destination = self.store.destination(entry.id);
         destination.note_owner_limit(self.account.folder_limits.max);

@@ -174,7 +174,7 @@ async fn sort(
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
-    let criteria = once_each(criteria);
+    let criteria = deduplicated(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
     let (asked, mut answered) = (asked(&criteria), None);
     if let Some(asked) = &asked {
@@ -252,7 +252,7 @@ fn sorted_by(mut order: Order, keys: Vec<u64>, direction: Direction, pace: &mut 
 
 /// The criteria without those whose key comes a second time: messages that are equal in a key are
 /// so in either direction.
-fn once_each(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
+fn deduplicated(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
     let is_first =
         |at: usize, one: &SortCriterion| criteria.iter().take(at).all(|other| other.key != one.key);
     criteria.iter().enumerate().filter(|(at, one)| is_first(*at, one)).map(|(_, one)| *one).collect()

@@ -184,7 +184,7 @@ pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
-pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<AccountRecord>> {
+pub async fn account_record(engine: &dyn Engine, account: &str) -> Result<Option<AccountRecord>> {
     let name = taken_name(account);
     match engine.directory_entry(&name).await? {
         Some(record) => parse(&name, &record.value).map(Some),
@@ -336,7 +336,7 @@ impl BackupJob<'_> {
             if self.is_left_out(account).await?.is_some() {
                 continue;
             }
-            let known = taken(&*self.ends.to, &account.name).await?;
+            let known = account_record(&*self.ends.to, &account.name).await?;
             let (id, taken) =
                 known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
             let marked = AccountRecord { id, taken, run: Some(self.begun) };

@@ -37,7 +37,7 @@ use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, StoreError, T
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
-use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
+use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
 use crate::command::ends::{How, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
@@ -169,7 +169,7 @@ impl RestoreJob {
         };
         let (mut half, mut removed) = (Vec::new(), Vec::new());
         for account in &accounts {
-            let taken = taken(from, &account.name).await?;
+            let taken = account_record(from, &account.name).await?;
             let last = taken.as_ref().map_or(0, |taken| taken.run.unwrap_or(taken.taken));
             if named.is_empty() && begun.is_some_and(|begun| last < begun) {
                 removed.push(account.name.clone());
@@ -202,7 +202,7 @@ impl RestoreJob {
         name: String,
         damaged: &mut Vec<String>,
     ) -> Result<Option<AccountToRestore>> {
-        let taken = taken(&*self.ends.from, &account.name).await?;
+        let taken = account_record(&*self.ends.from, &account.name).await?;
         let instant = taken.map_or(0, |taken| taken.run.unwrap_or(taken.taken));
         let source = format!("{}@{instant}", account.id);
         let record = underway_name(&name);

@@ -54,14 +54,14 @@ impl Regular {
         let mut parser = ParserBuilder::new();
         // POSIX: a dot is any character, a line end too.
         parser.case_insensitive(ignores_case).dot_matches_new_line(true).nest_limit(NEST_MAX);
-        let hir = parser.build().parse(&source).map_err(|error| said(&error))?;
+        let hir = parser.build().parse(&source).map_err(|error| syntax_error(&error))?;
         let config = Config::new().nfa_size_limit(Some(max));
         let nfa = Compiler::new().configure(config).build_from_hir(&hir).map_err(|error| {
             match error.size_limit() {
                 Some(max) => format!(
                     "the regular expression is too large: it may take {max} bytes, make its repetitions smaller"
                 ),
-                None => said(&error),
+                None => syntax_error(&error),
             }
         })?;
         let groups_bytes = nfa.states().len() * nfa.group_info().slot_len() * SLOT_BYTES;
@@ -72,7 +72,10 @@ impl Regular {
         }
         // The states stay, what is made of them is dropped after each search.
         let config = dfa::Config::new().cache_capacity(max).skip_cache_capacity_check(true);
-        let dfa = dfa::Builder::new().configure(config).build_from_nfa(nfa).map_err(|error| said(&error))?;
+        let dfa = dfa::Builder::new()
+            .configure(config)
+            .build_from_nfa(nfa)
+            .map_err(|error| syntax_error(&error))?;
         Ok(Self { dfa, source: source.into(), ignores_case })
     }
 
@@ -172,7 +175,7 @@ fn ranges(slots: &Slots) -> impl Iterator<Item = Option<Range<usize>>> {
 }
 
 /// The crate's error in one line.
-fn said(error: &impl std::fmt::Display) -> String {
+fn syntax_error(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("this is not a regular expression: {reason}")

@@ -69,7 +69,7 @@ impl User {
             let Some(due) = self.next_task().await else { return };
             self.link.sessions += 1;
             let drawn = self.chooser.draw(&self.shared.options.workload.choice, &mut self.random);
-            self.chooser.took(drawn);
+            self.chooser.note_done(drawn);
             let done = self.whole_session(drawn).await;
             let failed = done.is_err();
             self.done += 1;
@@ -134,7 +134,7 @@ impl User {
                 });
                 continue;
             }
-            self.chooser.took(drawn);
+            self.chooser.note_done(drawn);
             if shared.options.workload.transactions.get(drawn).is_some_and(|t| t.cost == Costing::Alone) {
                 return self.transaction_alone(drawn, due).await;
             }

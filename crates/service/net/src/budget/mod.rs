@@ -322,7 +322,7 @@ impl BytePermit {
     }
 
     /// Notes that this many bytes came: the sender moves.
-    pub fn came(&self, bytes: usize) {
+    pub fn note_arrived(&self, bytes: usize) {
         let now = Instant::now();
         if let Some(message) = self.budget.lock().messages.get_mut(&self.key) {
             let earned = Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / LEAST_PACE);
@@ -412,7 +412,7 @@ impl BytePermit {
                 Err(error) if Instant::now() >= deadline => return Err(error),
                 Err(_) => {}
             }
-            self.came(usize::MAX);
+            self.note_arrived(usize::MAX);
             let left = deadline.saturating_duration_since(Instant::now());
             // Whether bytes came free or time passed: look.
             let _ = tokio::time::timeout(left.min(CHECK_PAUSE), freed).await;

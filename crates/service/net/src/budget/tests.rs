@@ -102,11 +102,11 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     let permit = budget.begin(ANA);
     let moves_until = || budget.lock().messages[&permit.key].moves_until;
     let began = Instant::now();
-    permit.came(usize::MAX);
+    permit.note_arrived(usize::MAX);
     assert!(moves_until() <= Instant::now() + PAUSE_MAX && moves_until() >= began + PAUSE_MAX);
     // One byte earns 61 µs: not ten seconds more.
     let before = moves_until();
-    permit.came(1);
+    permit.note_arrived(1);
     assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
 }
 

@@ -246,7 +246,7 @@ impl Appender {
     /// [`Self::recover`] for one pack, also while this process writes to another one: its writer
     /// may have ended since. Returns whether no process has it. Before the first
     /// [`Appender::acquire`] it does nothing: that call looks through all packs.
-    pub(crate) fn recover_left(
+    pub(crate) fn recover_tail(
         &mut self,
         index: &Index,
         txn: &RoTxn,

@@ -117,7 +117,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
         None => {
             // After a full disk. If there is no space, the reserve stays as it is.
             let packs = shared.index.packs_len(&*shared.index.read()?)?;
-            if let Err(error) = shared.reserve.make_whole(packs) {
+            if let Err(error) = shared.reserve.complete(packs) {
                 tracing::debug!(%error, "the reserve for deletions is not complete");
             }
             // A process killed while reading would keep LMDB from reusing pages.

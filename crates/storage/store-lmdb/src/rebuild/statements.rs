@@ -22,14 +22,14 @@ pub(super) fn statements_of(search: &Search<'_>, found: &LocatedRecord) -> Vec<S
     let statements = content.and_then(|content| match kind {
         Kind::Abandon => entry::abandon_from(&content).map(|at| vec![Statement::Abandoned(at)]),
         Kind::Cut => entry::abandon_from(&content).map(|at| vec![Statement::Cut(at)]),
-        Kind::Range => said_of_packs(&content),
+        Kind::Range => of_packs(&content),
         _ => entry::retire_from(&content).map(|pack| vec![Statement::Retired(pack)]),
     });
     statements.unwrap_or_else(|| vec![Statement::Damaged(kind)])
 }
 
 /// The statements of a checkpoint of the table of packs.
-fn said_of_packs(content: &[u8]) -> Option<Vec<Statement>> {
+fn of_packs(content: &[u8]) -> Option<Vec<Statement>> {
     let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
     let retired = packs.retired.iter().map(Statement::Retired);
     Some(retired.chain(packs.sealed.iter().copied().map(Statement::Abandoned)).collect())

@@ -245,7 +245,7 @@ impl Writer<'_> {
             }
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
-                other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
+                other.is_left = self.appender.recover_tail(&self.shared.index, txn, (other.number, state))?;
                 // A process that writes holds the index's write transaction, which we hold now.
                 // So a live process cannot redo its tail either.
                 if !other.is_left && self.dead_tails.contains(&other.number) {

@@ -60,13 +60,13 @@ pub(super) async fn estimate(
     let changed = (sample.changed * share).round();
     let work = sample.seconds * share + changed * commit.as_secs_f64();
     let time = humantime::format_duration(Duration::from_secs_f64(seconds(work, changed, rate)));
-    eprintln!("{}, in at least {time}", said(&sample, options, total));
+    eprintln!("{}, in at least {time}", summary_text(&sample, options, total));
     Ok(total)
 }
 
 /// The estimate for all messages, as text. An interval contains the true value with 95 %
 /// certainty.
-fn said(sample: &Estimate, options: ConvertOptions, total: u64) -> String {
+fn summary_text(sample: &Estimate, options: ConvertOptions, total: u64) -> String {
     let examined = sample.examined;
     let count = |figure: &Figure| {
         let (count, within) = figure.count_of_all(examined, total);
