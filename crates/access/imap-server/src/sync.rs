@@ -7,8 +7,8 @@
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
 //!   see `contexts`.
-//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. Changes by its own
-//!   commands are always reported: see `own`.
+//! * After NOTIFY (RFC 5465) the client may have requested some of the changes, or none. Changes
+//!   by its own commands are always reported: see `own`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -143,7 +143,7 @@ async fn announce_changes(
     };
     report_changed(wire, selected, &changed, &context).await?;
     if selected.annotations.is_some() && !selected.quiet.annotations {
-        // Boxed: few sessions want it.
+        // Boxed: few sessions request it.
         Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
     }
     if !selected.contexts.is_empty() {

@@ -93,7 +93,7 @@ pub(crate) async fn for_command(
     }
 }
 
-/// The watch of the selected mailbox, unless the client wants to know nothing of it.
+/// The watch of the selected mailbox, unless the client has requested no reports of it.
 pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
     let wanted = !session.quiet.messages;
     session.selected.as_ref().filter(|_| wanted).map(|selected| selected.mailbox.watch())

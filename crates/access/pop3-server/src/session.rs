@@ -338,7 +338,7 @@ impl Session {
         if self.link.stls && !self.link.encrypted && !self.is_logged_in() {
             out.extend_from_slice(b"STLS\r\n");
         }
-        // RFC 2449 §5: what can be had before the login is listed after it, too.
+        // RFC 2449 §5: capabilities that are available before the login are listed after it, too.
         if self.link.passwords {
             out.extend_from_slice(b"USER\r\n");
         }

@@ -380,7 +380,7 @@ impl Client {
             mail += &format!(" MT-PRIORITY={}", item.priority);
         }
         if self.extensions.dsn {
-            // RFC 3461 §5.2.1: what the sender gave, and no more.
+            // RFC 3461 §5.2.1: only the parameters that the sender gave.
             mail += &item.ret.map(|ret| format!(" RET={}", ret.name())).unwrap_or_default();
             let envid = item.envid.as_ref().map(|envid| format!(" ENVID={}", envid.as_xtext()));
             mail += &envid.unwrap_or_default();

@@ -50,7 +50,7 @@ pub(crate) struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// Asks for the domain's policy, unless the sender wants none to count.
+    /// Reads the domain's policy, unless the sender has requested that no policy counts.
     #[boxed]
     pub async fn of(
         dns: &'a Dns,

@@ -76,7 +76,7 @@ fn accepting(accepted: Accepted, provider: &Arc<CryptoProvider>) -> Result<TlsCo
 /// Which certificates are accepted.
 #[derive(Debug)]
 enum Accepted {
-    /// Any: opportunistic TLS (RFC 7435 §3) keeps off those who listen, and no more.
+    /// Any: opportunistic TLS (RFC 7435 §3) protects only against passive eavesdroppers.
     Any,
     /// Certificates that match records of DANE.
     Dane(Arc<Dane>),

@@ -99,7 +99,7 @@ impl SmtpTransport {
         Err(last)
     }
 
-    /// Counts how the first attempt went, if TLS had a part in it.
+    /// Counts the outcome of the first attempt, if it used TLS.
     fn note(&self, domain: &str, plan: &Plan, address: SocketAddr, connected: &Result<Client, ConnectError>) {
         let (Some(reports), Some(policy)) = (&self.reports, &plan.policy) else { return };
         let failed = |fault| {

@@ -130,6 +130,6 @@ pub(crate) const COMMAND_OCTETS: usize = SLICE_BYTES / 64;
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 
 /// Octets of a message that was refused that are read and discarded, so that the client reads the
-/// refusal. A client that goes on after this many did not look at SIZE and does not deserve more
-/// of our line.
+/// refusal. A client that continues after this many ignores SIZE, and gets no more of our
+/// bandwidth.
 pub(crate) const DRAIN_MAX: u64 = 128 * 1024 * 1024;

@@ -5,7 +5,8 @@
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
 //! ```
 //!
-//! A command that a signal ended says what it had done: `outcome=interrupted before="converted 5"`.
+//! The line of a command that a signal ended names the work done:
+//! `outcome=interrupted before="converted 5"`.
 //!
 //! An act is the command line as it was typed, so no option is left out. The options that every
 //! command has (`--data` …) are not part of it. No option takes a password.

@@ -220,7 +220,7 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
                                                     owner");
             Ok(())
         }
-        // It went meanwhile: a running server removes packs.
+        // It was removed meanwhile: a running server removes packs.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::Usage(format!(
             "{} can be read by other users (mode {mode:o}) and cannot be closed to them: {error}; run `chmod {} {}` as \

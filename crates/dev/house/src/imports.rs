@@ -311,7 +311,7 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeMap<Module, String>
     Some([base.as_slice(), rest].concat())
 }
 
-/// Circles that are not known, and known ones that are no more or have fewer files.
+/// Circles that are not known, and known ones that do not exist any more or have fewer files.
 pub fn faults(found: &[(String, Vec<String>)], known: &[(&str, &[&str])]) -> Vec<String> {
     let listed = |krate: &str, circle: &[String]| {
         known.iter().any(|(k, files)| *k == krate && circle.iter().eq(files.iter()))

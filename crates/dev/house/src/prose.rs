@@ -35,7 +35,7 @@ pub enum Kind {
     Message,
 }
 
-/// Words of a string literal that is taken for a message. Shorter ones are mostly names.
+/// Words from which a string literal counts as a message. Shorter ones are mostly names.
 const MESSAGE_WORDS: usize = 3;
 
 /// The prose of a file; none of a kind of file that is not in the table above.

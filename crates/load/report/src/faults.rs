@@ -7,7 +7,7 @@ use posthaste_load_text::figure::{figure, whole};
 use crate::markup::Markup;
 use crate::table::{Cell, Table, faults};
 
-/// One line on how a run went.
+/// The outcome of a run in one line.
 pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
     let outcome = &run.outcome;
     let audited = run.audit.as_ref().is_none_or(AuditResult::is_clean);
@@ -27,7 +27,7 @@ pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
     line(good, &says, out);
 }
 
-/// One line on how a study went.
+/// The outcome of a study in one line.
 pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
     let failed = study.points.iter().filter(|p| p.run.is_err()).count();
     let errors: u64 = study.points.iter().filter_map(|p| p.run.as_ref().ok()).map(|r| r.outcome.errors).sum();

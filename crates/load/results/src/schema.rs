@@ -78,7 +78,7 @@ pub struct RunResult {
     pub clients: u32,
     /// The machine of the generator (and of the server, unless an agent was used).
     pub machine: Machine,
-    /// How it went.
+    /// The outcome.
     pub outcome: Outcome,
     /// Everything a reader must know before believing a figure.
     pub caveats: Vec<String>,
@@ -198,7 +198,7 @@ pub struct Machine {
     pub build: String,
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// No errors, audit clean if there was one.

@@ -240,7 +240,7 @@ impl Plan {
             (None, None) => {
                 let fill = &w.fill;
                 let contents = Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes);
-                // The workloads of a study with pools are of the same users, if they want the same
+                // The workloads of a study with pools have the same users, if they need the same
                 // mail.
                 let same = study.users.is_some()
                     && self.populations.iter().all(|p| p.contents.mailboxes == contents.mailboxes);

@@ -125,7 +125,7 @@ pub struct Workload {
     pub after: String,
     /// IMAP or POP3.
     pub protocol: Protocol,
-    /// Whether it wants TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
     /// How long sessions last.
     pub session: SessionKind,

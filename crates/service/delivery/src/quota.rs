@@ -140,10 +140,10 @@ struct Traffic {
 #[derive(Default)]
 struct State {
     under_way: Usage,
-    /// All that was ever let in.
+    /// The sum of all additions.
     let_in: Usage,
-    /// The heads as they were read last, and what was under way or let in since, which may be in
-    /// them.
+    /// The heads at the last reading, and the additions since then or in progress, which may be
+    /// in them.
     known: Option<CountedUsage>,
 }
 
@@ -212,7 +212,7 @@ impl Traffic {
         lock(&self.state).is_far_from(limit, more)
     }
 
-    /// Takes back what exceeded the quota: it was not let in. Wakes nobody.
+    /// Takes back what exceeded the quota: it was refused. Wakes nobody.
     fn withdraw(&self, mut reservation: QuotaReservation) {
         if let Some((_, usage)) = reservation.0.take() {
             let mut state = lock(&self.state);

@@ -127,8 +127,8 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Whether reports can reach the owner of a group, which may be another group. Its own members
-    /// would all hear of each one who gets no mail.
+    /// Whether reports can reach the owner of a group, which may be another group. Otherwise all
+    /// members would get a report about each member without mail.
     async fn check_owner(&self, owner: &str, group: &str) -> Result<()> {
         match self.resolve(owner).await {
             Ok(_) | Err(ResolveError::NotLocal | ResolveError::Disabled) => Ok(()),

@@ -167,8 +167,8 @@ impl Directory {
     /// The account of a right password, whose record is written again if it was made with less than
     /// the policy requires.
     ///
-    /// While others wait to be let in it stays as it is, and so it does if it cannot be written:
-    /// the next login tries.
+    /// It stays unchanged while other logins wait, and if it cannot be written: the next login
+    /// tries.
     async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
         if !self.policy.is_above(&stored.credentials) {
             return stored.account.clone();

@@ -66,7 +66,7 @@ impl Score {
 }
 
 /// The scores. Time comes in with each call. The tables are keyed by hashes. Two names with one
-/// hash share a score, which harms nobody. A long name takes no more room than a short one.
+/// hash share a score, which harms nobody. A long name takes the same memory as a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
     networks: Recent<u64, Score>,

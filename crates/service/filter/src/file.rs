@@ -32,7 +32,7 @@ pub(crate) struct Filing<'f> {
     served: &'f Bytes,
     /// The mailbox of `keep`.
     home: Home,
-    /// Where it is by now, and which version of it.
+    /// The mailboxes that have it so far, and the version in each.
     done: Vec<(MailboxId, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl<'f> Filing<'f> {
         !self.done.is_empty()
     }
 
-    /// Files the copies that a run wants kept. If some of it cannot be done, the message is kept in
+    /// Files the copies that a run keeps. If some of it cannot be done, the message is kept in
     /// INBOX (RFC 5228 §2.10.6). An error says that it is nowhere.
     pub(crate) async fn file(&mut self, outcome: &Outcome) -> Result<(), DeliveryError> {
         let mut failed = None;

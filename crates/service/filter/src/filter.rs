@@ -51,8 +51,8 @@ pub enum Undelivered {
 }
 
 /// The outcome of a message for one recipient. A success is reported to a sender that requests it
-/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report of
-/// that or wants none.
+/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report
+/// of that or requested none.
 pub type Delivered = Result<Option<Success>, Undelivered>;
 
 /// The recipients for which the protocol can report that a script refuses the message. For the
@@ -74,8 +74,8 @@ pub struct Envelope<'e> {
     pub from: &'e str,
     /// The recipients that can be refused.
     pub refusals: Refusals,
-    /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
-    /// INBOX, it goes there. A script may file it elsewhere.
+    /// The policy of its author's domain sends it to the junk folder (RFC 7489 §6.3): where it
+    /// would be kept in INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
     /// The sender's requirement of TLS where the message is sent on.
     pub tls: TlsRequirement,
@@ -391,7 +391,7 @@ impl Filter {
         done
     }
 
-    /// As the scripts want it, or to INBOX.
+    /// By the scripts, or to INBOX.
     async fn serve_mailboxes(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
         let active = recipient.account.scripts.active.as_deref();
         let has_site = self.has_site();

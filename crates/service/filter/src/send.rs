@@ -59,8 +59,8 @@ pub(crate) enum NotSent {
 }
 
 impl Filter {
-    /// Sends the mail that a run wants sent. An error is a redirect that failed; a reply or a
-    /// notification that fails is logged, because the message itself is not in danger.
+    /// Sends the mail of a run. An error is a redirect that failed; a reply or a notification
+    /// that fails is logged, because the message itself is not in danger.
     pub(crate) async fn send_all(
         &self,
         filing: &mut Filing<'_>,
@@ -121,8 +121,7 @@ impl Filter {
         failed
     }
 
-    /// Stores the records that a run wants remembered. A failure is logged: the message is
-    /// delivered.
+    /// Stores the records of a run. A failure is logged: the message is delivered.
     pub(crate) async fn remember_all(&self, recipient: &Recipient, outcome: &Outcome) {
         for effect in &outcome.effects {
             let Effect::Remember { key, seconds } = effect else { continue };

@@ -57,7 +57,7 @@ pub struct Envelope<'e> {
     pub to: Vec<&'e str>,
 }
 
-/// A reply that a filter wants the client to get.
+/// A reply of a filter for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// 4xx or 5xx.
@@ -113,7 +113,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 struct Conversation<'m> {
     milter: &'m Milter,
     socket: Box<dyn Socket>,
-    /// The steps that the filter wants left out or unanswered.
+    /// The steps that the filter skips or does not answer.
     flags: u32,
 }
 
@@ -136,8 +136,8 @@ impl Milter {
         Self { place, within }
     }
 
-    /// Shows a message to the filter and makes the changes that it wants. After an error the draft
-    /// may be changed in part: it must not be used.
+    /// Sends a message to the filter and makes the changes that it requests. After an error the
+    /// draft may be changed in part: it must not be used.
     #[boxed]
     pub async fn ask(&self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
         self.converse(self.connect().await?, envelope, draft).await
@@ -315,7 +315,7 @@ impl Conversation<'_> {
         Err(self.milter.wrong("it wants too many changes"))
     }
 
-    /// Sends one command and reads the answer, unless the filter wants neither.
+    /// Sends one command and reads the answer, unless the filter has declined either.
     async fn step(
         &mut self,
         letter: u8,

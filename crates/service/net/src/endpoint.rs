@@ -89,7 +89,7 @@ impl FromStr for SocketAddress {
 }
 
 /// A bound socket that accepts connections once [`serve`](Self::serve) runs; until then they wait
-/// in the backlog, so that `ready` can be said before.
+/// in the backlog, so that `ready` can be printed before.
 #[derive(Debug)]
 pub struct Listener {
     accepting: Accepting,

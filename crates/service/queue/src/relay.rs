@@ -33,7 +33,7 @@ pub enum Refusal {
     /// It has passed through too many hosts.
     #[error("the message has passed through {HOPS_MAX} hosts: it is in a mail loop")]
     Loop,
-    /// A recipient without a domain that could be asked.
+    /// A recipient without a domain that DNS could look up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(Address),
     /// It could not be kept.
@@ -262,8 +262,8 @@ impl Relay {
         })
     }
 
-    /// Reports to the sender what became of a message here, for those recipients whose success it
-    /// asked for (RFC 3461 §5.2). The report is on disk on return.
+    /// Reports the local outcome of a message to the sender, for recipients whose success it
+    /// requested (RFC 3461 §5.2). The report is on disk on return.
     #[boxed]
     pub async fn report_success(
         &self,

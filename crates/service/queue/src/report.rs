@@ -226,7 +226,7 @@ impl Report<'_> {
     }
 
     /// Whether the message is returned, and not its header alone. RFC 3461 §4.3: only about a
-    /// failure, and only if the sender asked for it. A binary message fits no message/rfc822 that
+    /// failure, and only if the sender requested it. A binary message fits no message/rfc822 that
     /// goes out by DATA.
     fn returns_all(&self) -> bool {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.

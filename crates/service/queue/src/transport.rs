@@ -65,9 +65,9 @@ pub struct Unreachable(
 /// The outcome of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// For each of its recipients, in their order: the success that a sender who asked for it hears
-    /// from this server. `None` if it does not: the host reports outcomes itself (DSN), or a script
-    /// has refused the message.
+    /// For each of its recipients, in their order: the success that this server reports to a
+    /// sender who requested it. `None` if it does not: the host reports outcomes itself (DSN), or
+    /// a script has refused the message.
     pub outcomes: Vec<Result<Option<Success>, Failure>>,
     /// Whether the connection can be used for another message.
     pub usable: bool,

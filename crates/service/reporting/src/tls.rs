@@ -101,7 +101,7 @@ struct Detail {
 }
 
 impl TlsTally {
-    /// Counts a connection that was as its policy wants.
+    /// Counts a connection that met its policy.
     pub fn success(&mut self, policy: &AppliedPolicy) {
         self.count(policy, (1, 0), Vec::new());
     }

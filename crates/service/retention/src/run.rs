@@ -31,7 +31,7 @@ pub enum Mode {
     Apply,
 }
 
-/// Where the messages of an outcome went, or would go.
+/// The target of the messages of an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Into this folder.
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub folder: MailboxName,
     /// The rule's number in the list, from 0.
     pub rule: usize,
-    /// Where they went.
+    /// Their target.
     pub target: Target,
     /// Messages.
     pub messages: u64,
@@ -88,7 +88,7 @@ pub enum RetentionError {
         /// How many messages it may hold.
         limit: u32,
     },
-    /// Messages went where the rule says, but not their annotations (RFC 5257).
+    /// The messages were moved, but not their annotations (RFC 5257).
     #[error("{account}, {folder}: messages were moved without their annotations: {error}")]
     Annotations {
         /// The account's name.

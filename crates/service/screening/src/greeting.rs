@@ -31,8 +31,8 @@ pub enum Wrong {
 impl GreetingRule {
     /// The verdict on the name of a host at this address, where `ours` is our own name.
     ///
-    /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is not
-    /// asked here: nothing is looked up.
+    /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is
+    /// not checked here: nothing is looked up.
     pub fn check(self, name: &str, address: IpAddr, ours: &str) -> Result<(), Wrong> {
         if self == Self::Off {
             return Ok(());

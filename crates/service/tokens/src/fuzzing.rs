@@ -64,7 +64,7 @@ fn judge(claims: &Claims) -> Option<Option<u64>> {
     let (name, until) = wanted.judge(claims, NOW).ok()?;
     assert!(!name.is_empty() && claims.0["iss"] == "https://id.example" && claims.0.contains_key("aud"));
     assert!(until.is_none_or(|until| until > NOW));
-    // At its end it lets in nobody.
+    // At its end no token is accepted.
     let over = until.map(|until| wanted.judge(claims, until));
     assert!(over.is_none_or(|over| matches!(over, Err(TokenError::Expired))));
     Some(until)

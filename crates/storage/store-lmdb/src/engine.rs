@@ -105,7 +105,7 @@ pub struct LmdbEngine {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     lacks: Option<StoreError>,
-    /// The lock of a serving process. With it, files of an ended server are not taken for work in
+    /// The lock of a serving process. With it, files of an ended server do not count as work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
 }

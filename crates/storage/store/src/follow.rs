@@ -1,5 +1,5 @@
-//! Accounts that are followed: which of their mailboxes changed, for sessions that want reports
-//! (RFC 5465).
+//! Accounts that are followed: which of their mailboxes changed, for sessions that requested
+//! reports (RFC 5465).
 //!
 //! All sessions of an account share one record. It holds the newest list, and for each mailbox
 //! its last head and the number of its last change. Each session has the number of the last

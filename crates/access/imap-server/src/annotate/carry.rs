@@ -40,7 +40,7 @@ impl<'s> CarriedAnnotations<'s> {
         way: Way,
     ) -> Result<Self, Failure> {
         if way == Way::Move && from.owner == to.owner {
-            // It takes no more room than before.
+            // It takes the same space as before.
             return Ok(Self::all(from, to, rights));
         }
         let (mut read, mut pace) = (from.read(uids).await?, Pace::default());

@@ -52,7 +52,7 @@ impl Rendered {
     }
 }
 
-/// Prints each item of the FETCH that asks for annotations, in the order of the items.
+/// Prints each item of the FETCH that requests annotations, in the order of the items.
 pub(crate) async fn render(
     reader: AnnotationReader<'_>,
     items: &[FetchItem],

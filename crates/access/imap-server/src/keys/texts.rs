@@ -31,8 +31,8 @@ const PART: usize = 11;
 const COMPARED_MAX: usize = 24;
 
 /// Texts that get numbers together. Looking one text after the other up takes less time than
-/// looking each up between two summaries: the processor does not wait for one place of the table
-/// before it asks for the next.
+/// looking each up between two summaries: the processor fetches several places of the table at
+/// once.
 #[derive(Debug, Default)]
 pub(crate) struct NewTexts {
     bytes: Vec<u8>,

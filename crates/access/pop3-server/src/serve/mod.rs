@@ -83,7 +83,7 @@ struct Driver {
     service: Arc<Pop3Service>,
     connection: Connection,
     session: Session,
-    /// Ends when the account that logged in may no longer be used as it was.
+    /// Ends when the login is no longer valid.
     lease: Option<Lease>,
     inbox: Option<Inbox>,
     out: Vec<u8>,

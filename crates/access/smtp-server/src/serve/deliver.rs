@@ -224,7 +224,7 @@ fn sorted(to: Vec<To>, here: &[Target], outcomes: &[Delivered]) -> (Vec<(Success
     for ((to, target), outcome) in to.into_iter().zip(here).zip(outcomes) {
         match outcome {
             Ok(Some(success)) => reached.push((*success, to)),
-            // Its sender has a report of the refusal, or wants none.
+            // Its sender has a report of the refusal, or requested none.
             Ok(None) => {}
             Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
         }

@@ -99,7 +99,7 @@ enum Line {
     Shutdown,
     /// The client sent nothing for too long.
     Silent,
-    /// The account that logged in may no longer be used as it was.
+    /// The login is no longer valid.
     Revoked,
     /// Commands came, and no message or login.
     Late,
@@ -109,7 +109,7 @@ struct Driver {
     service: Arc<SmtpService>,
     connection: Connection,
     session: Session,
-    /// Ends when the account that logged in may no longer be used as it was.
+    /// Ends when the login is no longer valid.
     lease: Option<Lease>,
     /// The greeting of the host, and the verdict of the screening on it.
     standing: Option<(String, Standing)>,

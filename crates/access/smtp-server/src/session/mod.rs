@@ -455,7 +455,8 @@ impl Session {
         if self.role == Role::Lmtp {
             return replies;
         }
-        // Failures that time may heal go first: the client must not give up for all because of one.
+        // Failures that time may heal go first: one recipient must not make the client abandon
+        // the others.
         let worst = replies.into_iter().min_by_key(|reply| match reply.code() {
             400..500 => 0,
             500.. => 1,

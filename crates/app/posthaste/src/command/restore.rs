@@ -142,8 +142,8 @@ struct AccountToRestore {
     source: String,
     /// The id it has in the store, if a restore that was cut off chose one.
     chosen: Option<RestoreRecord>,
-    /// That restore was cut off right after it made the account visible. Its mail is its owner's by
-    /// now.
+    /// That restore was cut off right after it made the account visible. By now its owner may use
+    /// its mail.
     visible: bool,
 }
 
@@ -232,7 +232,8 @@ impl RestoreJob {
                 account.name
             ))),
             (None, chosen) => {
-                // An account that was restored and then removed comes back as if it never was here.
+                // An account that was restored and then removed is restored again as if it had
+                // never been here.
                 let chosen = chosen.filter(|chosen| !chosen.done);
                 Ok(Some(AccountToRestore { account, name, source, chosen, visible: false }))
             }

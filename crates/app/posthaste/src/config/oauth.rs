@@ -140,7 +140,8 @@ impl Oauth {
             );
         }
         if !self.jwks.is_empty() && (self.issuer.is_empty() || self.audience.is_empty()) {
-            // RFC 9068 §4: otherwise a token for any other service of the issuer would let in.
+            // RFC 9068 §4: otherwise a token for any other service of the issuer would be
+            // accepted.
             return Err(
                 "`oauth.jwks` needs `oauth.issuer` and `oauth.audience`: otherwise a token for another \
                         service would be accepted here"

@@ -8,7 +8,8 @@ use super::failure::Failure;
 use super::recorder::TRIM;
 use super::user::User;
 
-/// Draws before a user gives up finding a transaction that its mailboxes allow, and thinks again.
+/// Draws after which a user stops looking for a transaction that its mailboxes allow, and thinks
+/// again.
 const DRAWS_MAX: u32 = 50;
 /// Wait after a failed session, doubled up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
@@ -153,7 +154,8 @@ impl User {
         if shared.options.arrivals.is_some() {
             shared.task_done();
         }
-        // With a fixed number of transactions the run ends, also if the mailboxes allow no more.
+        // With a fixed number of transactions the run ends, also if the mailboxes allow no
+        // further one.
         self.done += u32::from(shared.options.transactions_each.is_some());
         self.pause(0.05).await;
     }

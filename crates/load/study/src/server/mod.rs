@@ -425,7 +425,7 @@ mod tests {
         assert_eq!((all.pid, all.agent.as_deref(), all.targets().count()), (Some(7), Some("mail:9200"), 4));
         let at = all.instance().at;
         assert_eq!((at.deliver, at.submission), (all.deliver, all.submission.clone()));
-        // TLS is as its address says, whatever a workload wants.
+        // Its address decides about TLS, not a workload.
         assert_eq!((at.pop3s, at.submissions), (all.pop3, all.submission));
         let nodes = running("mine=imap://a,imap://b,agent=a:9200");
         assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.targets().count()), ("b", 2));

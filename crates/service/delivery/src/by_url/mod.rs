@@ -45,7 +45,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// The mechanism of RFC 4467.
 const INTERNAL: &str = "INTERNAL";
 
-/// The user who wants the data of a URL.
+/// The user who requests the data of a URL.
 #[derive(Debug, Clone, Copy)]
 pub struct UrlReader<'r> {
     /// The account that has logged in.

@@ -22,7 +22,7 @@ use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 /// any is no danger.
 const PIECE_LEN_MAX: u64 = 64 * 1024;
 
-/// Octets looked at where a body is said to end: two empty lines and a `From ` line.
+/// Octets read at the announced end of a body: two empty lines and a `From ` line.
 const PEEK_LEN: usize = 512;
 
 /// Where an mbox comes from and goes to.

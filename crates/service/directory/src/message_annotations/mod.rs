@@ -125,9 +125,9 @@ async fn scan(
     Ok(())
 }
 
-/// The records of these messages, a page at a time, by rising UID. A page begins at a message
-/// that is asked for. So records before the first message, after the last one, or in a gap longer
-/// than a page are not read.
+/// The records of these messages, a page at a time, by rising UID. A page begins at a requested
+/// message. So records before the first message, after the last one, or in a gap longer than a
+/// page are not read.
 async fn scan_messages(
     engine: &dyn Engine,
     keeping: Keeping,

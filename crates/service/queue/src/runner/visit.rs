@@ -219,7 +219,7 @@ impl Runner {
         // A report may need its memory.
         drop(message);
         let now = self.now();
-        // The node that has the lease tries it again when it wants.
+        // The node that has the lease decides about the next attempt.
         let is_ours = !self.lease_end.is_over();
         // Recipients that were not tried, or exceeded the host's limit, have another transaction at
         // once.

@@ -453,7 +453,7 @@ impl Schedule {
         unwanted.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// An administrator wants all that waits to be tried now.
+    /// An administrator retries all waiting items now.
     pub fn forgive(&mut self, destination: &Destination) {
         self.with(destination, |waiting| waiting.not_before = 0);
     }

@@ -441,7 +441,7 @@ impl Appender {
         self.marks = Marks::default();
     }
 
-    /// A write failed: the pack is abandoned at the end it had.
+    /// A write failed: the pack is abandoned at its previous end.
     pub(crate) fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
             self.marks.abandon.push(current.ended());

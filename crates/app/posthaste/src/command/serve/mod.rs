@@ -95,10 +95,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     runtime.block_on(work)
 }
 
-/// Logs each poll of a session or background task that computes for longer than was asked. The rule
-/// is 10 ms, in a release build; CPU time counts, so that other load on the machine does not.
-/// `scripts/hostile` reads these lines. Debug builds log without being asked: the tests `hostile`
-/// and `sessions` fail on such a line.
+/// Logs each poll of a session or background task that computes for longer than configured. The
+/// rule is 10 ms, in a release build; CPU time counts, so that other load on the machine does
+/// not. `scripts/hostile` reads these lines. Debug builds always log: the tests `hostile` and
+/// `sessions` fail on such a line.
 fn watch_sessions(asked: Duration) {
     /// A debug build without optimization takes some ten times as long.
     const DEBUG_LIMIT: Duration = Duration::from_millis(10 * 10);

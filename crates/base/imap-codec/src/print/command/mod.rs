@@ -254,7 +254,7 @@ impl CommandPrinter {
     fn initial_response(&mut self, bytes: &[u8]) {
         use base64::Engine as _;
         self.put(" ");
-        // RFC 4959 §3: nothing is said by `=`.
+        // RFC 4959 §3: `=` means no octets.
         if bytes.is_empty() {
             return self.put("=");
         }
