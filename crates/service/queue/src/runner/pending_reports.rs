@@ -14,8 +14,8 @@ use crate::transport::{Body, Failure};
 const TRIES: usize = 16;
 
 impl Runner {
-    /// Writes down what became of an item, then the reports about it. A concurrent change of the
-    /// item does not undo a report that was sent. `failure` is why recipients still wait.
+    /// Writes the outcome of an item, then the reports about it. A concurrent change of the item
+    /// does not undo a report that was sent. `failure` is why recipients still wait.
     pub(super) async fn record(
         &self,
         mut item: Item,
@@ -40,8 +40,8 @@ impl Runner {
         }
     }
 
-    /// Writes an item, and keeps it in memory if that fails: who has the message must not get it
-    /// again. `None` if it has left the queue.
+    /// Writes an item, and keeps it in memory if that fails: recipients that have the message
+    /// must not get it again. `None` if it has left the queue.
     pub(super) async fn write_or_keep(&self, mut item: Item) -> Result<Option<Item>, QueueError> {
         match self.write(&mut item).await {
             Ok(is_there) => Ok(is_there.then_some(item)),
@@ -55,7 +55,7 @@ impl Runner {
     /// Writes an item with pending reports, and sends them on their way.
     pub(super) async fn send_pending(&self, mut item: Item) -> Result<(), QueueError> {
         if !item.pending.is_empty() && !self.write(&mut item).await? {
-            // It was dropped meanwhile: nobody gets a report.
+            // It was dropped meanwhile: no report is sent.
             return self.remove_rows(&item.pending).await;
         }
         let pending = std::mem::take(&mut item.pending);
@@ -132,15 +132,15 @@ impl Runner {
         found
     }
 
-    /// Whether a sender should be informed that an item is late, and was not.
+    /// Whether an item is late and its sender has no report of that yet.
     pub(super) fn is_late(&self, item: &Item, now: i64) -> bool {
         let warn_after = self.times.warn_after;
         let is_old = warn_after > 0 && now - item.arrived >= warn_after;
         is_old && !item.warned && !item.is_done() && item.may_be_reported()
     }
 
-    /// Stores the reports about an item: who was given up, who has it, and who gets it late because
-    /// of a failure.
+    /// Stores the reports about an item: failed recipients, successful ones, and those that get
+    /// it late.
     async fn reports(
         &self,
         item: &Item,
@@ -230,8 +230,8 @@ impl Runner {
         self.relay.prepare(&report).await
     }
 
-    /// The quoted part for a report: the item's beginning, or all of it. Nothing of a message that
-    /// is damaged here: its sender still learns what became of it.
+    /// The quoted part for a report: the item's beginning, or all of it. A damaged message is not
+    /// quoted, but its outcome is still reported.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
         let (read, memory) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
             let memory = self.memory.take(item.size).await;

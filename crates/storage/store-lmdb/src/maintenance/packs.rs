@@ -56,15 +56,15 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
 /// be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopySpace {
-    /// For all records.
+    /// There is space for all records.
     Enough,
-    /// For this many bytes of records.
+    /// There is space for this many bytes of records.
     Short(u64),
 }
 
 impl CopySpace {
-    /// For a pack in this state. The index needs as much again twice: a page for each body that
-    /// moves, and LMDB copies pages.
+    /// The space for a pack in this state. The index needs twice the same in addition: a page for
+    /// each body that moves, and LMDB copies pages.
     fn on(reserve: &Reserve, state: &PackState) -> Self {
         let share = reserve.writable() / 4;
         let live = state.end.saturating_sub(state.emptied.max(state.dead));

@@ -20,9 +20,8 @@ use crate::shared::{Summarize, summary_of};
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
-/// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of
-/// memory. A pack has the mail of all mailboxes mixed, so the order of the index would read the
-/// packs at random.
+/// Messages whose bodies are read in the order of the packs: some 30 MB of memory. A pack has the
+/// mail of all mailboxes mixed, so the order of the index would read the packs at random.
 const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, without references. The last of several copies is

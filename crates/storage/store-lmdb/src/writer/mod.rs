@@ -3,7 +3,7 @@
 //! | step | on failure |
 //! | --- | --- |
 //! | begin the index transaction, unless one is open: waits for a writer in another process | all waiting jobs are answered `Unavailable` |
-//! | check each commit against the present state and apply it | this one is answered; the others go on |
+//! | check each commit against the present state and apply it | this one is answered; the others continue |
 //! | preallocate space in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is abandoned at its old end |
 //! | commit the index, durably | the same |
