@@ -69,9 +69,9 @@ pub struct AnnotationItem {
 /// A value that STORE or APPEND sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueChange {
-    /// Which entry.
+    /// The entry.
     pub entry: EntryName,
-    /// Whose.
+    /// The scope.
     pub scope: ValueScope,
     /// Any octets; `None` removes it.
     pub value: Option<Bytes>,
@@ -80,7 +80,7 @@ pub struct ValueChange {
 /// The key `ANNOTATION` of SEARCH: a text in the value of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnotationKey {
-    /// Which entries.
+    /// The entries.
     pub entries: EntryPattern,
     /// The scope; `None` for both.
     pub scope: Option<ValueScope>,
@@ -91,7 +91,7 @@ pub struct AnnotationKey {
 /// An entry in a FETCH response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnotationData {
-    /// Which entry.
+    /// The entry.
     pub entry: EntryName,
     /// Attributes with their values. `None` if the response only reports that the entry has
     /// changed (RFC 5257 §4.4).

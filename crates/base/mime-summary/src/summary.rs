@@ -20,7 +20,7 @@ pub enum SummaryError {
     /// It is shorter than its length field, or than any record.
     #[error("the summary is truncated: {len} bytes")]
     Short {
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
     },
     /// It was written by a later release.

@@ -120,7 +120,7 @@ pub struct TextColumn<'b> {
 }
 
 impl<'b> TextColumn<'b> {
-    /// How many different texts there are.
+    /// The number of different texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -231,7 +231,7 @@ impl Terms {
         std::mem::size_of::<Self>() + keys + self.words.iter().map(|words| words.len()).sum::<usize>()
     }
 
-    /// How many words it has.
+    /// The number of its words.
     pub fn count(&self) -> usize {
         self.count
     }

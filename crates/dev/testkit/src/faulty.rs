@@ -25,7 +25,7 @@ struct State {
     between: Option<String>,
     /// Scans of records that begin so fail.
     unlisted: Option<String>,
-    /// So long each scan takes.
+    /// The time that each scan takes.
     slow: Option<Duration>,
     /// Reads, scans and changes.
     calls: u64,

@@ -78,7 +78,7 @@ pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
 pub struct Load {
     /// Server CPU, of all processors, above which load is enough.
     pub until_cpu_percent: f64,
-    /// Not more virtual users than this.
+    /// The largest number of virtual users.
     pub clients_max: u32,
     /// Accounts they share.
     pub accounts: u32,
@@ -91,7 +91,7 @@ pub struct Profile {
     /// The runs with this many virtual users, on all processors and without think time of their
     /// own.
     pub clients: u32,
-    /// For how long.
+    /// The time of the measurement.
     pub measure: Duration,
 }
 

@@ -69,7 +69,7 @@ pub struct Modem {
 pub struct Transaction {
     /// Name, unique in the workload.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: String,
     /// The transaction's steps.
     pub steps: Vec<Step>,
@@ -95,9 +95,9 @@ pub enum Costing {
 /// Numbers between which a mailbox, or an account's mailboxes, may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between {
-    /// Not below this.
+    /// The lowest number.
     pub min: u32,
-    /// Not above this.
+    /// The highest number.
     pub max: u32,
 }
 
@@ -119,7 +119,7 @@ pub struct Fill {
 pub struct Workload {
     /// The workload's name.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: String,
     /// Where it comes from.
     pub after: String,

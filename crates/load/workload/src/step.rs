@@ -160,7 +160,7 @@ impl Mailbox {
 }
 
 impl Messages {
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "all" => Self::All,
@@ -193,7 +193,7 @@ impl Criterion {
 }
 
 impl Recipient {
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "random" => Some(Self::Random),

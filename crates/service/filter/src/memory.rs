@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct ReplyRecord {
     v: u32,
-    /// When, unix seconds.
+    /// The time in unix seconds.
     at: u64,
     /// From then on it may be removed.
     until: u64,

@@ -57,7 +57,7 @@ impl Order {
         order
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.of.len()
     }

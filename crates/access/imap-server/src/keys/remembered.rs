@@ -29,7 +29,7 @@ pub(crate) struct Step {
     /// The message's place among those that were asked for, from 0; [`u32::MAX`] for a parent that
     /// the mailbox lacks.
     pub(crate) place: u32,
-    /// How many children it has.
+    /// The number of its children.
     pub(crate) children: u32,
 }
 

@@ -147,7 +147,7 @@ impl Texts {
         }
     }
 
-    /// How many texts there are.
+    /// The number of texts.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }

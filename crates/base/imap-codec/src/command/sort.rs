@@ -16,7 +16,7 @@ pub struct SortArgs {
     pub annotations: Vec<(EntryName, ValueScope)>,
     /// The charset of the text in the keys; the text is decoded already.
     pub charset: Charset,
-    /// Which messages.
+    /// The messages.
     pub key: SearchKey,
 }
 
@@ -107,7 +107,7 @@ pub struct ThreadArgs {
     pub algorithm: ThreadAlgorithm,
     /// The charset of the text in the keys.
     pub charset: Charset,
-    /// Which messages.
+    /// The messages.
     pub key: SearchKey,
 }
 

@@ -58,7 +58,7 @@ pub enum Code {
     InProgress {
         /// The slow command.
         tag: Option<Tag>,
-        /// How much of it is done.
+        /// The done part.
         done: Option<u64>,
         /// How much there is to do, never 0; only with `done`.
         goal: Option<u64>,

@@ -38,7 +38,7 @@ pub struct ImapUrl {
     pub uid: Option<Uid>,
     /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
-    /// Which bytes of that.
+    /// The range of its bytes.
     pub partial: Option<UrlPartial>,
     /// The users that may use the URL, and the proof of it.
     pub auth: Option<UrlAuth>,

@@ -192,7 +192,7 @@ pub enum StepResult {
 }
 
 impl StepResult {
-    /// As a word.
+    /// The word for it.
     pub fn word(self) -> String {
         match self {
             Self::Done => "done".into(),
@@ -205,7 +205,7 @@ impl StepResult {
         }
     }
 
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "done" => Self::Done,

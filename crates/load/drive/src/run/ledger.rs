@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// It was there at the start.
+    /// The message was there at the start.
     pub fn found(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 1);
     }
@@ -63,27 +63,27 @@ impl Ledger {
         self.change(account, serial, 0, 1);
     }
 
-    /// It was acknowledged.
+    /// The message was acknowledged.
     pub fn added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 0);
     }
 
-    /// It was refused permanently.
+    /// The message was refused permanently.
     pub fn not_added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }
 
-    /// It is about to be removed.
+    /// The message is about to be removed.
     pub fn removing(&self, account: u32, serial: Serial) {
         self.change(account, serial, -1, 0);
     }
 
-    /// It was reported removed.
+    /// The message was reported as removed.
     pub fn removed(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }
 
-    /// It was not removed after all.
+    /// The message was not removed after all.
     pub fn not_removed(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 0);
     }

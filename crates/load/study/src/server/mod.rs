@@ -33,7 +33,7 @@ pub use process::output;
 pub use ready::ready;
 pub use watched::Watched;
 
-/// Which server.
+/// A server of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// Ours, by its binary.

@@ -43,7 +43,7 @@ pub struct ExportReport {
     pub bytes: u64,
     /// Messages that could not be read.
     pub failed: u64,
-    /// Why, for the first of them.
+    /// The reasons, for the first of them.
     pub faults: Vec<String>,
 }
 

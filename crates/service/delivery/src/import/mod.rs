@@ -107,7 +107,7 @@ impl Default for Alone {
 pub struct Origin {
     /// The file.
     pub path: Arc<Path>,
-    /// Where in it, in octets.
+    /// The offset in octets.
     pub offset: u64,
 }
 

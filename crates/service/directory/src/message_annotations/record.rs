@@ -52,7 +52,7 @@ impl MessageAnnotations {
         self.values.iter().map(|((scope, entry), value)| (*scope, &**entry, value))
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }

@@ -30,9 +30,9 @@ const CHECKED_AT_ONCE: usize = 16;
 /// A new value of a message, or `None` to remove it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewValue {
-    /// Whose.
+    /// The scope.
     pub scope: Scope,
-    /// Which entry.
+    /// The entry.
     pub entry: String,
     /// Any octets.
     pub value: Option<Bytes>,
