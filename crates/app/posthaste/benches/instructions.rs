@@ -28,10 +28,11 @@ use posthaste_directory::{Directory, Format, NewAccount, Policy};
 use posthaste_imap_codec::{NameEncoding, parse_command};
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_mail_model::{Flag, MailboxName, Secret};
+use posthaste_mime_summary::Structure;
 use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
 use posthaste_store::{Engine, IncomingMessage, MemoryEngine, Store, StoreOptions};
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use posthaste_tnef::{enrich, might_be_rich, restore};
+use posthaste_tnef::{declares_rich, enrich, might_be_rich, restore};
 
 /// Memory of the arena: all that a run allocates, which is never given back.
 const ARENA_BYTES: usize = 1 << 30;
@@ -97,10 +98,11 @@ fn main() {
             .iter()
             .map(|(name, _)| name)
             .chain(DELIVERIES.iter().map(|(name, _)| name))
-            .chain(&["enrich", "might-be-rich", "parse-command", "restore", "summarize"])
+            .chain(&["declares-rich", "enrich", "might-be-rich", "parse-command", "restore", "summarize"])
             .for_each(|name| println!("{name}")),
         Some("parse-command") => parse(),
         Some("summarize") => of_each_letter(|letter| summarize(letter).len()),
+        Some("declares-rich") => look_at_letters(),
         Some("might-be-rich") => of_each_letter(|letter| usize::from(might_be_rich(letter))),
         Some("enrich") => of_each_letter(|letter| enrich(letter).map_or(0, |rich| rich.len())),
         Some("restore") => restore_letters(),
@@ -136,6 +138,16 @@ fn parse() {
 fn of_each_letter(work: impl Fn(&[u8]) -> usize) {
     let messages: Vec<Vec<u8>> = (0..20).map(letter).collect();
     let all = || messages.iter().map(|message| work(black_box(message))).sum::<usize>();
+    all();
+    counted(all);
+}
+
+/// What a delivery pays to find that a letter is not rich. Its structure is there, for the
+/// summary.
+fn look_at_letters() {
+    let letters: Vec<_> = (0..20).map(letter).map(|letter| (Structure::parse(&letter), letter)).collect();
+    let look = |(structure, letter): &(Structure, Vec<u8>)| declares_rich(black_box(structure), letter);
+    let all = || letters.iter().filter(|letter| look(letter)).count();
     all();
     counted(all);
 }

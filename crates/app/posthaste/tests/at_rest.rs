@@ -6,10 +6,12 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, on_cluster, skips_cluster};
 
 const PASSWORD: &str = "correct horse";
 const ANA: &str = "ana@example.org";
+/// Why a test is for the embedded engine alone.
+const PACKS: &str = "it has no packs to rebuild an index from";
 
 fn binary() -> &'static Path {
     env!("CARGO_BIN_EXE_posthaste").as_ref()
@@ -100,8 +102,37 @@ fn assert_seen(server: &Server, sent: &[String]) {
     assert!(found.contains(&format!("* SEARCH {last}")), "{found}");
 }
 
+/// Delivery, reads in whole and in pieces, a kill, and the option switched off and on: on each
+/// engine.
+#[test]
+fn each_engine_returns_what_was_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = builder(dir.path(), "zstd").start();
+    server.add_account(ANA, PASSWORD);
+    let sizes = [1_000, 4_000, 100_000, 131_000, 700_000];
+    let mut sent: Vec<String> = sizes.iter().enumerate().map(|(n, octets)| letter(n, *octets)).collect();
+    let mut client = lmtp(&server);
+    for message in &sent {
+        assert!(send(&mut client, message).unwrap());
+    }
+    assert_seen(&server, &sent);
+    server.kill();
+    let server = builder(dir.path(), "none").start();
+    assert_seen(&server, &sent);
+    assert_eq!((left(dir.path(), "none"), left(dir.path(), "zstd")), (5, 0));
+    sent.push(letter(5, 4_000));
+    assert!(send(&mut lmtp(&server), &sent[5]).unwrap());
+    assert_seen(&server, &sent);
+    assert_eq!((left(dir.path(), "none"), left(dir.path(), "zstd")), (5, 1));
+    server.stop();
+    assert_seen(&builder(dir.path(), "zstd").start(), &sent);
+}
+
 #[test]
 fn compressed_mail_is_seen_as_it_was_sent() {
+    if skips_cluster(PACKS) {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let server = builder(dir.path(), "zstd").start();
     server.add_account(ANA, PASSWORD);
@@ -143,6 +174,9 @@ fn compressed_mail_is_seen_as_it_was_sent() {
 /// All that was acknowledged is there after each `kill -9`, byte for byte.
 #[test]
 fn kills_lose_nothing_that_was_acknowledged() {
+    if skips_cluster(PACKS) {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged: Vec<String> = Vec::new();
     for round in 0..6 {
@@ -181,11 +215,16 @@ fn kills_lose_nothing_that_was_acknowledged() {
     }
 }
 
-/// Messages that a conversion to `keep` would change.
+/// Messages that a conversion to `keep` would change. A cluster counts them, and refuses.
 fn left(dir: &Path, compress: &str) -> usize {
     let config = dir.join(format!("{compress}.toml"));
     let config = config.to_str().unwrap();
-    let said = done(&run(dir, &["convert", ANA, "--to", "keep", "--dry-run", "--config", config]));
+    let output = run(dir, &["convert", ANA, "--to", "keep", "--dry-run", "--config", config]);
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    if let Some((_, refused)) = why.split_once("form of stored mail: ").filter(|_| on_cluster()) {
+        return refused.split(' ').next().unwrap().parse().unwrap();
+    }
+    let said = done(&output);
     let count = said.lines().find_map(|line| line.strip_prefix("converted ")).unwrap();
     count.trim().parse().unwrap()
 }
@@ -195,6 +234,9 @@ fn left(dir: &Path, compress: &str) -> usize {
 #[test]
 fn stored_mail_is_compressed_later() {
     const MESSAGES: usize = 40;
+    if skips_cluster("`convert --to` changes no form there") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     drop(builder(dir.path(), "zstd"));
     let server = builder(dir.path(), "none").start();

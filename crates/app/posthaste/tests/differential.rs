@@ -3,8 +3,9 @@
 //!
 //! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
 //! compares. `tests/clients/odd_messages.py` makes messages that grammars do not like,
-//! `differential_names.py` names of mailboxes, `differential_resync.py` changes by mod-sequence. A
-//! failure names the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
+//! `differential_names.py` names of mailboxes, `differential_resync.py` changes by mod-sequence,
+//! and `differential_sessions.py` sessions that do not know of an EXPUNGE yet. A failure names
+//! the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,6 +38,7 @@ fn dovecot_answers_the_same() {
         include_str!("clients/odd_messages.py"),
         include_str!("clients/differential_names.py"),
         include_str!("clients/differential_resync.py"),
+        include_str!("clients/differential_sessions.py"),
         include_str!("clients/differential.py"),
     ]
     .concat();

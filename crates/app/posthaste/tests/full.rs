@@ -81,22 +81,7 @@ fn users_log_in_and_mail_comes_to_a_server_full_of_strangers() {
     // Mail by the socket, from this machine, and from another host.
     let unix = UnixStream::connect(&socket).unwrap();
     unix.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    Wire::over(unix).run(&format!(
-        "S: 220 …
-         C: LHLO test
-         S~ 250 …
-         C: MAIL FROM:<bo@example.net>
-         S: 250 …
-         C: RCPT TO:<{USER}>
-         S: 250 …
-         C: DATA
-         S: 354 …
-         C: Subject: by the socket
-         C:
-         C: text
-         C: .
-         S: 250 …"
-    ));
+    Wire::over(unix).deliver(USER, "by the socket");
     deliver(behind(&server, "lmtp", "PROXY UNKNOWN\r\n"));
     deliver(from(&server, "lmtp", "203.0.113.12"));
     let _more = strangers(&server, "imap");

@@ -39,28 +39,6 @@ fn wire(socket: &Path) -> Wire<UnixStream> {
     Wire::over(stream)
 }
 
-/// One message over the socket.
-fn deliver(socket: &Path, subject: &str) {
-    wire(socket).run(&format!(
-        "S: 220 …
-         C: LHLO test
-         S~ 250 …
-         C: MAIL FROM:<bo@example.net>
-         S: 250 …
-         C: RCPT TO:<{USER}>
-         S: 250 …
-         C: DATA
-         S: 354 …
-         C: Subject: {subject}
-         C:
-         C: text
-         C: .
-         S: 250 …
-         C: QUIT
-         S: 221 …"
-    ));
-}
-
 /// How many messages are in INBOX.
 fn messages(server: &Server) -> usize {
     let mut imap = LineClient::connect(server.address("imap")).unwrap();
@@ -79,7 +57,7 @@ fn mail_comes_in_by_a_unix_socket_that_is_removed_at_the_end() {
     let file = fs::symlink_metadata(&socket).unwrap();
     assert!(file.file_type().is_socket());
     assert_eq!(file.mode() & 0o7777, 0o660);
-    deliver(&socket, "one");
+    wire(&socket).deliver(USER, "one");
     assert_eq!(messages(&server), 1);
     assert!(server.stop().status.success());
     assert!(!socket.exists());
@@ -95,7 +73,7 @@ fn a_dead_server_s_socket_is_replaced_and_a_live_one_s_is_an_error() {
     let Err(said) = builder(&socket).try_start() else { panic!("two servers listen on one socket") };
     assert!(said.contains(&format!("unix:{}", socket.display())), "{said}");
     assert!(said.contains("another process listens on it; stop that one"), "{said}");
-    deliver(&socket, "still here");
+    wire(&socket).deliver(USER, "still here");
     assert_eq!(messages(&server), 1);
     assert!(server.stop().status.success());
     // Another file of that name is kept.

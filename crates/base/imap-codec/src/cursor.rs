@@ -167,6 +167,12 @@ impl<'a> Cursor<'a> {
         Word::new(self.take_while(is_word_char))
     }
 
+    /// The label of a value that an extension may have added: a word, or `tagged-ext-label` of
+    /// RFC 9051 §9.
+    pub(crate) fn label(&mut self) -> Word {
+        Word::new(self.take_while(|b| is_word_char(b) || matches!(b, b'_' | b':')))
+    }
+
     /// Reads a word if it is here, in any case, and ends here.
     pub(crate) fn eat_word(&mut self, word: &[u8]) -> bool {
         let rest = self.rest();

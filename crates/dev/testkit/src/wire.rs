@@ -69,6 +69,28 @@ impl<S: Read + Write> Wire<S> {
         self.stream.into_inner()
     }
 
+    /// Hands a short message in by LMTP: the whole session, from the greeting on.
+    pub fn deliver(&mut self, to: &str, subject: &str) {
+        self.run(&format!(
+            "S: 220 …
+             C: LHLO test
+             S~ 250 …
+             C: MAIL FROM:<bo@example.net>
+             S: 250 …
+             C: RCPT TO:<{to}>
+             S: 250 …
+             C: DATA
+             S: 354 …
+             C: Subject: {subject}
+             C:
+             C: text
+             C: .
+             S: 250 …
+             C: QUIT
+             S: 221 …"
+        ));
+    }
+
     /// Plays a transcript.
     pub fn run(&mut self, transcript: &str) -> &mut Self {
         for line in transcript.lines().map(str::trim_start) {

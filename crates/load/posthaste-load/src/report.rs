@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use posthaste_load_report::{csv_of_all, files, html};
+use posthaste_load_report::{csv_of_all, files, html, short_html};
 
 use crate::failure::Failure;
 
@@ -17,6 +17,9 @@ pub struct ReportArgs {
     /// the results stay unchanged.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
+    /// Leave out the runs behind the points of a study, which are most of its report.
+    #[arg(long)]
+    short: bool,
     /// Overwrite it.
     #[arg(long)]
     force: bool,
@@ -35,7 +38,7 @@ pub fn main(args: &ReportArgs) -> Result<(), Failure> {
         std::fs::write(file, text).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))
     };
     write(&table, csv_of_all(&results))?;
-    write(&file, html(&results))?;
+    write(&file, if args.short { short_html(&results) } else { html(&results) })?;
     println!("{} (and its figures in {})", file.display(), table.display());
     Ok(())
 }

@@ -4,6 +4,7 @@ use posthaste_load_results::{Amounts, Counted, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, figure, whole};
 
 use crate::markup::Markup;
+use crate::paths::without_folders;
 use crate::table::{Cell, Table};
 
 /// Rows of the table of commands: the costliest. `results.json` has all.
@@ -17,7 +18,7 @@ pub fn section(run: &RunResult, out: &mut Markup) {
     out.element("h3", &[], "What the server itself counted");
     match counted {
         Offered::NotOffered(why) => {
-            out.element("p", &[("class", &"quiet")], &format!("not offered here: {why}"));
+            out.element("p", &[("class", &"quiet")], &format!("not offered here: {}", without_folders(why)));
         }
         Offered::Value(counted) => {
             sums(counted, run.clients, out);
@@ -34,7 +35,7 @@ fn sums(counted: &Counted, users: u32, out: &mut Markup) {
     };
     let row = |name: &str, value: String| (name.to_owned(), value);
     let mut rows = vec![
-        row("Read at", format!("{}, {} s apart", counted.source, figure(counted.seconds))),
+        row("Read at", format!("{}, {} s apart", without_folders(&counted.source), figure(counted.seconds))),
         row("Accounts at work", whole(counted.accounts)),
         row("Store operations", each(total.store_operations())),
         row("Directory look-ups", each(total.directory_reads)),

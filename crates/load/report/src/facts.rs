@@ -5,16 +5,26 @@ use posthaste_load_results::{Machine, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, date, figure};
 
 use crate::markup::Markup;
+use crate::paths::without_folders;
 use crate::table::Table;
 
 /// A command as it can be typed again.
 pub fn command(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,…".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A command as a report shows it: the program by its name, and no folders of this machine.
+pub fn shown(words: &[String]) -> String {
+    let mut words: Vec<String> = words.iter().map(|word| without_folders(word)).collect();
+    if let Some(program) = words.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    command(&words)
 }
 
 /// The machine in words.
@@ -32,13 +42,13 @@ pub fn machine(machine: &Machine) -> Vec<(String, String)> {
 
 /// Command, settings, machine and workload of a run.
 pub fn of_run(run: &RunResult, out: &mut Markup) {
-    out.element("h3", &[], "Command").element("pre", &[], &command(&run.command));
+    out.element("h3", &[], "Command").element("pre", &[], &shown(&run.command));
     for one in &run.generators {
-        out.element("p", &[("class", &"quiet")], &one.name).element("pre", &[], &command(&one.command));
+        out.element("p", &[("class", &"quiet")], &one.name).element("pre", &[], &shown(&one.command));
     }
     if !run.settings.is_empty() {
         out.element("h3", &[], "Settings");
-        Table::words(run.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).draw(out);
+        Table::words(run.settings.iter().map(|(k, v)| (k.clone(), without_folders(v))).collect()).draw(out);
     }
     out.element("h3", &[], "Machine and time");
     let mut rows = machine(&run.machine);

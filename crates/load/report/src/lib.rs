@@ -8,6 +8,8 @@
 //!
 //! [`files`] writes and reads the folder of a result.
 //!
+//! Folders of the measuring machine are left out ([`paths`]).
+//!
 //! Faults come first: errors in the first line, then every caveat, then figures.
 
 mod bars;
@@ -27,6 +29,7 @@ mod lettering;
 mod markup;
 mod metric;
 mod page;
+mod paths;
 mod ranges;
 mod run_plots;
 mod runs;
@@ -39,4 +42,4 @@ mod table;
 
 pub use csv::all as csv_of_all;
 pub use facts::command as command_to_type;
-pub use page::html;
+pub use page::{html, short_html};

@@ -4,11 +4,21 @@ use posthaste_load_results::{Results, RunResult, StudyResult};
 use posthaste_load_text::figure::{date, whole};
 
 use crate::markup::Markup;
-use crate::studies::{self, point_name};
+use crate::paths::without_folders;
+use crate::studies::{self, Behind, point_name};
 use crate::{compare, faults, headline, runs, sittings};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {
+    page(results, Behind::Runs)
+}
+
+/// The same without the runs behind the points of studies, which are most of it.
+pub fn short_html(results: &[Results]) -> String {
+    page(results, Behind::Nothing)
+}
+
+fn page(results: &[Results], behind: Behind) -> String {
     let all_runs: Vec<&RunResult> = results.iter().filter_map(as_run).collect();
     let all_studies: Vec<&StudyResult> = results.iter().filter_map(as_study).collect();
     let named = compare::named(&all_runs);
@@ -43,7 +53,7 @@ pub fn html(results: &[Results]) -> String {
     }
     runs::section(&named, &mut out);
     for study in &all_studies {
-        studies::section(study, &mut out);
+        studies::section(study, behind, &mut out);
     }
     let tool = results.first().map_or("", |r| match r {
         Results::Run(run) => &run.tool,
@@ -131,16 +141,16 @@ fn said(runs: &[(String, &RunResult)], studies: &[&StudyResult]) -> Vec<(String,
     let mut said = Vec::new();
     for (name, run) in runs {
         let name = if runs.len() > 1 { name.clone() } else { String::new() };
-        said.extend(run.caveats.iter().map(|c| (name.clone(), c.clone())));
+        said.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c))));
     }
     for study in studies {
         let name = if studies.len() > 1 { study.study.clone() } else { String::new() };
-        said.extend(study.caveats.iter().map(|c| (name.clone(), c.clone())));
+        said.extend(study.caveats.iter().map(|c| (name.clone(), without_folders(c))));
         for point in &study.points {
             let name = point_name(point);
             match &point.run {
-                Ok(run) => said.extend(run.caveats.iter().map(|c| (name.clone(), c.clone()))),
-                Err(why) => said.push((name, format!("not measured: {why}"))),
+                Ok(run) => said.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c)))),
+                Err(why) => said.push((name, format!("not measured: {}", without_folders(why)))),
             }
         }
     }
@@ -193,6 +203,42 @@ mod tests {
         study.analysis.charts[0].rows[0].name = evil.into();
         let page = html(&[Results::Run(Box::new(bad)), Results::Study(Box::new(study))]);
         assert!(!page.contains("<script") && !page.contains("\" onload=\""));
+    }
+
+    #[test]
+    fn folders_of_the_measuring_machine_are_left_out() {
+        let folder = "/home/somebody/measured";
+        let mut one = sample::run("Posthaste", 90, 1.0);
+        one.command = vec![format!("{folder}/posthaste-load"), "--out".into(), format!("{folder}/out")];
+        one.settings.insert("password file".into(), format!("{folder}/pw"));
+        one.caveats.push(format!("it has said more: {folder}/posthaste.log"));
+        if let Some(server) = &mut one.server {
+            server.source = format!("agent of {folder}/socket");
+        }
+        let mut study = sample::item_count(&["Posthaste", "Dovecot"]);
+        study.command.push(format!("--work={folder}/work"));
+        study.servers[0].settings = format!("{folder}/posthaste serve --data {folder}/data");
+        study.servers[1].version = format!("it does not start: see {folder}/dovecot.out");
+        study.caveats.push(format!("{folder}/import stays"));
+        study.points[0].run = Err(format!("no answer: see {folder}/log"));
+        let page = html(&[Results::Run(Box::new(one)), Results::Study(Box::new(study))]);
+        let left: Vec<&str> = page.lines().filter(|line| line.contains("somebody")).collect();
+        assert!(left.is_empty(), "{left:?}");
+        for shown in ["posthaste-load --out …/out<", "--work=…/work<", "…/posthaste serve --data …/data<"]
+        {
+            assert!(page.contains(shown), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_short_report_has_no_runs_behind_points() {
+        let study = [Results::Study(Box::new(sample::item_count(&["Posthaste", "Dovecot"])))];
+        let (whole, short) = (html(&study), short_html(&study));
+        assert!(whole.contains("Run of Posthaste, inbox-sync") && !short.contains("Run of"));
+        assert!(short.contains("Every point") && short.contains("Settings of Dovecot"));
+        assert!(short.len() < whole.len(), "{} of {}", short.len(), whole.len());
+        // A run that stands alone has no point.
+        assert_eq!(html(&[run("Posthaste")]), short_html(&[run("Posthaste")]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
 use crate::markup::Markup;
 use crate::metric::METRICS;
+use crate::paths::without_folders;
 use crate::run_plots::{Named, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
 use crate::{compare, counted, facts, faults, generators};
@@ -193,7 +194,7 @@ fn cost(server: &ServerCost, out: &mut Markup) {
     };
     let row = |name: &str, value: String| (name.to_owned(), value);
     let mut rows = vec![
-        row("Watched", format!("{} for {} s", server.source, figure(server.seconds))),
+        row("Watched", format!("{} for {} s", without_folders(&server.source), figure(server.seconds))),
         row(
             "CPU",
             format!(

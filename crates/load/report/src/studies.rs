@@ -9,6 +9,7 @@ use crate::chart::Chart;
 use crate::legend::Look;
 use crate::markup::Markup;
 use crate::metric::METRICS;
+use crate::paths::without_folders;
 use crate::run_plots::Figure;
 use crate::table::{Cell, Table};
 use crate::{facts, runs};
@@ -28,8 +29,17 @@ const POINT_KEYS: [&str; 11] = [
     "disk_operations",
 ];
 
+/// What stands behind the points of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The run of each.
+    Runs,
+    /// Nothing: the report is short.
+    Nothing,
+}
+
 /// All about one study.
-pub fn section(study: &StudyResult, out: &mut Markup) {
+pub fn section(study: &StudyResult, behind: Behind, out: &mut Markup) {
     let quick = if study.quick { " (quick)" } else { "" };
     out.element("h2", &[("id", &format!("study-{}", study.study))], &format!("Study {}{quick}", study.study));
     out.element("p", &[], &study.description);
@@ -47,12 +57,23 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
     charts(&study.analysis.charts, out);
     for table in &study.analysis.tables {
         out.element("h3", &[], &table.title);
-        let rows = table.rows.iter().map(|row| row.iter().map(|c| Cell::from(c.clone())).collect()).collect();
+        let rows = table
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|c| Cell::from(without_folders(c))).collect())
+            .collect();
         Table { head: table.head.clone(), rows, ..Table::default() }.draw(out);
     }
     out.element("h3", &[], "Every point");
     points(study, out);
     servers(study, out);
+    if behind == Behind::Runs {
+        runs_behind(study, out);
+    }
+}
+
+/// The run of each point, folded.
+fn runs_behind(study: &StudyResult, out: &mut Markup) {
     let note = "The run behind each point is shown on the screen only. Its times, commands and settings are also in results.json.";
     out.element("p", &[("class", &"paper quiet")], note);
     for point in &study.points {
@@ -145,7 +166,7 @@ fn points(study: &StudyResult, out: &mut Markup) {
                     ..Cell::default()
                 }
             })),
-            Err(why) => row.push(Cell { text: why.clone(), bad: true, ..Cell::default() }),
+            Err(why) => row.push(Cell { text: without_folders(why), bad: true, ..Cell::default() }),
         }
         table.rows.push(row);
     }
@@ -154,16 +175,16 @@ fn points(study: &StudyResult, out: &mut Markup) {
 
 fn servers(study: &StudyResult, out: &mut Markup) {
     out.element("h3", &[], "Servers and machine");
-    let servers = study.servers.iter().map(|s| (s.name.clone(), s.version.clone()));
+    let servers = study.servers.iter().map(|s| (s.name.clone(), without_folders(&s.version)));
     Table::words(servers.chain(facts::machine(&study.machine)).collect()).draw(out);
     for server in &study.servers {
         if !server.settings.is_empty() {
-            facts::folded(&format!("Settings of {}", server.name), &server.settings, out);
+            facts::folded(&format!("Settings of {}", server.name), &without_folders(&server.settings), out);
         }
     }
     let commands: Vec<String> = match study.sittings.len() {
-        0 | 1 => vec![facts::command(&study.command)],
-        _ => study.sittings.iter().map(|sitting| facts::command(&sitting.command)).collect(),
+        0 | 1 => vec![facts::shown(&study.command)],
+        _ => study.sittings.iter().map(|sitting| facts::shown(&sitting.command)).collect(),
     };
     out.element("h3", &[], if commands.len() > 1 { "Commands" } else { "Command" });
     out.element("pre", &[], &commands.join("\n"));

@@ -359,7 +359,7 @@ pub struct Slow {
 }
 
 /// The usage of the server in the window.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerCost {
     /// `process-tree of PID`, `control group PATH`, `agent HOST:PORT`.
     pub source: String,

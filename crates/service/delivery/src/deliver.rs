@@ -231,6 +231,17 @@ impl Delivery {
         date: Option<u32>,
     ) -> IncomingMessage {
         let summary = (self.summarize)(&bytes);
+        self.summarized(bytes, summary, flags, date)
+    }
+
+    /// A message whose summary is made.
+    pub(crate) fn summarized(
+        &self,
+        bytes: Bytes,
+        summary: Vec<u8>,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+    ) -> IncomingMessage {
         self.with_summary(stored_plainly(bytes, self.options.compress), summary, flags, date)
     }
 

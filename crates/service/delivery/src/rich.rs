@@ -35,10 +35,11 @@ use posthaste_tnef::{Outcome, conversion_memory_max, convert_and_name, says_it_i
 use tokio::task::JoinHandle;
 
 use crate::conversions::{enriched, header_of, marked, message_id, unconverted, with_original};
-use crate::deliver::Delivery;
+use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
 use crate::prepared::SummariesHeld;
+use crate::summarize::summarize_unless_rich;
 
 /// A longer message is looked at on another thread: 1 ms in the worst case.
 const LOOKED_AT_HERE_MAX: usize = 256 * 1024;
@@ -134,6 +135,9 @@ impl Delivery {
         memory: SummaryMemory,
     ) -> Result<StoredForms, DeliveryError> {
         self.check_size(bytes.len())?;
+        if let Some(forms) = self.ordinary_forms(&bytes, recipients, memory).await? {
+            return Ok(forms);
+        }
         let rich = match self.may_be_rich(&bytes).await {
             true => self.as_mime(recipients, &bytes).await?,
             false => None,
@@ -149,6 +153,10 @@ impl Delivery {
         recipients: &[Recipient],
     ) -> Result<StoredForms, DeliveryError> {
         self.check_size(bytes.len())?;
+        let memory = SummaryMemory::Counted;
+        if let Some(forms) = self.ordinary_forms(&bytes, recipients, memory).await? {
+            return Ok(forms);
+        }
         let mut rich = None;
         if self.may_be_rich(&bytes).await {
             let accounts = recipients.iter().map(|recipient| &recipient.account);
@@ -158,7 +166,7 @@ impl Delivery {
             }
             rich = self.as_mime(recipients, &bytes).await?;
         }
-        self.forms_of(bytes, rich, recipients, SummaryMemory::Counted).await
+        self.forms_of(bytes, rich, recipients, memory).await
     }
 
     /// A message that may be rich, without its items, if these accounts store it so.
@@ -187,6 +195,23 @@ impl Delivery {
         })
     }
 
+    /// A short message ready for these recipients, unless it says that it is rich. One pass over
+    /// it finds that out and makes its summary.
+    async fn ordinary_forms(
+        &self,
+        bytes: &Bytes,
+        recipients: &[Recipient],
+        memory: SummaryMemory,
+    ) -> Result<Option<StoredForms>, DeliveryError> {
+        if bytes.len() > INLINE_LEN_MAX {
+            return Ok(None);
+        }
+        let held = self.room_for_forms(bytes.len(), memory).await?;
+        let Some(summary) = summarize_unless_rich(bytes) else { return Ok(None) };
+        let first = self.summarized(bytes.clone(), summary, Vec::new(), None);
+        self.forms_of_ordinary(first, bytes, recipients, held).await.map(Some)
+    }
+
     async fn forms_of(
         &self,
         bytes: Bytes,
@@ -194,33 +219,16 @@ impl Delivery {
         recipients: &[Recipient],
         memory: SummaryMemory,
     ) -> Result<StoredForms, DeliveryError> {
-        let is_rich = rich.is_some();
-        let default = self.options().format;
-        let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
-        let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
-        let mut others = Vec::new();
         let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
-        // A compressed body is in memory as well as the message.
-        let is_twice = self.options().compress == Compression::Zstd;
-        let summary = summary_len_max(seen) + if is_twice { seen } else { 0 };
-        let held = match memory {
-            SummaryMemory::Counted => Some(self.room_for_finished(summary).await?),
-            SummaryMemory::BesideOthers => None,
-        };
-        let take = |first: &IncomingMessage| {
-            let stored = if is_twice { first.bytes.len() } else { 0 };
-            held.iter().for_each(|held| held.take(first.summary.len() + stored));
-        };
+        let held = self.room_for_forms(seen, memory).await?;
         let Some(rich) = rich else {
             let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
-            if wanted(Shape::Enriched)
-                && let Some(stored) = self.as_rich(&bytes).await?
-            {
-                others.push((Shape::Enriched, self.stored_as(&first, stored, &bytes)));
-            }
-            take(&first);
-            return Ok(StoredForms { served: bytes, is_rich, default, first, others, _held: held });
+            return self.forms_of_ordinary(first, &bytes, recipients, held).await;
         };
+        let default = self.options().format;
+        let wanted =
+            |shape: Shape| recipients.iter().any(|r| Shape::of_rich(r.account.stored_as(default)) == shape);
+        let mut others = Vec::new();
         let mut first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
         if let Some(marked) = rich.stored(Shape::Mime, &bytes) {
             first.bytes = marked;
@@ -229,8 +237,53 @@ impl Delivery {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        take(&first);
-        Ok(StoredForms { served: rich.mime, is_rich, default, first, others, _held: held })
+        self.take_room(held.as_ref(), &first);
+        Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
+    }
+
+    /// The same for a message that is not rich, with its summary.
+    async fn forms_of_ordinary(
+        &self,
+        first: IncomingMessage,
+        bytes: &Bytes,
+        recipients: &[Recipient],
+        held: Option<SummariesHeld>,
+    ) -> Result<StoredForms, DeliveryError> {
+        let default = self.options().format;
+        let is_enriched =
+            |r: &Recipient| Shape::wanted(r.account.stored_as(default), false) == Shape::Enriched;
+        let mut others = Vec::new();
+        if recipients.iter().any(is_enriched)
+            && let Some(stored) = self.as_rich(bytes).await?
+        {
+            others.push((Shape::Enriched, self.stored_as(&first, stored, bytes)));
+        }
+        self.take_room(held.as_ref(), &first);
+        Ok(StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held })
+    }
+
+    /// Memory for the summary of a message that clients see with so many octets. A compressed
+    /// body is in memory as well as the message.
+    async fn room_for_forms(
+        &self,
+        seen: usize,
+        memory: SummaryMemory,
+    ) -> Result<Option<SummariesHeld>, DeliveryError> {
+        let compressed = if self.options().compress == Compression::Zstd { seen } else { 0 };
+        match memory {
+            SummaryMemory::Counted => {
+                self.room_for_finished(summary_len_max(seen) + compressed).await.map(Some)
+            }
+            SummaryMemory::BesideOthers => Ok(None),
+        }
+    }
+
+    /// The summary and the body are made: no more memory is held than they take.
+    fn take_room(&self, held: Option<&SummariesHeld>, first: &IncomingMessage) {
+        let stored = if self.options().compress == Compression::Zstd { first.bytes.len() } else { 0 };
+        if let Some(held) = held {
+            held.take(first.summary.len() + stored);
+        }
     }
 
     /// The same message with another stored body. The store keeps what clients see of it for the
@@ -267,8 +320,12 @@ impl Delivery {
         }))
     }
 
-    /// Whether a message says that it is rich.
+    /// Whether a message says that it is rich. A short one does, if it is not among the ordinary
+    /// ones: see [`Delivery::ordinary_forms`].
     async fn may_be_rich(&self, bytes: &Bytes) -> bool {
+        if bytes.len() <= INLINE_LEN_MAX {
+            return true;
+        }
         if bytes.len() <= LOOKED_AT_HERE_MAX {
             return says_it_is_rich(bytes);
         }
@@ -311,16 +368,23 @@ impl Delivery {
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
-        if self.options().precompute != Precompute::Delivery
-            && says_it_is_rich(&bytes)
+        let summary = summarize_unless_rich(&bytes);
+        if summary.is_none()
+            && self.options().precompute != Precompute::Delivery
             && let Some(message) = self.unconverted(std::iter::once(account), &bytes, (flags.clone(), date))
         {
             return Ok(message);
         }
-        let rich = as_mime_blocking(&account.name, &bytes, self.options().message_len_max);
+        let rich = match summary {
+            Some(_) => None,
+            None => as_mime_blocking(&account.name, &bytes, self.options().message_len_max),
+        };
         let wanted = Shape::wanted(account.stored_as(self.options().format), rich.is_some());
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
-        let message = self.summarized_blocking(served.clone(), flags, date);
+        let message = match summary {
+            Some(summary) => self.summarized(bytes.clone(), summary, flags, date),
+            None => self.summarized_blocking(served.clone(), flags, date),
+        };
         let stored = match &rich {
             Some(rich) => rich.stored(wanted, &bytes),
             None => {

@@ -17,6 +17,7 @@ use posthaste_mime_summary as mime;
 use posthaste_mime_summary::{
     DecodedMessage, HeaderFields, Kind, Part, PartIndex, PrintBudget, Span, Structure, SummaryParts,
 };
+use posthaste_tnef::declares_rich;
 
 /// How often BODY and BODYSTRUCTURE together print what both contain.
 const IN_BOTH: usize = 2;
@@ -24,7 +25,17 @@ const IN_BOTH: usize = 2;
 /// Computes all that IMAP can need of `message`, as the stored record that [`mime::SummaryRef`]
 /// reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
-    let mut structure = Structure::parse(message);
+    of_structure(message, Structure::parse(message))
+}
+
+/// The summary of a message that does not say that it is rich. The summary needs the message's
+/// structure, and the look for rich content needs no more than that.
+pub(crate) fn summarize_unless_rich(message: &[u8]) -> Option<Vec<u8>> {
+    let structure = Structure::parse(message);
+    (!declares_rich(&structure, message)).then(|| of_structure(message, structure))
+}
+
+fn of_structure(message: &[u8], mut structure: Structure) -> Vec<u8> {
     let decoded = structure.decode_messages(message);
     let mut budget = PrintBudget::new(message, &structure, &decoded);
     let of_message =

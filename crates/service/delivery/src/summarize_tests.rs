@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_response};
 use posthaste_mime_summary::{FieldMask, SearchKey, Section, SummaryRef};
+use posthaste_tnef::samples;
 use proptest::prelude::*;
 
-use super::summarize;
+use super::{summarize, summarize_unless_rich};
 
 struct Summary(Vec<u8>);
 
@@ -329,5 +330,17 @@ proptest! {
             let read = parse_response(&response, NameEncoding::Utf7);
             prop_assert!(read.is_ok(), "{read:?} {}", String::from_utf8_lossy(&response));
         }
+    }
+}
+
+/// One pass over a message serves its summary and the look for rich content.
+#[test]
+fn a_message_that_is_not_rich_has_its_summary_at_once() {
+    let rich = samples::mail(&samples::note());
+    assert_eq!(summarize_unless_rich(&rich), None);
+    let named = String::from_utf8(rich).unwrap().replace("winmail.dat", "other.dat");
+    let ordinary = named.replace("application/ms-tnef", "application/octet-stream");
+    for message in [ordinary.as_bytes(), b"Subject: x\r\n\r\nsee winmail.dat\r\n", b""] {
+        assert_eq!(summarize_unless_rich(message), Some(summarize(message)));
     }
 }

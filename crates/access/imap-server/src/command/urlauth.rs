@@ -104,7 +104,7 @@ pub(super) async fn reset(
             directory.forget_url_key(account, entry.id).await?;
         }
     }
-    Ok(Reply::ok("Earlier URLs are void").with(Code::Other("URLMECH".to_owned(), Some(INTERNAL.to_owned()))))
+    Ok(Reply::ok("Earlier URLs are void").with(Code::UrlMech(Vec::new())))
 }
 
 fn known(mechanism: &str) -> Result<(), Failure> {

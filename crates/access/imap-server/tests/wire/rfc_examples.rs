@@ -1,5 +1,24 @@
 //! The examples of RFCs, in their order and with their commands. The mailboxes are smaller, so the
 //! numbers are others. Texts for people are the server's own.
+//!
+//! | RFC | transcript |
+//! | --- | --- |
+//! | 2193, 2221 | `mailbox_referrals.rs`, `referrals.rs` |
+//! | 3502, 4467, 4469 | `rfc_examples/messages.rs` |
+//! | 4314, 5258, 5464, 8440, 9208, 9590 | `rfc_examples/mailboxes.rs` |
+//! | 5255, 5256, 5267, 5465, 5466, 7162 | this file |
+//! | 5257 | `annotate.rs` |
+//! | 5524 | `urlauth.rs` |
+//! | 5957 | it has none: `sort.rs` |
+//! | 6203, 7377, 9738 | `rfc_examples/searches.rs` |
+//! | 6855 | it has none: `utf8_accept.rs` |
+//! | 8437, 8508, 9394, 9586, 10022 | this file |
+//! | 8474 | `rfc_examples/mailboxes.rs`, `rfc_examples/messages.rs` |
+//! | 9585 | they depend on time: `in_progress.rs` |
+
+mod mailboxes;
+mod messages;
+mod searches;
 
 use posthaste_testkit::Wire;
 

@@ -352,6 +352,22 @@ pub struct Import {
     /// Import every message of the source, even if it was imported before.
     #[arg(long)]
     pub again: bool,
+    /// When the items of rich mail are made that is stored as sent; the default is
+    /// `store.precompute`. Items are the data that clients fetch without reading the message.
+    #[arg(long, value_enum)]
+    pub precompute: Option<Precompute>,
+}
+
+/// When an import has the items of rich mail made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Precompute {
+    /// By this command
+    Delivery,
+    /// When a client first needs them, or by `convert --items`. Whether the server keeps what it
+    /// makes for a client is its own setting
+    FirstFetch,
+    /// The same: this command makes no items
+    Never,
 }
 
 #[derive(Debug, Args)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::import::{Alone, Fault, ImportError, ImportOptions, ImportReport, Importer, Repeat};
-use posthaste_directory::Account;
+use posthaste_directory::{Account, Precompute};
 
-use crate::cli::Import;
+use crate::cli::{self, Import};
 use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -22,7 +22,14 @@ use crate::open;
 /// reads.
 const DEPTH_MAX: usize = 32;
 
-pub async fn run(config: Config, options: Import) -> Result<()> {
+pub async fn run(mut config: Config, options: Import) -> Result<()> {
+    if let Some(when) = options.precompute {
+        config.store.precompute = match when {
+            cli::Precompute::Delivery => Precompute::Delivery,
+            cli::Precompute::FirstFetch => Precompute::FirstFetch,
+            cli::Precompute::Never => Precompute::Never,
+        };
+    }
     let opened = open::existing(&config).await?;
     let account = opened.found(&full_name(&options.account, &config)).await?;
     let mailbox = options.mailbox.as_deref().map(mailbox_name).transpose()?;

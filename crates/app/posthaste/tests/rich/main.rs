@@ -238,6 +238,39 @@ fn missing_items_are_made_beside_a_server_and_after_kills() {
     assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
 }
 
+/// An import in a hurry leaves the items of rich mail to `convert --items`, whatever the server
+/// does at delivery. Another one makes them, where the server would not.
+#[test]
+fn an_import_says_when_items_are_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    let (file, settings) = (dir.path().join("rich.eml"), dir.path().join("never.toml"));
+    std::fs::write(&file, samples::mail(&samples::note())).unwrap();
+    std::fs::write(&settings, "[store]\nprecompute = \"never\"\n").unwrap();
+    let run = |args: &[&str]| {
+        let output = command(&data, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (file, settings) = (file.to_str().unwrap(), settings.to_str().unwrap());
+    for (mailbox, options, missing) in [
+        ("INBOX", &["--precompute", "never"][..], "1,"),
+        ("Hurry", &["--precompute", "first-fetch"], "2,"),
+        ("Sent", &[], "2,"),
+        ("Drafts", &["--precompute", "delivery", "--config", settings], "2,"),
+        ("Archive", &["--config", settings], "3,"),
+    ] {
+        run(&[&["import", file, "--account", ANA, "--mailbox", mailbox], options].concat());
+        let said = run(&["convert", ANA, "--items", "--dry-run"]);
+        assert!(said.contains(&format!("items made  {missing}")), "{mailbox}: {said}");
+    }
+    assert!(run(&["convert", ANA, "--items"]).contains("items made  3,"));
+    assert!(run(&["convert", ANA, "--items", "--dry-run"]).contains("items made  0,"));
+    assert_note(&server, ANA);
+}
+
 fn command(data: &Path, args: &[&str]) -> std::process::Output {
     posthaste_testkit::command(env!("CARGO_BIN_EXE_posthaste").as_ref(), data, args, "")
 }

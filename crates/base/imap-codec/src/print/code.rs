@@ -161,6 +161,17 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
         Code::UidNext(uid) => pair(out, "UIDNEXT", u64::from(uid.value())),
         Code::UidValidity(n) => pair(out, "UIDVALIDITY", u64::from(n.value())),
         Code::Unseen(n) => pair(out, "UNSEEN", u64::from(n.value())),
+        Code::UrlMech(others) => {
+            put(out, "URLMECH INTERNAL");
+            for (name, data) in others {
+                out.push(b' ');
+                put(out, name);
+                if let Some(data) = data {
+                    out.push(b'=');
+                    put(out, data);
+                }
+            }
+        }
         Code::Other(name, value) => {
             put(out, name);
             if let Some(value) = value {

@@ -129,6 +129,9 @@ pub enum Code {
     UnknownCte,
     /// `UNSEEN n` (RFC 3501).
     Unseen(SeqNum),
+    /// `URLMECH INTERNAL …`: the mechanisms of authorised URLs besides INTERNAL, in capitals,
+    /// each with its data in base64 if there are any (RFC 4467 §8).
+    UrlMech(Vec<(String, Option<String>)>),
     /// `USEATTR`: RFC 6154 §3.
     UseAttr,
     /// An unknown code, with the text after its name.

@@ -162,11 +162,33 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"UIDNEXT" => Code::UidNext(uid(c)?),
         b"UIDVALIDITY" => Code::UidValidity(uid_validity(c)?),
         b"UNSEEN" => Code::Unseen(seq_num(c)?),
+        b"URLMECH" => Code::UrlMech(url_mechanisms(c)?),
         _ => return Ok(None),
     }))
 }
 
-/// RFC 5464 §5.
+/// RFC 4467 §9: `"INTERNAL" *(SP mechanism ["=" base64])`.
+fn url_mechanisms(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
+    if !c.eat_word(b"INTERNAL") {
+        return c.fail("INTERNAL");
+    }
+    let mut others = Vec::new();
+    while c.eat(b' ') {
+        let name = c.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+        if name.is_empty() {
+            return c.fail("a mechanism");
+        }
+        let name = c.text(name)?.to_ascii_uppercase();
+        let mut data = None;
+        if c.eat(b'=') {
+            let base64 = c.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
+            data = Some(c.text(base64)?);
+        }
+        others.push((name, data));
+    }
+    Ok(others)
+}
+
 /// A URL without quotes, up to the bracket.
 fn url(c: &mut Cursor<'_>) -> Parsed<String> {
     let at = c.clone();
@@ -177,6 +199,7 @@ fn url(c: &mut Cursor<'_>) -> Parsed<String> {
     }
 }
 
+/// RFC 5464 §5.
 fn metadata(c: &mut Cursor<'_>) -> Parsed<Option<MetadataCode>> {
     let octets = |c: &mut Cursor<'_>| {
         c.sp()?;

@@ -208,7 +208,7 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
     let mailbox = mailbox(c, names)?;
     c.spaces();
     let items = c.list(usize::MAX, "", |c| {
-        let word = c.word();
+        let word = c.label();
         c.sp()?;
         let small = |c: &mut Cursor<'_>| c.number("a number");
         Ok(Some(match word.as_bytes() {
@@ -406,8 +406,8 @@ fn esearch(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Esearch> {
     }
     while !c.at_end() {
         let at = c.clone();
-        let word = c.word();
-        if word.as_bytes().is_empty() {
+        let word = c.label();
+        if c.at() == at.at() {
             return at.fail("a result of SEARCH");
         }
         c.sp()?;
@@ -461,7 +461,6 @@ fn partial(c: &mut Cursor<'_>) -> Parsed<(PageRange, Vec<(u32, u32)>)> {
     Ok((range, set))
 }
 
-/// `["(EARLIER)" SP] known-uids`: RFC 7162 §7.
 /// `"(" "TAG" SP tag-string ")" [SP uid-range *("," uid-range)]`: RFC 10022. A batch of one UID may
 /// be that number alone.
 fn uid_batches(c: &mut Cursor<'_>) -> Parsed<Untagged> {
@@ -487,6 +486,7 @@ fn uid_batches(c: &mut Cursor<'_>) -> Parsed<Untagged> {
     Ok(Untagged::UidBatches { tag, batches })
 }
 
+/// `["(EARLIER)" SP] known-uids`: RFC 7162 §7.
 fn vanished(c: &mut Cursor<'_>) -> Parsed<Untagged> {
     let earlier = c.eat(b'(');
     if earlier {

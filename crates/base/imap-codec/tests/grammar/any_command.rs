@@ -370,7 +370,7 @@ fn value_attribute() -> BoxedStrategy<ValueAttribute> {
     (kind, option::of(scope())).prop_map(|(kind, scope)| ValueAttribute { kind, scope }).boxed()
 }
 
-fn charset() -> BoxedStrategy<Charset> {
+pub fn charset() -> BoxedStrategy<Charset> {
     prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)].boxed()
 }
 
@@ -420,7 +420,7 @@ fn octets() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![text().prop_map(String::into_bytes), vec(any::<u8>(), 0..9)]
 }
 
-fn search_key() -> BoxedStrategy<SearchKey> {
+pub fn search_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
     prop_oneof![bare_key(), text_key(), date_key(), number_key()]
         .prop_recursive(5, 24, 4, |inner| {

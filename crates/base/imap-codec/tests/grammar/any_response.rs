@@ -13,6 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::any_command::{selection, special_use};
+use crate::any_extension;
 use crate::any_value::*;
 
 pub fn response(names: NameEncoding) -> BoxedStrategy<Response> {
@@ -111,9 +112,16 @@ fn code() -> BoxedStrategy<Code> {
         ],
         1 => uid_validity().prop_map(Code::UidValidity),
         1 => seq_num().prop_map(Code::Unseen),
-        1 => ("X-[A-Z]{1,30}", option::of("[a-z ]{1,10}")).prop_map(|(n, v)| Code::Other(n, v)),
+        1 => vec(url_mechanism(), 0..3).prop_map(Code::UrlMech),
+        1 => ("X[A-Za-z0-9!#$&'+,./:;<=>?@^_`|}~-]{0,30}", option::of("[^\0\r\n\\]]{0,10}"))
+            .prop_map(|(name, value)| Code::Other(name, value)),
     ]
     .boxed()
+}
+
+/// RFC 4467 §9: `mechanism ["=" base64]`.
+fn url_mechanism() -> BoxedStrategy<(String, Option<String>)> {
+    ("[A-Z0-9.-]{1,8}", option::of("([A-Za-z0-9+/]{4}){0,3}([A-Za-z0-9+/]{2}==)?")).boxed()
 }
 
 fn metadata_code() -> BoxedStrategy<MetadataCode> {
@@ -217,7 +225,7 @@ fn separator() -> BoxedStrategy<Option<char>> {
     option::of(prop::sample::select(vec!['/', '.', '\\', '"', '^'])).boxed()
 }
 
-fn list_data(names: NameEncoding) -> BoxedStrategy<ListData> {
+pub fn list_data(names: NameEncoding) -> BoxedStrategy<ListData> {
     let attribute = prop_oneof![
         prop::sample::select(vec![
             ListAttribute::NonExistent,
@@ -251,7 +259,7 @@ fn namespaces(names: NameEncoding) -> BoxedStrategy<Namespaces> {
         .boxed()
 }
 
-fn status_value() -> BoxedStrategy<StatusValue> {
+pub fn status_value() -> BoxedStrategy<StatusValue> {
     prop_oneof![
         any::<u32>().prop_map(StatusValue::Messages),
         any::<u32>().prop_map(StatusValue::Recent),
@@ -290,7 +298,7 @@ fn threads() -> BoxedStrategy<Vec<ThreadNode>> {
     vec(thread, 0..3).prop_map(|threads| threads.concat()).boxed()
 }
 
-fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
+pub fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
     let n = || option::of(number());
     // As SORT orders them: not ascending.
     let ordered = || {
@@ -362,6 +370,8 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
             vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),
             prop::sample::select(vec!["1278455344230334865", "(a (b \"c)\") {2}\r\n)))", "\"x\"", "NIL"])
                 .prop_map(|v| F::Other("X-GM-FROB".into(), Bytes::from_static(v.as_bytes()))),
+            (any_extension::label(), any_extension::value())
+                .prop_map(|(name, value)| F::Other(name, value.into())),
         ],
     ]
     .boxed()
@@ -430,7 +440,7 @@ fn single(
         .boxed()
 }
 
-fn structure(extended: bool) -> BoxedStrategy<BodyStructure<'static>> {
+pub fn structure(extended: bool) -> BoxedStrategy<BodyStructure<'static>> {
     let image = single(basic("image", string()), Just(PartKind::Basic).boxed(), extended);
     let lines = number64().prop_map(|lines| PartKind::Text { lines }).boxed();
     let text = single(basic("TEXT", string()), lines, extended);

@@ -215,10 +215,13 @@ fn name_in_url() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"]
 }
 
-fn url_server() -> impl Strategy<Value = UrlServer> {
-    let (user, mechanism) = (option::of(name_in_url()), option::of("[A-Z0-9-]{1,8}"));
-    (user, mechanism, "[a-z0-9.-]{1,12}", option::of(any::<u16>()))
+/// RFC 5092 §11, iserver: a user, a mechanism or both, and every sort of host.
+pub fn url_server() -> BoxedStrategy<UrlServer> {
+    let mechanism = prop_oneof![3 => "[A-Z0-9-]{1,8}", 1 => Just("*".to_owned())];
+    let host = prop_oneof![3 => "[a-z0-9.-]{1,12}", 1 => "\\[[0-9a-f:]{2,8}\\]"];
+    (option::of(name_in_url()), option::of(mechanism), host, option::of(any::<u16>()))
         .prop_map(|(user, mechanism, host, port)| UrlServer { user, mechanism, host, port })
+        .boxed()
 }
 
 /// RFC 5092 §6, as referrals name mailboxes (RFC 2193). A slash at an end of the name would belong
@@ -272,8 +275,11 @@ pub fn imap_url() -> BoxedStrategy<ImapUrl> {
             partial,
             auth,
         });
-    let relative = (uid(), option::of(section), option::of(partial)).prop_map(|(uid, section, partial)| {
-        ImapUrl { server: None, mailbox: None, uid: Some(uid), section, partial, auth: None }
-    });
+    let relative =
+        (option::of(uid()), option::of(section), option::of(partial)).prop_map(|(uid, section, partial)| {
+            ImapUrl { server: None, mailbox: None, uid, section, partial, auth: None }
+        });
+    let names_something = |url: &ImapUrl| url.uid.is_some() || url.section.is_some() || url.partial.is_some();
+    let relative = relative.prop_filter("it names something", names_something);
     prop_oneof![3 => of_mailbox, 1 => relative].boxed()
 }

@@ -95,6 +95,8 @@ fn urls_scores_and_labels() {
         "* URLFETCH \"/;uid=20\" {28}\r\nSi vis pacem, para bellum.\r\n\r\n",
         "* URLFETCH \"/;uid=20\" (BODYPARTSTRUCTURE (\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 28 1 NIL NIL NIL NIL)) (BINARY ~{3}\r\na\0b) \"/;uid=21\" NIL\r\n",
         "* URLFETCH \"/;uid=20\" (BODYPARTSTRUCTURE NIL) (BODY \"x\")\r\n",
+        "A34 OK [URLMECH INTERNAL] All keys removed\r\n",
+        "A35 OK [URLMECH INTERNAL XSAMPLE=P34OKhO7VEkCbsiYY8rGEg== X.TWO] New key generated\r\n",
         "* ESEARCH (TAG \"C1\") ALL 1,5,10 RELEVANCY (4 99 42)\r\n",
         "* 1 FETCH (X-GM-MSGID 1278455344230334865 X-GM-THRID 1266894439832287888)\r\n",
         "* 2 FETCH (X-GM-LABELS (\"\\\\Sent\" Important \"Muy Importante\"))\r\n",
@@ -124,6 +126,10 @@ fn servers_in_the_field() {
             "* 1 FETCH (X-GM-LABELS (\"\\\\Inbox\" a) UID 7)\r\n",
         ),
         ("* STATUS INBOX (MESSAGES 1 X-FROB (a b))\r\n", "* STATUS INBOX (MESSAGES 1)\r\n"),
+        // RFC 9051 §9: a tagged-ext-label may have `_` and `:`, and any length.
+        ("* STATUS INBOX (X_FROB:A 5 MESSAGES 1)\r\n", "* STATUS INBOX (MESSAGES 1)\r\n"),
+        ("* ESEARCH (TAG \"a\") X_FROB:A (1 (b)) COUNT 3\r\n", "* ESEARCH (TAG \"a\") COUNT 3\r\n"),
+        ("* ESEARCH A-LABEL-LONGER-THAN-ANY-WORD 1:4 COUNT 3\r\n", "* ESEARCH COUNT 3\r\n"),
         ("* OK [UNSEEN zero] x\r\n", "* OK [UNSEEN zero] x\r\n"),
         ("* QUOTA \"\" (STORAGE 1 2)\r\n", "* QUOTA \"\" (STORAGE 1 2)\r\n"),
     ] {

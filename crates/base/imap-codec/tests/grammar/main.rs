@@ -5,10 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod any_command;
+mod any_extension;
 mod any_response;
 mod any_value;
 mod every_variant;
+mod extension_points;
 mod garbage;
 mod known_commands;
 mod known_responses;
+mod pages;
 mod round_trip;
+mod spellings;

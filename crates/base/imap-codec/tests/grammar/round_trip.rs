@@ -1,11 +1,15 @@
 //! Parsing the printed text gives the value back, in either direction and either name encoding.
 
 use bytes::{Bytes, BytesMut};
+use posthaste_imap_codec::command::SearchArgs;
 use posthaste_imap_codec::framing::{
     CommandFrame, CommandFramer, LiteralSync, ResponseFrame, ResponseFramer,
 };
 use posthaste_imap_codec::print::LiteralStyle;
-use posthaste_imap_codec::{ImapUrl, MailboxUrl, parse_command, parse_response, print};
+use posthaste_imap_codec::{
+    Command, CommandBody, ImapUrl, MailboxUrl, NameEncoding, Numbering, Tag, UrlServer, parse_command,
+    parse_criteria, parse_response, print,
+};
 use proptest::prelude::*;
 
 use crate::{any_command, any_response, any_value};
@@ -55,6 +59,17 @@ proptest! {
         prop_assert_eq!(frame, Ok(Some(ResponseFrame::Response(bytes))));
     }
 
+    /// RFC 5466 §3.1: a filter has the criteria of a SEARCH.
+    #[test]
+    fn criteria(charset in any_command::charset(), key in any_command::search_key()) {
+        let (numbering, charset, returns) = (Numbering::Seq, Some(charset), None);
+        let body = CommandBody::Search(SearchArgs { numbering, charset, returns, key: key.clone() });
+        let command = Command { tag: Tag::new("a").unwrap(), body };
+        let bytes = print::command(&command, NameEncoding::Utf7, LiteralStyle::Plus).bytes;
+        let text = Bytes::from(bytes).slice("a SEARCH ".len()..);
+        prop_assert_eq!(parse_criteria(&text), Ok(key), "{}", text.escape_ascii());
+    }
+
     #[test]
     fn urls(url in any_value::imap_url()) {
         let text = url.to_string();
@@ -67,6 +82,14 @@ proptest! {
         let text = url.to_string();
         prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()));
         prop_assert_eq!(MailboxUrl::parse(&text), Ok(url), "{}", text);
+    }
+
+    #[test]
+    fn urls_of_servers(server in any_value::url_server()) {
+        let text = server.to_string();
+        prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()));
+        prop_assert_eq!(UrlServer::parse(&format!("{text}/")), Ok(server.clone()), "{}", text);
+        prop_assert_eq!(UrlServer::parse(&text), Ok(server), "{}", text);
     }
 
     #[test]

@@ -33,12 +33,7 @@ pub(super) fn card(message: &Message) -> String {
     for address in addresses(message) {
         out.text("EMAIL;TYPE=INTERNET", Some(&address));
     }
-    for (kind, id) in [
-        ("TEL;TYPE=WORK,VOICE", property::BUSINESS_TELEPHONE_NUMBER),
-        ("TEL;TYPE=HOME,VOICE", property::HOME_TELEPHONE_NUMBER),
-        ("TEL;TYPE=CELL,VOICE", property::MOBILE_TELEPHONE_NUMBER),
-        ("TEL;TYPE=WORK,FAX", property::BUSINESS_FAX_NUMBER),
-    ] {
+    for (kind, id) in TELEPHONES {
         out.text(kind, message.text(id).as_deref());
     }
     address(
@@ -72,6 +67,27 @@ pub(super) fn card(message: &Message) -> String {
     out.line("END:VCARD");
     out.0
 }
+
+/// The numbers of a contact (MS-OXOCNTC §2.2.1.4), with the types that RFC 2426 §3.3.1 has for
+/// them. That of an assistant is another person's.
+const TELEPHONES: [(&str, u16); 16] = [
+    ("TEL;TYPE=WORK,VOICE", property::BUSINESS_TELEPHONE_NUMBER),
+    ("TEL;TYPE=HOME,VOICE", property::HOME_TELEPHONE_NUMBER),
+    ("TEL;TYPE=CELL,VOICE", property::MOBILE_TELEPHONE_NUMBER),
+    ("TEL;TYPE=WORK,FAX", property::BUSINESS_FAX_NUMBER),
+    ("TEL;TYPE=PREF,VOICE", property::PRIMARY_TELEPHONE_NUMBER),
+    ("TEL;TYPE=WORK,VOICE", property::BUSINESS2_TELEPHONE_NUMBER),
+    ("TEL;TYPE=WORK,VOICE", property::COMPANY_MAIN_TELEPHONE_NUMBER),
+    ("TEL;TYPE=HOME,VOICE", property::HOME2_TELEPHONE_NUMBER),
+    ("TEL;TYPE=CAR,VOICE", property::CAR_TELEPHONE_NUMBER),
+    ("TEL;TYPE=VOICE", property::OTHER_TELEPHONE_NUMBER),
+    ("TEL;TYPE=VOICE", property::CALLBACK_TELEPHONE_NUMBER),
+    ("TEL;TYPE=VOICE", property::RADIO_TELEPHONE_NUMBER),
+    ("TEL;TYPE=PAGER", property::PAGER_TELEPHONE_NUMBER),
+    ("TEL;TYPE=HOME,FAX", property::HOME_FAX_NUMBER),
+    ("TEL;TYPE=PREF,FAX", property::PRIMARY_FAX_NUMBER),
+    ("TEL;TYPE=ISDN", property::ISDN_NUMBER),
+];
 
 /// Of each address of a contact: its type, the address itself, and its form for people.
 const ADDRESSES: [[(Guid, u32); 3]; 3] = [
@@ -112,5 +128,26 @@ fn fields(out: &mut Lines, name: &str, parts: &[String]) {
 fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [String; 5]) {
     if [&street, &city, &state, &code, &country].iter().any(|part| !part.is_empty()) {
         fields(out, name, &[String::new(), String::new(), street, city, state, code, country]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn a_card_has_all_telephones() {
+        let mut contact = samples::contact();
+        contact.properties.retain(|property| property.id != property::MOBILE_TELEPHONE_NUMBER);
+        for (number, (_, id)) in TELEPHONES.iter().enumerate() {
+            contact.properties.push(samples::text(*id, &format!("+{number}")));
+        }
+        let card = card(&contact);
+        for (number, (kind, _)) in TELEPHONES.iter().enumerate() {
+            assert!(card.contains(&format!("\r\n{kind}:+{number}\r\n")), "{number}: {card}");
+        }
+        let ids: std::collections::HashSet<_> = TELEPHONES.iter().map(|(_, id)| id).collect();
+        assert_eq!(ids.len(), TELEPHONES.len());
     }
 }

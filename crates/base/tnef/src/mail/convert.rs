@@ -18,18 +18,18 @@ use std::ops::Range;
 
 use memchr::memmem;
 use posthaste_mime_summary::{
-    Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer,
-    html_lines,
+    Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer, html_lines,
 };
 use sha2::{Digest, Sha256};
 
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
+use super::look::{is_rich, might_be_rich};
 use super::outer_text::{Essence, Outer, Role, Texts};
 use super::people::People;
 use super::whole::Whole;
-use crate::decode::{decode_and_name, has_signature};
+use crate::decode::decode_and_name;
 use crate::error::Damage;
 use crate::model::{Content, Message, Value};
 use crate::tags::{attribute, property};
@@ -114,51 +114,6 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     let unshown = (count > 0).then_some(Damage::Pictures { count });
     damaged.into_iter().chain(conversion.left.drain(..)).chain(unshown).for_each(left);
     Ok(conversion.finish())
-}
-
-/// Whether any part might be rich: a look at the bytes, so that ordinary mail is not parsed. The
-/// marks have characters that base64 lacks, so attachments are passed over at memory speed. `.data`
-/// and `.date` are no marks.
-pub fn might_be_rich(message: &[u8]) -> bool {
-    let after = |at: usize, word: &[u8]| {
-        let (begin, rest) = message.get(at + 1..)?.split_at_checked(word.len())?;
-        begin.eq_ignore_ascii_case(word).then_some(rest)
-    };
-    memchr::memchr2_iter(b'-', b'.', message).any(|at| match message.get(at) {
-        Some(b'-') => after(at, b"tnef").is_some(),
-        _ => after(at, b"dat").is_some_and(|rest| rest.first().is_none_or(|b| !b.is_ascii_alphanumeric())),
-    })
-}
-
-/// Whether any part says that it is rich, by its type or its name. Takes the memory of a message's
-/// structure, and nothing is decoded.
-pub fn says_it_is_rich(message: &[u8]) -> bool {
-    let says = |part: &Part| part.kind == Kind::Leaf && (has_type(part, message) || has_name(part, message));
-    might_be_rich(message) && Structure::parse(message).parts().iter().any(says)
-}
-
-fn has_type(part: &Part, message: &[u8]) -> bool {
-    let media = part.media(message);
-    media.is("application", "ms-tnef") || media.is("application", "vnd.ms-tnef")
-}
-
-/// Old systems send it as any bytes, with its usual name.
-fn has_name(part: &Part, message: &[u8]) -> bool {
-    let media = part.media(message);
-    if !media.is("application", "octet-stream") {
-        return false;
-    }
-    let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
-    let file = disposition.and_then(|disposition| disposition.params.decoded("filename"));
-    let name = file.or_else(|| media.params.decoded("name")).unwrap_or_default();
-    name.eq_ignore_ascii_case("winmail.dat")
-}
-
-/// Whether a part is TNEF, by its type, or by its name and its first bytes.
-fn is_rich(part: &Part, message: &[u8]) -> bool {
-    let has_first_bytes =
-        || decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|bytes| has_signature(&bytes));
-    part.kind == Kind::Leaf && (has_type(part, message) || has_name(part, message) && has_first_bytes())
 }
 
 /// Whether a message or a part of it is signed or encrypted.

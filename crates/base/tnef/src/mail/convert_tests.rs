@@ -1,7 +1,8 @@
 //! Whole messages: the parser that makes summaries reads the results again.
 
-use posthaste_mime_summary::{Structure, decode_transfer, decode_words};
+use posthaste_mime_summary::{Disposition, Structure, decode_transfer, decode_words};
 
+use super::super::look::has_type;
 use super::*;
 use crate::samples::{self, FILE, FILE_NAME, HTML, IMAGE};
 use crate::tags::{attribute, named, property};
@@ -124,21 +125,6 @@ fn no_author_is_made_for_a_message_without_one() {
     // A message inside is what its sender wrote.
     let forwarded = [&b"Content-Type: message/rfc822\r\n\r\n"[..], &bare("", &samples::note())].concat();
     assert_eq!(field(&converted(&forwarded), 1, "from"), "\u{c9}mile <emile@x.example>");
-}
-
-#[test]
-fn a_name_in_a_text_is_no_mark() {
-    for text in ["a.data", "x.date = 1", "rfc.dat1", "a.DATA"] {
-        assert!(!might_be_rich(text.as_bytes()), "{text}");
-    }
-    for text in ["winmail.dat", "winmail.dat\"", "Winmail.DAT;", "application/ms-tnef", "x-TNEFx"] {
-        assert!(might_be_rich(text.as_bytes()), "{text}");
-    }
-    assert!(!says_it_is_rich(b"Subject: x\r\n\r\napplication/ms-tnef winmail.dat"));
-    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
-    let unnamed = mail.replace("application/ms-tnef", "application/octet-stream");
-    assert!(says_it_is_rich(mail.as_bytes()) && says_it_is_rich(unnamed.as_bytes()));
-    assert!(!says_it_is_rich(unnamed.replace("winmail.dat", "other.dat").as_bytes()));
 }
 
 /// Stored messages have a hash of these bytes. A program that gives others cannot show them: see

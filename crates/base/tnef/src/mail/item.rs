@@ -8,6 +8,7 @@ use super::dates;
 use super::entity::Entity;
 use super::file::{AsItIs, MESSAGE};
 use super::header;
+use super::mac::{MACBINARY, MacBinary};
 use crate::model::{Attachment, Content, Message, Value, attribute_text, find, find_attribute};
 use crate::tags::{attribute, property};
 
@@ -66,11 +67,21 @@ impl<'m> Item<'m> {
         // The reader sees that there was a file.
         let (inner, is_tnef) = found.or_else(|| name.is_some().then_some((Inner::Bytes(&[]), false)))?;
         let name = if is_tnef { Some("winmail.dat".to_owned()) } else { name };
+        let mac = mac_binary(attachment, &inner);
+        let is_mac = mac.is_some();
+        let is_whole_mac = mac.as_ref().is_some_and(|mac| mac.has_resources);
+        let (inner, name) = match mac {
+            Some(mac) => of_mac(&mac, inner, name),
+            None => (inner, name),
+        };
         let id = text(property::ATTACH_CONTENT_ID).and_then(|id| content_id(&id));
         let location = text(property::ATTACH_CONTENT_LOCATION).and_then(|location| content_id(&location));
         let media = text(property::ATTACH_MIME_TAG).and_then(|tag| media_type(&tag));
+        // That is the type of the whole file, and only its data is left.
+        let media = media.filter(|media| !is_mac || !media.ends_with("macbinary"));
         let media = match (is_tnef, media) {
             _ if is_lost => "application/octet-stream".to_owned(),
+            _ if is_whole_mac => MACBINARY.to_owned(),
             (true, _) => "application/ms-tnef".to_owned(),
             (_, Some(media)) => media,
             (_, None) => {
@@ -160,6 +171,26 @@ fn name_of(attachment: &Attachment, code_pages: CodePages, extension: Option<&st
     let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty())?;
     let more = extension.filter(|_| !name.contains('.')).unwrap_or_default();
     Some(format!("{name}{more}"))
+}
+
+/// The file of classic Mac OS that an attachment says it is: MS-OXTNEF §2.1.3.3.15.
+fn mac_binary<'m>(attachment: &Attachment, inner: &Inner<'m>) -> Option<MacBinary<'m>> {
+    const IS_MAC_BINARY: u32 = 1;
+    match inner {
+        Inner::Bytes(bytes) if attachment.rendering.flags & IS_MAC_BINARY != 0 => MacBinary::of(bytes),
+        _ => None,
+    }
+}
+
+/// The data of such a file, if it has nothing else. Otherwise the file stays whole, so that
+/// nothing is lost, and its name says what it is.
+fn of_mac<'m>(mac: &MacBinary<'m>, whole: Inner<'m>, name: Option<String>) -> (Inner<'m>, Option<String>) {
+    let name = name.or_else(|| Some(file_name(&mac.name())).filter(|name| !name.is_empty()));
+    if !mac.has_resources {
+        return (Inner::Bytes(mac.data), name);
+    }
+    let is_named = |name: &str| name.to_ascii_lowercase().ends_with(".bin");
+    (whole, name.map(|name| if is_named(&name) { name } else { format!("{name}.bin") }))
 }
 
 /// An extension with its dot, if it is one.
@@ -296,8 +327,9 @@ pub(super) fn extension_of(media: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mac::tests::file as mac_file;
     use super::*;
-    use crate::{Attribute, Property};
+    use crate::{Attribute, Property, Rendering};
 
     #[test]
     fn a_name_gets_the_extension_that_it_lacks() {
@@ -327,6 +359,33 @@ mod tests {
         let attachment = Attachment { properties: vec![bytes, extension(".PDF")], ..Attachment::default() };
         let item = Item::of(&attachment, code_pages).expect("a file");
         assert_eq!((item.media.as_str(), item.extension.as_deref()), ("application/pdf", Some(".PDF")));
+    }
+
+    #[test]
+    fn a_file_of_a_mac_is_its_data_or_stays_whole() {
+        let code_pages = CodePages { text: 1252, attributes: 1252 };
+        let attachment = |bytes: &[u8], flags: u32, name: Option<&str>| Attachment {
+            rendering: Rendering { flags, ..Rendering::default() },
+            attributes: vec![Attribute { id: attribute::ATTACH_DATA, data: bytes.to_vec() }],
+            properties: name
+                .map(|name| Property::new(property::ATTACH_LONG_FILENAME, Value::String(name.to_owned())))
+                .into_iter()
+                .collect(),
+        };
+        let (plain, rich) = (mac_file("Read me.txt", b"data", b""), mac_file("Icon", b"data", b"icon"));
+        for (bytes, flags, name, expected) in [
+            (&plain[..], 1, None, (Some("Read me.txt"), "text/plain", &b"data"[..])),
+            (&plain[..], 1, Some("a.pdf"), (Some("a.pdf"), "application/pdf", &b"data"[..])),
+            (&rich[..], 1, None, (Some("Icon.bin"), MACBINARY, &rich[..])),
+            (&rich[..], 1, Some("a.BIN"), (Some("a.BIN"), MACBINARY, &rich[..])),
+            (&plain[..], 0, Some("a.pdf"), (Some("a.pdf"), "application/pdf", &plain[..])),
+            (&b"text"[..], 1, Some("a.txt"), (Some("a.txt"), "text/plain", &b"text"[..])),
+        ] {
+            let attachment = attachment(bytes, flags, name);
+            let item = Item::of(&attachment, code_pages).expect("a file");
+            let Inner::Bytes(content) = item.inner else { panic!("no bytes") };
+            assert_eq!((item.name.as_deref(), item.media.as_str(), content), expected);
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod frame;
 mod header;
 mod headers;
 mod item;
+mod look;
+mod mac;
 mod occurrence;
 mod outer_text;
 mod people;
@@ -27,7 +29,6 @@ mod sources;
 mod whole;
 mod zone;
 
-pub use convert::{
-    Outcome, conversion_memory_max, convert, convert_and_name, might_be_rich, says_it_is_rich,
-};
+pub use convert::{Outcome, conversion_memory_max, convert, convert_and_name};
 pub use frame::{enrich, restore};
+pub use look::{declares_rich, might_be_rich, says_it_is_rich};

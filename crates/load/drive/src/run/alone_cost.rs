@@ -88,20 +88,8 @@ mod tests {
             megacycles_per_session: Some(4000.0),
             megacycles_per_message: Some(4.4),
             megacycles_per_transaction: Some(400.0),
-            pss_mean_bytes: Offered::Value(1),
-            pss_max_bytes: Offered::Value(1),
-            pss_own_max_bytes: Offered::Value(1),
-            processes: 1,
             disk_operations: Offered::Value(7),
-            disk_read_operations: Offered::Value(7),
-            disk_read_bytes: Offered::Value(7),
-            disk_write_bytes: Offered::Value(7),
-            waits: Waits::default(),
-            context_switches: Offered::Value(7),
-            counters: Offered::default(),
-            roles: Vec::new(),
-            hottest: None,
-            sampled: Vec::new(),
+            ..ServerCost::default()
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow, Waits,
+    Clock, ErrorCount, ErrorSample, GeneratorCost, Latency, Machine, NamedSummary, ServerCost, Slow,
 };
 
 fn summary(times_ms: &[u64], seconds: f64) -> Summary {
@@ -18,28 +18,11 @@ fn cost(cpu_s: f64, seconds: f64) -> ServerCost {
         source: "agent".into(),
         seconds,
         cpu_user_s: cpu_s,
-        cpu_system_s: 0.0,
-        cpu_percent: 0.0,
         megacycles: cpu_s * 1000.0,
         sessions: 20,
         messages: 40,
-        megacycles_per_session: None,
-        megacycles_per_message: None,
-        megacycles_per_transaction: None,
-        pss_mean_bytes: Offered::default(),
-        pss_max_bytes: Offered::default(),
-        pss_own_max_bytes: Offered::default(),
         processes: 1,
-        disk_operations: Offered::default(),
-        disk_read_operations: Offered::default(),
-        disk_read_bytes: Offered::default(),
-        disk_write_bytes: Offered::default(),
-        context_switches: Offered::default(),
-        counters: Offered::default(),
-        roles: Vec::new(),
-        hottest: None,
-        waits: Waits::default(),
-        sampled: Vec::new(),
+        ..ServerCost::default()
     }
 }
 

@@ -5,7 +5,7 @@
 //! ratios, with the least and the greatest. A machine whose speed changes from round to round does
 //! not change them.
 
-use posthaste_load_results::{Bar, BarChart, BarRow, RunResult, StudyPoint, Summary, Table};
+use posthaste_load_results::{Bar, BarChart, BarRow, RunResult, Summary, Table};
 
 use super::operations::cpu_us;
 use super::points::Points;
@@ -60,21 +60,9 @@ impl<'a> AtRest<'a> {
         self.pairs.iter().any(|(with, _)| *with == server)
     }
 
-    /// The runs on a server, with their points.
-    fn runs(&self, server: &'a str) -> impl Iterator<Item = (&'a StudyPoint, &'a RunResult)> {
-        let workload = self.workload;
-        self.points.measured().filter(move |(p, _)| p.workload == workload && p.server == server)
-    }
-
     /// A value with the option ÷ that without it, in each round.
-    fn ratio(&self, (with, without): (&'a str, &'a str), of: Of) -> Option<Spread> {
-        let ratio = |(point, run): (&StudyPoint, &RunResult)| {
-            let same = |p: &StudyPoint| p.round == point.round && p.at == point.at;
-            let (_, other) = self.runs(without).find(|(p, _)| same(p))?;
-            let other = of(other).filter(|other| *other > 0.0)?;
-            Some(of(run)? / other)
-        };
-        self.points.spread_of(self.runs(with).filter_map(ratio).collect())
+    fn ratio(&self, pair: (&str, &str), of: Of) -> Option<Spread> {
+        self.points.ratio(self.workload, pair, of)
     }
 
     /// A column for each option.
@@ -138,6 +126,8 @@ impl<'a> AtRest<'a> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::StudyPoint;
+
     use super::super::sample::{self, run};
     use super::*;
 

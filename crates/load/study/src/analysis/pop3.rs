@@ -45,35 +45,37 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis { findings: findings(points), plots, tables, ..Analysis::default() }
 }
 
-/// The cost of a POP3 transaction beside one of the first IMAP mix, at the highest speed of both.
+/// The cost of a POP3 transaction beside one of each IMAP mix, at the highest speed of each.
 fn findings(points: Points) -> Vec<String> {
+    let (workloads, places) = (points.workloads(), points.places());
+    let cost = |server: &str, workload: &str| {
+        let mine = places.iter().filter(|p| p.point.server == server && p.point.workload == workload);
+        let fastest = mine.max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
+        let megacycles = fastest.value(|r| r.server.as_ref()?.megacycles_per_transaction)?;
+        let kernel = fastest.value(kernel_percent).map_or("–".to_owned(), |k| figure(k.median));
+        Some((figure(megacycles.median), kernel))
+    };
     let mut findings = Vec::new();
+    let Some(check) = workloads.iter().copied().find(|name| is_pop3(name)) else { return findings };
     for server in points.servers() {
-        let places = points.places();
-        let fastest = |wanted: &dyn Fn(&str) -> bool| {
-            let mine = places.iter().filter(|p| p.point.server == server && wanted(&p.point.workload));
-            let speed =
-                |at: &std::collections::BTreeMap<String, f64>| at.get("speed").copied().unwrap_or(0.0);
-            mine.max_by(|a, b| speed(&a.point.at).total_cmp(&speed(&b.point.at)))
-        };
-        let pop3 = fastest(&|name| name.starts_with("pop3"));
-        let imap = fastest(&|name| !name.starts_with("pop3"));
-        let (Some(pop3), Some(imap)) = (pop3, imap) else { continue };
-        let of = |place: &PointRuns| place.value(|r| r.server.as_ref()?.megacycles_per_transaction);
-        let (Some(a), Some(b)) = (of(pop3), of(imap)) else { continue };
-        let kernel =
-            |place: &PointRuns| place.value(kernel_percent).map_or("–".to_owned(), |k| figure(k.median));
-        findings.push(format!(
-            "{server}: a POP3 check costs {} megacycles, {} % of them in the kernel; a transaction of {} costs {}, {} % \
-             in the kernel",
-            figure(a.median),
-            kernel(pop3),
-            imap.point.workload,
-            figure(b.median),
-            kernel(imap)
-        ));
+        let Some((pop3, kernel)) = cost(server, check) else { continue };
+        for mix in workloads.iter().copied().filter(|name| !is_pop3(name)) {
+            let Some((imap, imap_kernel)) = cost(server, mix) else { continue };
+            findings.push(format!(
+                "{server}: a POP3 check costs {pop3} megacycles, {kernel} % of them in the kernel; a transaction of \
+                 {mix} costs {imap}, {imap_kernel} % in the kernel"
+            ));
+        }
     }
     findings
+}
+
+fn is_pop3(workload: &str) -> bool {
+    workload.starts_with("pop3")
+}
+
+fn speed(place: &PointRuns) -> f64 {
+    place.point.at.get("speed").copied().unwrap_or(0.0)
 }
 
 fn table(points: Points) -> Table {
@@ -128,7 +130,7 @@ fn mail_table(points: Points) -> Table {
         "arrived",
     ];
     let mut rows = Vec::new();
-    for place in points.places().iter().filter(|p| p.point.workload.starts_with("pop3")) {
+    for place in points.places().iter().filter(|p| is_pop3(&p.point.workload)) {
         let setting = |name: &str| {
             let found = place.runs.iter().find_map(|run| run.settings.get(name));
             found.map_or("–".to_owned(), Clone::clone)
@@ -172,17 +174,22 @@ mod tests {
         let points = [
             point("pop3-check", 1.0, 9.0),
             point("pop3-check", 60.0, 0.5),
+            point("koka-browse-frequencies", 1.0, 8.0),
             point("koka-browse-frequencies", 60.0, 2.0),
+            point("koka-manage-frequencies", 60.0, 3.0),
         ];
         let analysis = analyse(Points { servers: &servers, points: &points });
-        assert_eq!(
-            analysis.findings,
-            ["A: a POP3 check costs 0.500 megacycles, 20.0 % of them in the kernel; a transaction of \
-              koka-browse-frequencies costs 2.00, 20.0 % in the kernel"]
-        );
+        let said = |mix: &str| {
+            format!(
+                "A: a POP3 check costs 0.500 megacycles, 20.0 % of them in the kernel; a transaction of {mix}, 20.0 % \
+                 in the kernel"
+            )
+        };
+        let mixes = ["koka-browse-frequencies costs 2.00", "koka-manage-frequencies costs 3.00"];
+        assert_eq!(analysis.findings, mixes.map(said), "each mix, at its highest speed");
         let rows = &analysis.tables[0].rows;
-        assert_eq!((rows.len(), rows[0][10].as_str(), rows[2][10].as_str()), (3, "4.40", "15.0"));
-        assert_eq!(analysis.plots[0].curves.len(), 2);
+        assert_eq!((rows.len(), rows[0][10].as_str(), rows[2][10].as_str()), (5, "4.40", "15.0"));
+        assert_eq!(analysis.plots[0].curves.len(), 3);
         let mail = &analysis.tables[1].rows;
         assert_eq!(mail.len(), 2, "the IMAP mixes have tables of their own");
         assert_eq!(mail[1], ["pop3-check", "A", "60.0", "submission", "–", "7.00", "–", "–"]);

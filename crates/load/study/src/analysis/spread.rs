@@ -103,6 +103,26 @@ impl<'a> Points<'a> {
         Spread::among(values, self.rounds())
     }
 
+    /// A value on one server ÷ that on another, in each round in which both were measured. A
+    /// machine whose speed changes from round to round does not change it.
+    pub(super) fn ratio(
+        self,
+        workload: &str,
+        (server, to): (&str, &str),
+        of: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Option<Spread> {
+        let mut ratios = Vec::new();
+        for (point, run) in self.measured().filter(|(p, _)| p.workload == workload && p.server == server) {
+            let same = |p: &StudyPoint| p.workload == workload && p.round == point.round && p.at == point.at;
+            let other = self.measured().find(|(p, _)| p.server == to && same(p));
+            let other = other.and_then(|(_, run)| of(run)).filter(|other| *other > 0.0);
+            if let (Some(own), Some(other)) = (of(run), other) {
+                ratios.push(own / other);
+            }
+        }
+        self.spread_of(ratios)
+    }
+
     /// The rounds of the study, by those that were measured.
     fn rounds(self) -> Rounds {
         match self.measured().any(|(point, _)| point.round > 0) {
@@ -139,6 +159,32 @@ mod tests {
         assert_eq!(shown(&[1.0, 1.0001]), "1.00");
         assert_eq!(shown(&[f64::NAN]), "–");
         assert_eq!(shown(&[]), "–");
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_rounds() {
+        let point = |server: &str, round: u32, count: u64| StudyPoint {
+            round,
+            ..sample::point(server, &[], run(1.0, count))
+        };
+        // The machine is slower in each round. Without its partner, a point has no ratio.
+        let points = [
+            point("A", 0, 10),
+            point("B", 0, 20),
+            point("B", 1, 55),
+            point("A", 1, 50),
+            point("A", 2, 100),
+            point("B", 2, 150),
+            point("B", 3, 1),
+        ];
+        let points = Points { servers: &[], points: &points };
+        let workload = points.workloads()[0];
+        let ratio =
+            |pair: (&str, &str)| shown(points.ratio(workload, pair, |run| Some(run.total.count as f64)));
+        assert_eq!(ratio(("B", "A")), "1.50 (1.10–2.00)");
+        assert_eq!(ratio(("A", "A")), "1.00");
+        assert_eq!(ratio(("A", "C")), "–");
+        assert!(points.ratio("another", ("B", "A"), |_| Some(1.0)).is_none());
     }
 
     #[test]

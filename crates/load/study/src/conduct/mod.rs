@@ -117,6 +117,12 @@ fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<S
              files are emptied before each start"
                 .into(),
         );
+        if options.servers.iter().any(Which::is_posthaste) {
+            caveats.push(
+                "Posthaste has a `store.cache` of an eighth of that memory; the settings below are those of its first start"
+                    .into(),
+            );
+        }
     }
     match study.length {
         Length::Full => {}
@@ -378,5 +384,24 @@ impl Work<'_> {
                 self.record.put(StudyPoint { server, at, workload, round: place.round, run });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+
+    #[test]
+    fn the_reader_hears_of_settings_that_follow_the_memory() {
+        let said = |study: &str, server: &str| {
+            let study = load(study, Length::Quick).unwrap();
+            let options = Options::new(vec![server.parse().unwrap()], "x".into());
+            conditions(&study, &options, &Plan::of(&study, 2), 2).join("\n")
+        };
+        assert!(said("memory", "posthaste").contains("`store.cache`"));
+        let peer = said("memory", "dovecot");
+        assert!(peer.contains("control group") && !peer.contains("store.cache"), "{peer}");
+        assert!(!said("koka", "posthaste").contains("store.cache"));
     }
 }

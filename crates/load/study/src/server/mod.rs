@@ -238,6 +238,11 @@ impl FromStr for Which {
 }
 
 impl Which {
+    /// Whether it is ours, and started by a study.
+    pub(crate) fn is_posthaste(&self) -> bool {
+        matches!(self, Self::Posthaste | Self::Build(_) | Self::Arm(_))
+    }
+
     /// Whether a study starts and stops it.
     pub fn is_started_here(&self) -> bool {
         !matches!(self, Self::Running(_))
@@ -299,11 +304,8 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
         // group.
         folder::forget(setting.folder);
     }
-    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_) | Which::Arm(_)) {
-        return Err(format!(
-            "{} starts processes that change users and end with their sessions: cachegrind does not follow them",
-            which.name()
-        ));
+    if setting.counts.is_some() {
+        may_be_simulated(which)?;
     }
     if let Some(nodes) = &setting.nodes {
         return start_nodes(which, setting, nodes);
@@ -331,6 +333,21 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
             _ => Err("a server that already runs is not given other processors or memory".into()),
         },
     }
+}
+
+/// Whether cachegrind can count the work of a server.
+///
+/// # Errors
+/// Why it cannot.
+fn may_be_simulated(which: &Which) -> Result<(), String> {
+    let why = match which {
+        Which::Posthaste | Which::Build(_) | Which::Arm(_) => return Ok(()),
+        Which::Running(_) => "runs already: cachegrind counts only what it starts",
+        Which::Dovecot(_) | Which::Cyrus | Which::Courier => {
+            "starts processes that change users and end with their sessions: cachegrind does not follow them"
+        }
+    };
+    Err(format!("{} {why}", which.name()))
 }
 
 /// Starts a cluster, or looks at this many nodes of one that runs.
@@ -434,6 +451,17 @@ mod tests {
         let pop3 = running("mine=smtp://mail,pop3s://mail");
         assert_eq!((pop3.imap.is_none(), port(&pop3.pop3), port(&pop3.deliver)), (true, Some(995), Some(25)));
         assert!(pop3.instance().facts.version.ends_with("mail:995"));
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_simulated_has_its_own_reason() {
+        let said = |server: &str| may_be_simulated(&server.parse().unwrap());
+        assert_eq!(said("posthaste"), Ok(()));
+        assert_eq!(said("new=./posthaste"), Ok(()));
+        let peer = said("dovecot").unwrap_err();
+        assert!(peer.starts_with("Dovecot starts processes that change users"), "{peer}");
+        let running = said("mine=imap://h").unwrap_err();
+        assert_eq!(running, "mine runs already: cachegrind counts only what it starts");
     }
 
     #[test]

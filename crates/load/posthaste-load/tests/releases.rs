@@ -1,0 +1,70 @@
+//! `scripts/regress` records the verdict on a release, and nothing where there is none.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// An instrument that finds this: it makes its folder, prints the lines, and exits. Asked for a
+/// report, it writes one.
+fn instrument(folder: &Path, lines: &str, code: u8) -> String {
+    let script = format!(
+        "if [ \"$1\" = report ]; then echo page >\"$2/short.html\"; exit; fi\n\
+         while [ $# -gt 1 ]; do [ \"$1\" != --out ] || mkdir -p \"$2\"; shift; done\n\
+         cat <<'END'\n{lines}\nEND\nexit {code}\n"
+    );
+    let file = folder.join("instrument");
+    fs::write(&file, script).unwrap();
+    format!("bash {}", file.display())
+}
+
+/// Runs the script on two empty files as builds. What it did, the lines that the table got, and the
+/// number of reports beside it.
+fn recorded(lines: &str, code: u8) -> (Output, String, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let builds = ["posthaste-1", "posthaste-2"].map(|name| folder.path().join(name));
+    builds.iter().for_each(|build| fs::write(build, "").unwrap());
+    let before = fs::read_to_string(root.join("docs/figures/releases.md")).unwrap();
+    fs::write(folder.path().join("releases.md"), &before).unwrap();
+    let done = Command::new("bash")
+        .arg(root.join("scripts/regress"))
+        .arg("--out")
+        .arg(folder.path().join("out"))
+        .arg("--figures")
+        .arg(folder.path())
+        .args(&builds)
+        .env("POSTHASTE_LOAD", instrument(folder.path(), lines, code))
+        .env("CARGO_TARGET_DIR", folder.path().join("target"))
+        .output()
+        .unwrap();
+    let table = fs::read_to_string(folder.path().join("releases.md")).unwrap();
+    let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let reports = names.filter(|name| name.to_string_lossy().ends_with(".html")).count();
+    (done, table.strip_prefix(&before).unwrap().to_owned(), reports)
+}
+
+#[test]
+fn the_verdict_is_recorded_with_its_findings_and_its_report() {
+    let lines = "browse: new costs the same\nsync: new costs 9 % more\nreport: x\nWORSE: b costs more";
+    let (done, row, reports) = recorded(lines, 1);
+    assert_eq!((done.status.code(), reports), (Some(1), 1), "{done:?}");
+    assert!(row.contains("| posthaste-1 |") && row.contains("| worse |"), "{row}");
+    assert!(
+        row.contains("| browse: new costs the same; sync: new costs 9 % more | [report](regress-"),
+        "{row}"
+    );
+    assert!(row.ends_with(".html) |\n") && row.lines().count() == 1, "{row}");
+    let (done, row, _) = recorded("browse: not decided\nreport: x\nNOT DECIDED: more rounds", 3);
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    assert!(row.contains("| not decided |"), "{row}");
+}
+
+#[test]
+fn a_comparison_without_a_verdict_is_not_recorded() {
+    let (done, row, reports) = recorded("browse: too few rounds were measured on both\nreport: x", 1);
+    assert_eq!((done.status.code(), row.as_str(), reports), (Some(1), "", 0), "{done:?}");
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("there is no verdict, so nothing is recorded"), "{said}");
+}
