@@ -2,9 +2,9 @@
 //! what `docs/differences.md` allows.
 //!
 //! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
-//! compares. `tests/clients/odd_messages.py` makes messages that grammars do not like,
-//! `differential_names.py` names of mailboxes, `differential_resync.py` changes by mod-sequence,
-//! and `differential_sessions.py` sessions that do not know of an EXPUNGE yet. A failure names
+//! compares. `tests/clients/odd_messages.py` makes malformed messages, `differential_names.py`
+//! names of mailboxes, and `differential_resync.py` changes by mod-sequence.
+//! `differential_sessions.py` has sessions that do not know of an EXPUNGE yet. A failure names
 //! the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
