@@ -18,8 +18,8 @@ const (
 	clearFlag
 	expunge
 	read
-	// copyMessage and moveMessage are the operations of a client. The model knows only what they do to one
-	// mailbox: those below.
+	// copyMessage and moveMessage are operations of a client. The model knows only what they do to
+	// one mailbox: those below.
 	copyMessage
 	moveMessage
 	// look says whether a message is there: it must be, to be copied.

@@ -53,8 +53,8 @@ impl Threads<'_> {
         Ok(done)
     }
 
-    /// Does work of about this many steps: with its pauses if they are few, else on another thread.
-    /// Values that the work drops are freed there, too.
+    /// Does work of about this many steps, with its pauses if they are few, else on another
+    /// thread. Values that the work drops are freed there, too.
     pub(crate) async fn run_paced<T: Send + 'static>(
         self,
         steps: u64,

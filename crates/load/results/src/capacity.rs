@@ -16,7 +16,7 @@ pub fn daily_users(fetch_rate_per_s: f64, messages_per_user_per_s: f64, peak_fac
     fetch_rate_per_s / messages_per_user_per_s / peak_factor
 }
 
-/// The fetch rate of this many users, from measured (users, fetches per second) points: by the line
+/// The fetch rate of these users, from measured (users, fetches per second) points: by the line
 /// through them. If only one number of users was measured, the rate grows with the users. `None`
 /// without points, or if the line falls below zero.
 pub fn fetch_rate_at(points: &[(f64, f64)], users: f64) -> Option<f64> {

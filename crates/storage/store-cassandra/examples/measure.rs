@@ -1,5 +1,5 @@
-//! The cost of the engine on a cluster:
-//! `POSTHASTE_CASSANDRA=host:port cargo run --release -p posthaste-store-cassandra --example measure [MESSAGES…]`.
+//! The cost of the engine on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
+//! posthaste-store-cassandra --example measure [MESSAGES…]`.
 //!
 //! Prints a table of commits a second (one message each, one mailbox and sixteen). Then it prints
 //! cold and warm opens of mailboxes of this many messages (1,000 and 100,000 if none are named).

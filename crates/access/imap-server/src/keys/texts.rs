@@ -274,8 +274,8 @@ impl Texts {
         entries
     }
 
-    /// Sorts texts that begin alike by the part that follows this many bytes. Returns those that are
-    /// alike in it, too.
+    /// Sorts texts with the same beginning by the part after this many bytes. Returns those with
+    /// the same part, too.
     async fn sort_by_part(&self, tied: &mut [Entry], skipped: usize, pace: &mut Pace) -> Vec<Range<usize>> {
         let mut parts = Vec::with_capacity(tied.len());
         for entry in tied.iter() {

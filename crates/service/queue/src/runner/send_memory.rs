@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Messages of up to this many KiB have a part of the memory of their own, which large ones to slow
-/// hosts cannot take.
+/// Messages of up to this many KiB have a part of the memory that large ones to slow hosts cannot
+/// take.
 const SMALL_KIB: u32 = 256;
 /// The share of that part: one in this many.
 const SMALL_SHARE: u32 = 8;
