@@ -128,7 +128,7 @@ pub(super) struct LongSummary {
 }
 
 /// The outcome for a message with a long summary.
-pub(super) enum LongOutcome {
+pub(super) enum Long {
     Read(LongSummary),
     Expunged,
 }
@@ -140,12 +140,12 @@ impl<'a> Deferred<'a> {
     }
 
     /// Waits for the memory of a long summary, and reads it.
-    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<LongOutcome, Failure> {
+    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
         let Threads { service, account } = by;
         let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
         let _paid = service.reserve_to_read(account, bytes as u64).await?;
         if self.left_out == 0 {
-            return Ok(LongOutcome::Read(LongSummary { bytes: None, _paid }));
+            return Ok(Long::Read(LongSummary { bytes: None, _paid }));
         }
         let uid = self.row.uid().value();
         let mut read = None;
@@ -156,8 +156,8 @@ impl<'a> Deferred<'a> {
         let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
         unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
         Ok(match read {
-            Some(summary) => LongOutcome::Read(LongSummary { bytes: Some(summary), _paid }),
-            None => LongOutcome::Expunged,
+            Some(summary) => Long::Read(LongSummary { bytes: Some(summary), _paid }),
+            None => Long::Expunged,
         })
     }
 

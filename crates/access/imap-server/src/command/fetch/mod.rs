@@ -25,7 +25,7 @@ use self::body::Printer;
 use self::line::Subject;
 use self::plan::{Plan, Reads};
 use self::reader::{Bodies, MessageReader};
-use super::walk::{Deferred, Handled, LongOutcome, Pass, Unanswered, Visited, Walk};
+use super::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
 use crate::enabled::Enabled;
@@ -400,7 +400,7 @@ impl FetchJob<'_> {
     ) -> Result<Printed, Failure> {
         let threads = Threads { service: self.service, account: self.account };
         let reading = wire.while_there(message.read_long(threads, &selected.mailbox));
-        let LongOutcome::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
+        let Long::Read(long) = reading.await?? else { return Ok(Printed::Expunged) };
         self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
         Ok(Printed::Yes)
     }

@@ -14,7 +14,7 @@ use posthaste_store::{View, named_ranges};
 use super::criteria::{Answer, Criterion, Message, Question};
 use super::rows::RowFilter;
 use crate::command::gather::Source;
-use crate::command::walk::{Deferred, Handled, LongOutcome, Pass, Unanswered, Visited, Walk};
+use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::{Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
@@ -188,8 +188,8 @@ impl<'j> Job<'j> {
             return self.matches_body(deferred).await.map(Some);
         }
         match Box::pin(deferred.read_long(self.threads(), &self.selected.mailbox)).await? {
-            LongOutcome::Read(long) => self.matches_body(deferred.with(Some(&long))).await.map(Some),
-            LongOutcome::Expunged => Ok(None),
+            Long::Read(long) => self.matches_body(deferred.with(Some(&long))).await.map(Some),
+            Long::Expunged => Ok(None),
         }
     }
 
