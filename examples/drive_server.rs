@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the responses of one command said. The client calls it for each response, with bytes that
+/// The data of one command's responses. The client calls it for each response, with bytes that
 /// lie in its own buffer: nothing is copied that the handler does not copy.
 #[derive(Default)]
 struct Heard {

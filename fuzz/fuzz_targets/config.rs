@@ -1,7 +1,7 @@
 //! Any bytes as a configuration file.
 #![no_main]
 
-// What a program does not use of its own is used by the server.
+// The server uses the functions that are unused here.
 #[allow(dead_code, unused_imports)]
 #[path = "../../crates/app/posthaste/src/config/mod.rs"]
 mod config;

@@ -1,4 +1,4 @@
-//! What any name server says of a domain.
+//! Any answer of a name server about a domain.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

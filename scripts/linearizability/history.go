@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// operation is one call, with what was asked and what came back.
+// operation is one call, with its input and its answer.
 type operation struct {
 	Client int
 	Server string

@@ -204,7 +204,7 @@ func bodyOf(line string) (r row, ok bool, err error) {
 	return r, true, nil
 }
 
-// number reads a UID. What is none becomes 0, which no message has.
+// number reads a UID. A missing number becomes 0, which no message has.
 func number(text string) uint32 {
 	n, _ := strconv.ParseUint(text, 10, 32)
 	return uint32(n)

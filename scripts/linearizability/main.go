@@ -255,7 +255,7 @@ func (r *run) verdict() int {
 	return 0
 }
 
-// count counts what clients asked, by kind and outcome.
+// count counts the operations of clients, by kind and outcome.
 func (p *pair) count(counts map[string]int) {
 	note := func(op operation) {
 		outcome := "ok"

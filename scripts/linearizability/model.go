@@ -18,8 +18,8 @@ const (
 	clearFlag
 	expunge
 	read
-	// copyMessage and moveMessage are what a client asks. The model knows only what they do to one
-	// mailbox: those below.
+	// copyMessage and moveMessage are operations of a client. The model knows only what they do to
+	// one mailbox: those below.
 	copyMessage
 	moveMessage
 	// look says whether a message is there: it must be, to be copied.
@@ -45,7 +45,7 @@ const (
 
 var flagNames = map[int]string{flagged: `\Flagged`, answered: `\Answered`, deleted: `\Deleted`}
 
-// input is what was asked.
+// input is the operation.
 type input struct {
 	Kind   kind
 	Token  string // of a message that is added: its text
@@ -165,7 +165,7 @@ func (m mailbox) step(in input, out output) []mailbox {
 		}
 		return []mailbox{m.with(in)}
 	case setFlag, clearFlag:
-		// RFC 9051 §6.4.9: a UID that is not there is passed over without an error.
+		// RFC 9051 §6.4.9: a UID that does not exist is skipped without an error.
 		if there {
 			r := &m.rows[at]
 			r.Unsure &^= in.Flag
@@ -191,7 +191,7 @@ func (m mailbox) step(in input, out output) []mailbox {
 			return nil
 		}
 	case take:
-		// Of several removals of one message one succeeds.
+		// One of several removals of a message succeeds.
 		if !there && !out.Unknown {
 			return nil
 		}

@@ -85,7 +85,7 @@ func TestHistoriesThatMustPass(t *testing.T) {
 			s.ends(s.a, 2)
 			s.flags(s.b, setFlag, 1, deleted)
 			s.flags(s.b, expunge, 1, 0)
-			// What was not marked stays.
+			// Messages that were not marked stay.
 			s.flags(s.b, expunge, 2, 0)
 			s.ends(s.b, 4, row{UID: 2, Token: "y"}, row{UID: 3, Token: "x", Flags: flagged})
 		},

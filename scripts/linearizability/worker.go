@@ -231,7 +231,7 @@ func (w *worker) copied(in input, lines []string) output {
 
 // read selects the mailbox once more and lists all of it. The rows of one UID FETCH of flags are of
 // one moment; HIGHESTMODSEQ is of an earlier one, within the operation. The size distinguishes
-// those rows from what the server reports beside them.
+// those rows from other reports of the server.
 func (w *worker) read() (out output, err error) {
 	lines, err := w.client.command("SELECT " + w.box.name)
 	if err != nil {

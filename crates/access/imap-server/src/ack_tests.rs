@@ -88,7 +88,7 @@ async fn one_for_each_wait_for_the_rest_of_a_line() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_literal_apart() {
+async fn the_end_of_a_literal_arrives_separately() {
     let whole = [("a APPEND INBOX {6}\r\n", "+ "), ("A: b\r\n\r\n", "a OK")];
     assert_eq!(acks(&whole).await, 0);
     // As Python's imaplib does.
@@ -118,7 +118,7 @@ async fn a_literal_that_was_refused() {
 }
 
 #[tokio::test]
-async fn the_end_of_idle_apart() {
+async fn the_end_of_idle_arrives_separately() {
     assert_eq!(
         acks(&[("a IDLE\r\n", "+ "), ("DO", ""), ("NE\r\n", "a OK"), ("b NOOP\r\n", "b OK")]).await,
         1

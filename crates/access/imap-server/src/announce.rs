@@ -27,7 +27,7 @@ pub(crate) async fn all(session: &mut Session, numbers: Numbers) -> Result<(), F
     }
 }
 
-/// Reports the changes of the selected mailbox: after NOTIFY those that the client wants to know.
+/// Reports the changes of the selected mailbox: after NOTIFY those that the client requested.
 pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
     if session.is_in_mailbox_of_others() {
         Box::pin(renew_rights(session)).await?;
@@ -78,8 +78,8 @@ pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
     outcome
 }
 
-/// Begins to track the annotations of the selected mailbox, or ends that, as the client now wants
-/// it: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1.
+/// Begins or ends the tracking of the selected mailbox's annotations, as the client has now
+/// requested: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1.
 pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failure> {
     if session.selected.is_none() {
         return Ok(());
@@ -89,7 +89,7 @@ pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failu
     if !by_notify && !ctx.selected.annotate {
         ctx.selected.annotations = None;
     } else if ctx.selected.annotations.is_none() {
-        // Boxed: few sessions want it.
+        // Boxed: few sessions request it.
         let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
         ctx.selected.annotations = Box::pin(ReportedAnnotations::read(reader)).await?;
     }

@@ -8,7 +8,7 @@
 /// fields of 1,024 octets.
 const SHOWN_MAX: usize = 512;
 
-/// What the log gets of a session's client.
+/// The log line about a session's client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClientLine {
     /// Nothing yet: the client has not named itself.
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_of_a_client_is_bounded() {
+    fn the_log_line_of_a_client_is_bounded() {
         assert_eq!(shown(&fields("aerc")), "name=aerc os=NIL");
         assert_eq!(shown(&fields("a\nb\u{7}")), "name=a\\nb\\u{7} os=NIL");
         let long = shown(&fields(&"\u{1}\u{20ac}".repeat(100_000)));

@@ -39,7 +39,7 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 /// Bytes of a command that is parsed by the session's own task: less than 1 ms.
 const PARSED_HERE_MAX: usize = 4 << 20;
 
-/// Bytes of a command and its text literals together, messages aside.
+/// Bytes of a command and its text literals together, without messages.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
 impl ImapService {
@@ -180,7 +180,7 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
     let work = tokio::task::spawn_blocking(move || metered.run(|| parse_command(&bytes, names)));
     // Boxed: nearly no command is long.
     Box::pin(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a command could not be parsed");
+        tracing::error!(%error, "a command was not parsed: if the parser panicked, please report this bug");
         let expected = "a command that can be parsed";
         Err(ParseError { tag: None, kind: ParseErrorKind::Limit, offset: 0, expected })
     })
@@ -355,9 +355,9 @@ fn drop_literal(session: &mut Session) {
 /// Counts bytes that came, if they are of a message.
 async fn count_received(session: &mut Session, bytes: usize) {
     if let Some(permit) = &mut session.permit {
-        permit.came(bytes);
+        permit.note_arrived(bytes);
         // A fast sender always has more.
-        session.wire.came(bytes).await;
+        session.wire.note_arrived(bytes).await;
     }
 }
 
@@ -365,7 +365,7 @@ async fn count_received(session: &mut Session, bytes: usize) {
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     flush(session).await?;
     if session.wire.has_output() {
-        // What arrived was dropped, and the answer to it printed.
+        // The input was dropped, and its answer is printed.
         return Ok(Next::Command);
     }
     posthaste_metrics::command_answered();
@@ -437,7 +437,7 @@ fn read_timeout(session: &Session, mid_command: bool) -> Duration {
     if mid_command { options.command_within.min(whole) } else { options.silence_within }
 }
 
-/// How many bytes may lie unread: the accepted literal, and a line.
+/// The limit of unread bytes: the accepted literal, and a line.
 fn unread_max(session: &mut Session) -> usize {
     let InputBytes { held, missing } = session.wire.input_bytes();
     held.saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)

@@ -81,7 +81,7 @@ mod tests {
 
     /// The permit ends with the memory. The one other thread is busy, so neither has ended yet.
     #[test]
-    fn what_came_of_a_refused_command_is_freed_on_another_thread() {
+    fn memory_of_a_refused_command_is_freed_on_another_thread() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(1)

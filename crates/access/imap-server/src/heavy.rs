@@ -27,7 +27,7 @@ use crate::reply::{Failure, Reply};
 /// often than it reads.
 pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
-/// Steps that may be done in one go. What needs more is heavy.
+/// Steps that may be done in one go. More steps than these are heavy work.
 pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
 
 /// Steps of reading a mailbox's head, and of printing it.
@@ -49,7 +49,7 @@ thread_local! {
     static FINISHED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Steps of opening a mailbox of so many messages, at most a slice.
+/// Steps of opening a mailbox of this many messages, at most a slice.
 pub(crate) fn open_steps(messages: u32) -> u64 {
     (OPEN_STEPS + u64::from(messages) * MESSAGE_STEPS).min(SLICE_STEPS)
 }
@@ -83,13 +83,13 @@ pub(crate) struct Pace {
     pauses: Pauses,
 }
 
-/// What a task does in a pause.
+/// Whether a task pauses.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Pauses {
-    /// Other tasks of the thread have their turn.
+    /// The task yields to the others of its thread.
     #[default]
     Yields,
-    /// None: no task waits for this thread.
+    /// The task has a thread of its own, and does not pause.
     None,
 }
 
@@ -181,7 +181,7 @@ impl Heavy {
             session.run(work)
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "a computation failed");
+            tracing::error!(%error, "a command's computation has no result: if it panicked, please report this bug");
             aborted()
         })
     }

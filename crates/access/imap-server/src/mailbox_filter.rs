@@ -20,13 +20,13 @@ pub(crate) enum Filter {
     /// All mailboxes of one's own. Sieve may file mail into any of them, so INBOXES is the same
     /// (RFC 5465 §6.2).
     Personal,
-    /// Those subscribed now.
+    /// The mailboxes that are subscribed now.
     Subscribed,
-    /// These and all below them.
+    /// These mailboxes and all below them.
     Subtree(BTreeSet<MailboxName>),
-    /// These and those directly below them.
+    /// These mailboxes and those directly below them.
     SubtreeOne(BTreeSet<MailboxName>),
-    /// These.
+    /// These mailboxes.
     Mailboxes(BTreeSet<MailboxName>),
 }
 

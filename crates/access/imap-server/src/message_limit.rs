@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_processed_is_the_end_of_a_set() {
+    fn a_limit_processes_the_end_of_a_set() {
         let limit = NonZeroU32::new(3).unwrap();
         let set: NumSet = NumSet::from_ranges([(1, 2), (5, 6), (9, 9)]);
         let (_, kept) = MessageLimit::Process(limit).cut(&set).unwrap();

@@ -1,4 +1,4 @@
-//! Work on sets of messages, done apart from the session's task if the sets are large.
+//! Work on sets of messages, outside of the session's task if the sets are large.
 //!
 //! A set is a list of ranges. In a folder of a million messages, a set has half a million ranges if
 //! every second message matches. One operation on it takes some milliseconds. So the steps of such
@@ -38,7 +38,7 @@ pub(crate) struct Threads<'s> {
 }
 
 impl Threads<'_> {
-    /// Does work of so many steps: at once if a slice holds it, else on another thread.
+    /// Does work of this many steps: at once if a slice holds it, else on another thread.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         steps: u64,
@@ -53,8 +53,8 @@ impl Threads<'_> {
         Ok(done)
     }
 
-    /// Does work of about so many steps: with its pauses if they are few, else on another thread.
-    /// Values that the work drops are freed there, too.
+    /// Does work of about this many steps, with its pauses if they are few, else on another
+    /// thread. Values that the work drops are freed there, too.
     pub(crate) async fn run_paced<T: Send + 'static>(
         self,
         steps: u64,
@@ -68,7 +68,7 @@ impl Threads<'_> {
     }
 }
 
-/// Steps of operations on sets with so many ranges together.
+/// Steps of operations on sets with this many ranges together.
 pub(crate) fn range_steps(ranges: usize) -> u64 {
     ranges as u64 * RANGE_STEPS
 }

@@ -29,7 +29,8 @@ pub struct ImapOptions {
     pub append_bytes_max: u64,
     /// Bytes of all messages of one APPEND together (MULTIAPPEND).
     pub append_total_bytes_max: u64,
-    /// Whether a session may log out and in again: UNAUTHENTICATE (RFC 8437 §8 wants a switch).
+    /// Whether a session may log out and in again: UNAUTHENTICATE (RFC 8437 §8 requires a
+    /// switch).
     pub unauthenticate: bool,
     /// Whether X-GM-EXT-1 is announced. Its items are understood in any case.
     pub gmail: bool,
@@ -39,7 +40,7 @@ pub struct ImapOptions {
     pub pre_login_within: Duration,
     /// How long all of a login may take, from the greeting on.
     pub login_within: Duration,
-    /// How long a session may be silent after login: RFC 9051 §5.4 wants at least 30 minutes.
+    /// How long a session may be silent after login: RFC 9051 §5.4 requires at least 30 minutes.
     pub silence_within: Duration,
     /// How long a client may pause in the middle of a command or a literal.
     pub command_within: Duration,

@@ -59,7 +59,7 @@ impl OwnChange<'_> {
     }
 }
 
-/// What a command has done to the mailbox. NOTIFY does not restrict the report of it.
+/// A command's own change of the mailbox. NOTIFY does not restrict its report.
 #[derive(Clone, Copy)]
 pub(crate) enum Own<'c> {
     Nothing,
@@ -168,8 +168,8 @@ mod tests {
         Arc::new(builder.finish(MailboxHead { keywords, uid_next, modseq, ..MailboxHead::default() }))
     }
 
-    /// The first keyword was replaced: no message has it any more. Of the messages here, two still
-    /// have it as far as the client knows.
+    /// The first keyword was replaced: no message has it any more. In the client's state, two of
+    /// these messages have it.
     #[test]
     fn only_own_changes_are_taken_and_keywords_keep_their_meaning() {
         let [first, second] = [0, 1].map(FlagSet::keyword);

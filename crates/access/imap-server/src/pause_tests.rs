@@ -228,7 +228,7 @@ async fn items_from_a_summary_are_sent_one_by_one() {
     // Sending an octet is a step.
     let least = ITEMS as u64 * header.len() as u64 / SLICE_STEPS;
     assert!(pauses as u64 >= least, "{pauses} pauses");
-    // What is left to send is the end of the response.
+    // Only the end of the response is still unsent.
     assert!(paused.session.wire.out().capacity() <= 2 * OUT_BYTES);
 }
 
@@ -394,7 +394,7 @@ async fn long_codes_are_sent_in_slices() {
 /// All changes of a mailbox of another account were laid over in one poll. All that a user has seen
 /// there was counted in one.
 #[tokio::test]
-async fn what_a_user_has_seen_is_laid_over_by_another_thread() {
+async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     let mut paused = Paused::begin().await;
     paused.read_all();
     let (service, account) = paused.account();
@@ -437,7 +437,7 @@ async fn sessions_of_an_account_report_large_changes_one_after_the_other() {
         paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
         let held = paused.session.service.turns.acquire(account).await;
         assert_eq!(other.waits_for(held, "NOOP").await, is_long, "{set}");
-        // Nobody keeps a turn.
+        // No session keeps a turn.
         assert_eq!(paused.session.service.turns.keys(), 0);
         paused.run("STORE 1:* -FLAGS.SILENT (\\Flagged)").await;
         other.run("NOOP").await;

@@ -40,7 +40,7 @@ async fn a_change_that_takes_long_says_that_it_is_going_on() {
     running.await.unwrap();
 }
 
-/// What follows a change, such as the annotations of moved messages, is done all the same.
+/// The steps after a change, such as the annotations of moved messages, are done nevertheless.
 #[tokio::test]
 async fn a_change_goes_on_when_the_client_has_left() {
     let (mut session, client) = session();

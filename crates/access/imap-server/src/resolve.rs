@@ -84,8 +84,8 @@ impl ResolvedName {
 }
 
 impl<'s> Asker<'s> {
-    /// Where a name leads. For an account of which the asker sees nothing, the answer is the one
-    /// for a mailbox that does not exist. A mailbox of another server is answered with its URL.
+    /// Where a name leads. If the user sees nothing of an account, the answer is the one for a
+    /// mailbox that does not exist. A mailbox of another server is answered with its URL.
     pub(crate) async fn resolve(self, name: MailboxName) -> Result<ResolvedName, Failure> {
         referred::check(self.login, &name)?;
         let own = |name| ResolvedName { owner: self.login.id, name, others: None };

@@ -4,8 +4,8 @@
 //! `\Seen` are the mailbox's. FETCH, SEARCH, SORT, and the reports of changes read such a view like
 //! any other. A session in its user's own mailbox has no overlay, and no extra cost.
 //!
-//! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these
-//! messages rise. So a session that reports a mod-sequence has read the change behind it. A crash
+//! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these messages
+//! rise. So a session that reports a mod-sequence has read the change of the flags. A crash
 //! between the two steps leaves a change that QRESYNC does not report.
 
 use std::sync::Arc;
@@ -86,8 +86,8 @@ pub(crate) async fn store_flags(
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
     };
     if unchanged_since.is_some() {
-        // RFC 7162 §3.1.3: the test and the change are one step. Seen records are apart, so the
-        // mod-sequences rise before they are written: a later test fails.
+        // RFC 7162 §3.1.3: the test and the change are one step. The flags are in separate
+        // records, so the mod-sequences rise before they are written: a later test fails.
         let tested = mailbox.touch(&differ.difference(&stored.changed), unchanged_since).await?;
         differ = differ.difference(&tested.modified);
         stored.modified = stored.modified.union(&tested.modified);

@@ -34,7 +34,7 @@ use crate::table::{Numbers, State};
 use crate::transport::{Peer, Transport};
 use crate::wire::Wire;
 
-/// Whether the session goes on after a command.
+/// Whether the session continues after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// The session continues with the next command.
@@ -64,7 +64,7 @@ pub(crate) fn no_memory() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
-/// The account that is logged in, for work beside which the session sends reports.
+/// The account that is logged in, for work during which the session sends reports.
 pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
     login.ok_or_else(|| Reply::bad("Log in first").into())
 }
@@ -91,7 +91,7 @@ pub(crate) struct Session {
     pub(crate) before_login: CommandsBeforeLogin,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
-    /// What the log gets of the client's ID.
+    /// The log line about the client, with its ID.
     pub(crate) client: ClientLine,
     /// Ends the session if it holds old views that others need memory for.
     pub(crate) end: Arc<SessionEnd>,
@@ -112,7 +112,7 @@ pub(crate) struct Ctx<'s> {
     pub(crate) service: &'s ImapService,
     /// The account that is logged in.
     pub(crate) login: &'s Account,
-    /// The events that the client wants, after NOTIFY SET.
+    /// The events that the client has requested by NOTIFY SET.
     pub(crate) notify: Option<&'s mut Notify>,
 }
 
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Logs which program the client is, once, if it said so. For sessions that logged in.
+    /// Logs the client program once, if it sent ID. For sessions that logged in.
     pub(crate) fn log_client(&mut self) {
         if let Some(client) = self.client.take() {
             let peer = self.wire.peer().address;
@@ -301,8 +301,8 @@ impl Session {
         self.wire.login_left().map_or(within, |left| left.min(within))
     }
 
-    /// Whether the time for the login has passed without one. A client that sends commands without
-    /// a pause is not waited for, so this is asked before each of them.
+    /// Whether the time for the login has passed without one. The session does not wait for a
+    /// client that sends commands without a pause, so this is checked before each command.
     pub(crate) fn is_login_late(&self) -> bool {
         self.login.is_none() && self.wire.login_left().is_some_and(|left| left.is_zero())
     }
@@ -372,8 +372,8 @@ impl Ctx<'_> {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
     }
 
-    /// Reports what the command has done, and all other changes of the mailbox that the client
-    /// wants to know.
+    /// Reports the command's changes, and all other changes of the mailbox that the client has
+    /// requested.
     pub(crate) async fn announce(&mut self, numbers: Numbers, own: Own<'_>) -> Result<(), Failure> {
         let by = Searcher { service: self.service, account: self.login.id };
         sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own).await

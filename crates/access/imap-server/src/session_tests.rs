@@ -1,7 +1,7 @@
 //! Whole sessions in memory: no socket, and a clock that the test advances.
 //!
-//! The sessions use a transport of this file. Those that compress use a connection of
-//! `posthaste-net` over memory, because the layers are the connection's.
+//! The sessions use a transport of this file. Sessions that compress use a connection of
+//! `posthaste-net` over memory, because the connection has the layers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -226,7 +226,7 @@ async fn a_session_from_login_to_logout() {
 
 /// All of them are there at once and their answers fit the pipe, so the session waits for nothing.
 #[tokio::test]
-async fn a_session_gives_way_between_pipelined_commands() {
+async fn a_session_yields_between_pipelined_commands() {
     let mut talk = Talk::over(1 << 20).await.in_inbox().await;
     let turns = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&turns);
@@ -279,7 +279,7 @@ async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     talk.say("a NOOP\r\nb LOGIN ana@example.org \"correct horse\"\r\nc LIST \"\" *\r\n").await;
     talk.hand.advance(ImapOptions::default().login_within).await;
     talk.ends_with("* BYE You took too long to log in").await;
-    // Nor has one whose lines of an exchange never pause.
+    // The same holds for a client whose lines of an exchange never pause.
     let mut talk = Talk::begin().await;
     talk.say("a AUTHENTICATE PLAIN\r\n").await;
     talk.hear("+ ").await;

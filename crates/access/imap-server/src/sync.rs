@@ -7,8 +7,8 @@
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
 //!   see `contexts`.
-//! * After NOTIFY (RFC 5465) the client may want some of the changes, or none. What its own
-//!   commands change is reported all the same: see `own`.
+//! * After NOTIFY (RFC 5465) the client may have requested some of the changes, or none. Changes
+//!   by its own commands are always reported: see `own`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -76,8 +76,8 @@ pub(crate) fn report_modseq(wire: &mut Wire, selected: &Selected) {
     wire.say_code(Code::HighestModSeq(reported_modseq(selected.synchronised_to())), "Highest");
 }
 
-/// Reports all changes that a command of this kind may report, and records them as reported. What
-/// NOTIFY leaves out is reported only if it is the command's own.
+/// Reports all changes that a command of this kind may report, and records them as reported.
+/// Changes that NOTIFY excludes are reported only if they are the command's own.
 pub(crate) async fn announce(
     wire: &mut Wire,
     selected: &mut Selected,
@@ -144,7 +144,7 @@ async fn announce_changes(
     };
     report_changed(wire, selected, &changed, &context).await?;
     if selected.annotations.is_some() && !selected.quiet.annotations {
-        // Boxed: few sessions want it.
+        // Boxed: few sessions request it.
         Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
     }
     if !selected.contexts.is_empty() {
@@ -206,7 +206,7 @@ async fn own_view(
     Ok((new, diff))
 }
 
-/// Of the changed messages, those that the command itself has changed.
+/// The changed messages that the command itself has changed.
 async fn changed_by(
     own: Own<'_>,
     new: &Arc<View>,
@@ -284,7 +284,7 @@ pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
     out.extend_from_slice(b")] Flags that last\r\n");
 }
 
-/// What a session may change in its mailbox.
+/// The changes that a session may make in its mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changeable {
     read_only: bool,
@@ -380,7 +380,7 @@ async fn report_changed(
             }
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {
-                let what = context.what(row);
+                let what = context.row_items(row);
                 if what != RowItems::Nothing
                     && let Some(seq) = SeqNum::new(seq)
                 {
@@ -408,7 +408,7 @@ enum RowItems {
 
 impl ReportContext<'_> {
     /// The items to report for a changed row.
-    fn what(&self, row: &Row) -> RowItems {
+    fn row_items(&self, row: &Row) -> RowItems {
         // Only the client's own change needs a comparison with the old row.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())

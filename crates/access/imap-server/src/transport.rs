@@ -44,7 +44,7 @@ pub(crate) enum Then {
     Flush,
 }
 
-/// A change of what lies between a session and its bytes.
+/// A change of a layer between a session and its bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum StreamChange<'l> {
     /// TLS with these certificates.
@@ -64,8 +64,8 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends all of these bytes. If it is dropped while it waits, only closing is left.
     fn write<'t>(&'t mut self, bytes: &'t [u8], then: Then, within: Duration) -> Io<'t, ()>;
 
-    /// Changes the layers. The input is empty for a new one (see [`Wire`](crate::wire::Wire)). What
-    /// came after the end of compression is appended to it.
+    /// Changes the layers. The input is empty for a new one (see [`Wire`](crate::wire::Wire)).
+    /// Bytes after the end of compression are appended to it.
     fn change<'t>(
         &'t mut self,
         change: StreamChange<'t>,

@@ -25,7 +25,7 @@ const COMPARED_FREE: u64 = 20 * ROWS_FREE;
 /// its place in an order.
 const EVALUATED_FREE: u64 = 20;
 
-/// A kind of work of which little needs no turn.
+/// A kind of work. A small amount of it needs no turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Of {
     /// Rows that are reported.

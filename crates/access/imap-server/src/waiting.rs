@@ -28,7 +28,7 @@ enum WaitEvent {
     Revoked,
 }
 
-/// Waits until input is there, at most so long. `unread_max` is how many bytes may lie unread.
+/// Waits until input is there, at most so long. `unread_max` is the limit of unread bytes.
 /// `Close` if the server ends the session; BYE is printed then.
 pub(crate) async fn for_command(
     session: &mut Session,
@@ -93,7 +93,7 @@ pub(crate) async fn for_command(
     }
 }
 
-/// The watch of the selected mailbox, unless the client wants to know nothing of it.
+/// The watch of the selected mailbox, unless the client has requested no reports of it.
 pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
     let wanted = !session.quiet.messages;
     session.selected.as_ref().filter(|_| wanted).map(|selected| selected.mailbox.watch())

@@ -1,9 +1,9 @@
 //! Both directions of a session: commands in, a bounded buffer of responses out.
 //!
 //! Only this file calls the [`Transport`]. It keeps the input that was read and not yet consumed,
-//! splits it into commands and lines, and gathers responses. A session asks it to
-//! [fill](Wire::fill) the input and to [flush](Wire::flush) the output. The bytes below may be a
-//! socket or a test's memory, and the clock may be a test's.
+//! splits it into commands and lines, and gathers responses. A session calls [fill](Wire::fill)
+//! for input and [flush](Wire::flush) for output. The bytes below may be a socket or a test's
+//! memory, and the clock may be a test's.
 //!
 //! Responses are printed straight into [`Wire::out`]. A caller that prints many responses calls
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
@@ -214,7 +214,7 @@ impl Wire {
     }
 
     /// Counts received bytes of a message as work, so that other sessions get their turn.
-    pub(crate) async fn came(&mut self, bytes: usize) {
+    pub(crate) async fn note_arrived(&mut self, bytes: usize) {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 
@@ -537,7 +537,7 @@ impl Wire {
     }
 }
 
-/// Moves the input to memory of its own, and returns it in the memory that it had.
+/// Moves the input to new memory, and returns its old memory.
 fn own(input: &mut BytesMut) -> BytesMut {
     let copy = BytesMut::from(&input[..]);
     std::mem::replace(input, copy)

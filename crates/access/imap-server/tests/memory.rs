@@ -1,4 +1,4 @@
-//! What a session holds of a message that is no longer paid for, counted by an allocator.
+//! Memory of a message that a session holds without a reservation, counted by an allocator.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ static COUNTING: CountingAllocator = CountingAllocator::new();
 const LEN: usize = 8 << 20;
 /// Bytes for reading large messages.
 const READS: usize = 32 << 20;
-/// What a session may hold beside it: a few lines and buffers.
+/// Memory that a session may hold in addition: a few lines and buffers.
 const LITTLE: usize = 1 << 20;
 
 struct Talk {

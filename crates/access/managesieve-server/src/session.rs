@@ -63,7 +63,8 @@ impl Session {
             into.push_str("\r\n");
         };
         let extensions: Vec<&str> = ExtensionSet::all().iter().map(|one| one.name()).collect();
-        // LOGIN and XOAUTH2 were never standardised; RFC 5804 wants what it names to be registered.
+        // LOGIN and XOAUTH2 were never standardised; RFC 5804 requires that the named mechanisms
+        // are registered.
         let registered = |name: &&str| !matches!(*name, "LOGIN" | "XOAUTH2");
         let mechanisms: Vec<&str> = mechanisms.names().filter(registered).collect();
         say("IMPLEMENTATION", Some("Posthaste"));

@@ -48,7 +48,7 @@ pub enum Command {
     },
     /// Marks a message for removal at QUIT.
     Dele(u32),
-    /// Nothing.
+    /// Does nothing (RFC 1939 §5).
     Noop,
     /// Takes all marks back.
     Rset,

@@ -41,7 +41,7 @@ impl Delays {
         if last.of.get(&account).is_some_and(|at| !is_over(at)) {
             return false;
         }
-        // Twice as many as are left each time: forgetting costs a step for each login.
+        // Twice the number that is left, each time: forgetting costs a step for each login.
         if last.of.len() >= last.sweep_at.max(SWEEP_LEAST) {
             last.of.retain(|_, at| !is_over(at));
             last.sweep_at = 2 * last.of.len();

@@ -10,11 +10,11 @@ use memchr::{memchr, memchr_iter};
 
 /// The state between two pieces of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DotWriter(At);
+pub struct DotWriter(LastOctets);
 
 /// The last octets that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum LastOctets {
     /// LF, or nothing yet.
     #[default]
     LineStart,
@@ -32,31 +32,31 @@ impl DotWriter {
         Self::default()
     }
 
-    /// How many bytes at the start of a piece go out as they are, and what is sent after them.
-    /// Called again with the rest until nothing is left.
+    /// The number of bytes at the start of a piece that are sent unchanged, and the bytes after
+    /// them. Called again with the rest until nothing is left.
     pub fn next(&mut self, piece: &[u8]) -> (usize, &'static [u8]) {
-        if self.0 == At::LineStart && piece.first() == Some(&b'.') {
-            self.0 = At::Stuffed;
+        if self.0 == LastOctets::LineStart && piece.first() == Some(&b'.') {
+            self.0 = LastOctets::Stuffed;
             return (0, b".");
         }
         for at in memchr_iter(b'\n', piece) {
             let after_cr = match at.checked_sub(1) {
                 Some(before) => piece[before] == b'\r',
-                None => self.0 == At::Cr,
+                None => self.0 == LastOctets::Cr,
             };
             if !after_cr {
-                self.0 = At::Cr;
+                self.0 = LastOctets::Cr;
                 return (at, b"\r");
             }
             if piece.get(at + 1) == Some(&b'.') {
-                self.0 = At::Stuffed;
+                self.0 = LastOctets::Stuffed;
                 return (at + 1, b".");
             }
         }
         self.0 = match piece.last() {
-            Some(b'\n') => At::LineStart,
-            Some(b'\r') => At::Cr,
-            Some(_) => At::Text,
+            Some(b'\n') => LastOctets::LineStart,
+            Some(b'\r') => LastOctets::Cr,
+            Some(_) => LastOctets::Text,
             None => self.0,
         };
         (piece.len(), b"")
@@ -65,8 +65,8 @@ impl DotWriter {
     /// The octets after the message.
     pub fn end(self) -> &'static [u8] {
         match self.0 {
-            At::LineStart => b".\r\n",
-            At::Stuffed | At::Cr | At::Text => b"\r\n.\r\n",
+            LastOctets::LineStart => b".\r\n",
+            LastOctets::Stuffed | LastOctets::Cr | LastOctets::Text => b"\r\n.\r\n",
         }
     }
 
@@ -200,7 +200,8 @@ mod tests {
             ("a", "a\r\n.\r\n"),
             (".", "..\r\n.\r\n"),
             (".a\r\n..\r\nb.\r\n", "..a\r\n...\r\nb.\r\n.\r\n"),
-            // What would end the answer early for a client that ends lines at LF.
+            // Without a stuffed dot, this ends the answer early for a client that ends lines at
+            // LF.
             ("a\n.\nb\n", "a\r\n..\r\nb\r\n.\r\n"),
             ("\n.", "\r\n..\r\n.\r\n"),
             ("a\r.\rb\r\n", "a\r.\rb\r\n.\r\n"),
@@ -249,7 +250,7 @@ mod tests {
         }
 
         #[test]
-        fn top_is_a_beginning_of_so_many_lines(
+        fn top_is_a_prefix_with_the_requested_lines(
             pieces in prop::collection::vec(prop::sample::select(vec!["\r", "\n", "\r\n", ".", "a"]), 0..40),
             lines in 0..6_u64,
             step in 1..20_usize,

@@ -26,7 +26,7 @@ use crate::print::{hex, number};
 /// Messages that are printed between two checks of the buffer: some 30 KiB of lines.
 const AT_ONCE: u32 = 1024;
 
-/// What STAT reports: a drop listing (RFC 1939 §5), without the marked messages.
+/// The answer to STAT: a drop listing (RFC 1939 §5), without the marked messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropListing {
     /// The number of messages.
@@ -48,7 +48,7 @@ pub struct Maildrop {
 
 /// The value that a listing prints of each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ListedValue {
     /// LIST.
     Sizes,
     /// UIDL.
@@ -58,13 +58,13 @@ pub enum What {
 /// How far a listing got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
-    what: What,
+    what: ListedValue,
     next: u32,
 }
 
 impl Listing {
     /// At the first message.
-    pub fn new(what: What) -> Self {
+    pub fn new(what: ListedValue) -> Self {
         Self { what, next: 1 }
     }
 }
@@ -142,7 +142,7 @@ impl Maildrop {
         self.is_sized = true;
     }
 
-    /// The same messages, of which some have sizes now.
+    /// The same messages. Some of them have sizes now.
     pub fn learn(&mut self, view: Arc<View>) {
         self.view = view;
         let marked = self.marks.all();
@@ -184,12 +184,12 @@ impl Maildrop {
     }
 
     /// Prints the line of a listing for one message: `number value`, without an end.
-    pub fn line(&self, what: What, number_: u32, row: &Row, out: &mut Vec<u8>) {
+    pub fn line(&self, what: ListedValue, number_: u32, row: &Row, out: &mut Vec<u8>) {
         number(out, u64::from(number_));
         out.push(b' ');
         match what {
-            What::Sizes => number(out, u64::from(row.size())),
-            What::Ids => {
+            ListedValue::Sizes => number(out, u64::from(row.size())),
+            ListedValue::Ids => {
                 out.extend_from_slice(&self.validity);
                 out.extend_from_slice(&hex(row.uid().value()));
             }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::fuzzing::view;
 
-    fn listed(maildrop: &Maildrop, what: What) -> String {
+    fn listed(maildrop: &Maildrop, what: ListedValue) -> String {
         let (mut listing, mut out) = (Listing::new(what), Vec::new());
         while maildrop.lines(&mut listing, &mut out) {}
         String::from_utf8(out).unwrap()
@@ -234,7 +234,7 @@ mod tests {
     proptest! {
         /// Against a set of numbers and a loop.
         #[test]
-        fn marks_are_what_was_named(
+        fn marks_match_the_named_messages(
             messages in 0..3000_u32,
             named in prop::collection::vec(0..3100_u32, 0..60),
         ) {
@@ -250,9 +250,9 @@ mod tests {
             let octets = left.iter().map(|n| u64::from(*n)).sum();
             prop_assert_eq!(maildrop.stat(), DropListing { messages: left.len() as u32, octets });
             let sizes: String = left.iter().map(|n| format!("{n} {n}\r\n")).collect();
-            prop_assert_eq!(listed(&maildrop, What::Sizes), sizes);
+            prop_assert_eq!(listed(&maildrop, ListedValue::Sizes), sizes);
             let ids: String = left.iter().map(|n| format!("{n} 00000abc{:08x}\r\n", 3 * n)).collect();
-            prop_assert_eq!(listed(&maildrop, What::Ids), ids);
+            prop_assert_eq!(listed(&maildrop, ListedValue::Ids), ids);
             prop_assert!(maildrop.marked().iter().eq(marked.iter().map(|n| 3 * n)));
             maildrop.reset();
             prop_assert_eq!(maildrop.stat().messages, messages);

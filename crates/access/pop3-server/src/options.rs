@@ -29,7 +29,7 @@ pub struct Pop3Options {
     pub pre_login_within: Duration,
     /// How long all of a login may take, from the greeting on.
     pub login_within: Duration,
-    /// How long a session may be silent after login. RFC 1939 §3 wants at least 10 minutes.
+    /// How long a session may be silent after login. RFC 1939 §3 requires at least 10 minutes.
     pub silence_within: Duration,
     /// How long a client may leave our output unread.
     pub write_within: Duration,
@@ -66,8 +66,8 @@ impl Default for Pop3Options {
     }
 }
 
-/// Octets of a line, CRLF included. RFC 2449 §4 allows 255; RFC 5034 §4 wants 12,288 for a line
-/// of an authentication exchange. One limit for both: a line costs nobody anything.
+/// Octets of a line, CRLF included. RFC 2449 §4 allows 255; RFC 5034 §4 requires 12,288 for a
+/// line of an authentication exchange. One limit for both: a line costs nobody anything.
 pub(crate) const LINE_MAX: usize = 12_288 + 2;
 
 /// Octets of a line over the limit that are skipped to find its end; after that we hang up.
@@ -96,6 +96,6 @@ pub(crate) const TOP_PIECE_BYTES: u64 = 32 * 1024;
 /// Bytes that are sent between two yields to other sessions: printing them takes less than 2 ms.
 pub(crate) const SLICE_BYTES: usize = 1 << 20;
 
-/// What a command counts for among them, in addition to its answer: it takes some 2 µs. A client
-/// may send any number of them at once.
+/// The bytes that a command counts for, in addition to its answer. A command takes some 2 µs, and
+/// a client may send any number at once.
 pub(crate) const COMMAND_BYTES: usize = SLICE_BYTES / 512;

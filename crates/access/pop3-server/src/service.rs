@@ -22,7 +22,7 @@ pub struct Pop3Service {
     pub(crate) delays: Delays,
     /// Memory for large messages that are converted and read again.
     pub(crate) reads: ByteBudget,
-    /// Those messages.
+    /// The large messages that sessions hold.
     pub(crate) held: HeldMessages,
 }
 

@@ -12,7 +12,7 @@ use posthaste_retention::Stay;
 use posthaste_store::{Row, StoreError};
 
 use crate::command::{Command, SyntaxError};
-use crate::maildrop::{DropListing, Listing, Maildrop, What};
+use crate::maildrop::{DropListing, ListedValue, Listing, Maildrop};
 use crate::options::Pop3Options;
 use crate::print::number;
 
@@ -275,14 +275,14 @@ impl Session {
                 out.extend_from_slice(b" messages (");
                 number(out, octets);
                 out.extend_from_slice(b" octets)\r\n");
-                Action::List(Listing::new(What::Sizes))
+                Action::List(Listing::new(ListedValue::Sizes))
             }
             Command::Uidl(None) => {
                 ok("Unique ids follow", out);
-                Action::List(Listing::new(What::Ids))
+                Action::List(Listing::new(ListedValue::Ids))
             }
-            Command::List(Some(n)) => self.one(What::Sizes, n, out),
-            Command::Uidl(Some(n)) => self.one(What::Ids, n, out),
+            Command::List(Some(n)) => self.one(ListedValue::Sizes, n, out),
+            Command::Uidl(Some(n)) => self.one(ListedValue::Ids, n, out),
             Command::Retr(n) => self.retrieve(n, None, out),
             Command::Top { number, lines } => self.retrieve(number, Some(lines), out),
             Command::Dele(n) if maildrop.mark(n) => ok("Removed at QUIT", out),
@@ -295,7 +295,7 @@ impl Session {
         }
     }
 
-    fn one(&mut self, what: What, n: u32, out: &mut Vec<u8>) -> Action {
+    fn one(&mut self, what: ListedValue, n: u32, out: &mut Vec<u8>) -> Action {
         let found = self.maildrop.as_ref().and_then(|maildrop| Some((maildrop, maildrop.row(n)?)));
         let Some((maildrop, row)) = found else { return self.no_such_message(out) };
         out.extend_from_slice(b"+OK ");
@@ -338,7 +338,7 @@ impl Session {
         if self.link.stls && !self.link.encrypted && !self.is_logged_in() {
             out.extend_from_slice(b"STLS\r\n");
         }
-        // RFC 2449 §5: what can be had before the login is listed after it, too.
+        // RFC 2449 §5: capabilities that are available before the login are listed after it, too.
         if self.link.passwords {
             out.extend_from_slice(b"USER\r\n");
         }

@@ -77,14 +77,14 @@ pub(crate) struct Client {
 
 /// Why a connection could not be made ready.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ConnectError {
     /// TLS failed, or is not offered: it may be tried with less.
     Tls(Failure, TlsFault),
     /// Anything else.
     Other(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for ConnectError {
     fn from(failure: Failure) -> Self {
         Self::Other(failure)
     }
@@ -100,7 +100,7 @@ impl Client {
         address: SocketAddr,
         tls: &Tls,
         our_name: &str,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, ConnectError> {
         let host = format!("{} [{}]", route.host, address.ip());
         let dial = timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
         let dial = dial.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
@@ -171,24 +171,29 @@ impl Client {
         if helo.is_positive() { Ok(()) } else { Err(Failure { permanent: false, ..helo.failure() }) }
     }
 
-    fn wants_tls(&self, security: &Security) -> Result<bool, Trouble> {
+    fn wants_tls(&self, security: &Security) -> Result<bool, ConnectError> {
         match security {
             Security::Rule(TlsRule::Never | TlsRule::Implicit) => Ok(false),
             Security::Rule(TlsRule::Opportunistic) => Ok(self.extensions.starttls),
             _ if self.extensions.starttls => Ok(true),
             _ => {
                 let words = format!("{} offers no TLS, which is required there", self.host);
-                Err(Trouble::Tls(Failure::temporary("4.7.10", words), TlsFault::StarttlsNotSupported))
+                Err(ConnectError::Tls(Failure::temporary("4.7.10", words), TlsFault::StarttlsNotSupported))
             }
         }
     }
 
     /// RFC 3207 §4.
-    async fn start_tls(mut self, route: &Route, security: &Security, tls: &Tls) -> Result<Self, Trouble> {
+    async fn start_tls(
+        mut self,
+        route: &Route,
+        security: &Security,
+        tls: &Tls,
+    ) -> Result<Self, ConnectError> {
         let reply = self.command("STARTTLS", REPLY_WITHIN).await?;
         if !reply.is_positive() {
             let failure = Failure { permanent: false, ..reply.failure() };
-            return Err(Trouble::Tls(failure, TlsFault::StarttlsNotSupported));
+            return Err(ConnectError::Tls(failure, TlsFault::StarttlsNotSupported));
         }
         let Self { host, is_assured, .. } = self;
         let too_much =
@@ -375,7 +380,7 @@ impl Client {
             mail += &format!(" MT-PRIORITY={}", item.priority);
         }
         if self.extensions.dsn {
-            // RFC 3461 §5.2.1: what the sender gave, and no more.
+            // RFC 3461 §5.2.1: only the parameters that the sender gave.
             mail += &item.ret.map(|ret| format!(" RET={}", ret.name())).unwrap_or_default();
             let envid = item.envid.as_ref().map(|envid| format!(" ENVID={}", envid.as_xtext()));
             mail += &envid.unwrap_or_default();
@@ -496,9 +501,9 @@ async fn handshake(
     security: &Security,
     tls: &Tls,
     host: &str,
-) -> Result<TlsStream<TcpStream>, Trouble> {
+) -> Result<TlsStream<TcpStream>, ConnectError> {
     let failed = |why: String, fault| {
-        Trouble::Tls(Failure::temporary("4.7.5", format!("{host}: TLS failed: {why}")), fault)
+        ConnectError::Tls(Failure::temporary("4.7.5", format!("{host}: TLS failed: {why}")), fault)
     };
     let other = |why: String| failed(why, TlsFault::ValidationFailure);
     let of_dane;

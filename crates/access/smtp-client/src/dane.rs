@@ -64,8 +64,8 @@ impl Tlsa {
 pub(crate) struct Dane {
     /// Some that are usable.
     pub records: Vec<Tlsa>,
-    /// Names, one of which a certificate under an authority must have: that of the records, and the
-    /// domain of the mail (RFC 7672 §3.2.3).
+    /// Names for a certificate under an authority. It must have one of them: that of the records,
+    /// and the domain of the mail (RFC 7672 §3.2.3).
     pub names: Vec<String>,
 }
 

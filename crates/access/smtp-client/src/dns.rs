@@ -15,7 +15,7 @@ use posthaste_queue::Failure;
 use crate::reachable::Reachable;
 use crate::validated::Validated;
 
-/// Hosts that are tried for one domain: RFC 5321 §5.1 wants at least two.
+/// Hosts that are tried for one domain: RFC 5321 §5.1 requires at least two.
 const HOSTS_MAX: usize = 8;
 
 /// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.
@@ -166,7 +166,7 @@ impl Dns {
         let (good, refused): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|address| self.reachable.allows(*address));
         if !refused.is_empty() {
-            tracing::info!(host, ?refused, "addresses that are not public are not connected to");
+            tracing::info!(host, ?refused, "addresses that are not public are skipped");
         }
         match good.is_empty() && !refused.is_empty() {
             true => Err(Failure::permanent(NO_ROUTE, format!("{host} has no public address"))),
@@ -187,7 +187,7 @@ fn nowhere(domain: &str) -> Failure {
     Failure::permanent("5.1.2", format!("there is no domain {domain}"))
 }
 
-/// Some bits; which ones matters to nobody.
+/// A random number for the order of equal hosts. Without randomness it is 0, which does no harm.
 fn random() -> u32 {
     getrandom::u32().unwrap_or_default()
 }

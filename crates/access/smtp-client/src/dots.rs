@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_server_reads_is_the_message(message in "([a.]{0,3}\r\n){0,20}") {
+        fn a_server_reads_the_same_message(message in "([a.]{0,3}\r\n){0,20}") {
             prop_assert_eq!(undotted(&dotted(message.as_bytes())), message.into_bytes());
         }
 

@@ -25,7 +25,7 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    /// Those that an answer to EHLO names.
+    /// The extensions that an answer to EHLO names.
     pub fn of(reply: &Reply) -> Self {
         let mut found = Self::default();
         for line in reply.lines.iter().skip(1) {

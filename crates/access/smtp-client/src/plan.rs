@@ -50,7 +50,7 @@ pub(crate) struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// Asks for the domain's policy, unless the sender wants none to count.
+    /// Reads the domain's policy, unless the sender has requested that no policy counts.
     #[boxed]
     pub async fn of(
         dns: &'a Dns,
@@ -89,9 +89,9 @@ impl<'a> Plans<'a> {
         }
         let mut at_worst = vec![OPPORTUNISTIC, CLEAR];
         match self.dane(host).await? {
-            // RFC 7672 §2.2: records of which none is usable demand TLS, and prove nothing. They
-            // must not replace a policy that demands a certificate. Nor does it hinder REQUIRETLS,
-            // which takes a certificate of an authority as well (RFC 8689 §4.2.1).
+            // RFC 7672 §2.2: records without a usable one require TLS, and prove nothing. They
+            // must not replace a policy that demands a certificate. REQUIRETLS is possible
+            // nevertheless: it accepts a certificate of an authority, too (RFC 8689 §4.2.1).
             Some((Security::Encrypted, _))
                 if self.sts.is_some() || self.requirement == TlsRequirement::Required =>
             {
@@ -152,7 +152,7 @@ impl<'a> Plans<'a> {
         let found = match validated.tlsa(host, self.dns.port).await {
             Ok(found) => found,
             Err(why) => {
-                // RFC 7672 §2.1.3: a host whose records are withheld is passed over.
+                // RFC 7672 §2.1.3: a host whose records are withheld is skipped.
                 self.note(&policy, TlsFault::DnssecInvalid, host, "");
                 return Err(Failure::temporary("4.7.5", format!("the TLSA records of {host}: {why}")));
             }
@@ -168,7 +168,7 @@ impl<'a> Plans<'a> {
     }
 
     fn note_fault(&self, fault: Fault) {
-        // RFC 8460 §4.3.2.2. What happened exactly is in our log.
+        // RFC 8460 §4.3.2.2. The exact cause is in our log.
         let fault = match fault {
             Fault::Fetch(_) => TlsFault::StsPolicyFetchError,
             Fault::Invalid(_) => TlsFault::StsPolicyInvalid,

@@ -73,16 +73,16 @@ fn accepting(accepted: Accepted, provider: &Arc<CryptoProvider>) -> Result<TlsCo
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
-/// Which certificates are taken.
+/// Which certificates are accepted.
 #[derive(Debug)]
 enum Accepted {
-    /// Any: opportunistic TLS (RFC 7435 §3) keeps off those who listen, and no more.
+    /// Any: opportunistic TLS (RFC 7435 §3) protects only against passive eavesdroppers.
     Any,
-    /// Those that fit records of DANE.
+    /// Certificates that match records of DANE.
     Dane(Arc<Dane>),
 }
 
-/// Verifies without authorities that everybody knows. The handshake itself is checked.
+/// Verifies without public authorities. The handshake itself is checked.
 #[derive(Debug)]
 struct Verifier {
     accepted: Accepted,

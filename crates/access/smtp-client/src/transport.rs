@@ -11,7 +11,7 @@ use posthaste_queue::{
 use posthaste_reporting::{TlsFailure, TlsFault, TlsReports};
 use posthaste_store::Engine;
 
-use crate::client::{Client, GOES_ROUND, Trouble};
+use crate::client::{Client, ConnectError, GOES_ROUND};
 use crate::dns::NO_ROUTE;
 use crate::plan::{Plan, Plans};
 use crate::route::{Route, Routes, TlsRule};
@@ -89,8 +89,8 @@ impl SmtpTransport {
             }
             match connected {
                 Ok(client) => return Ok(client),
-                Err(Trouble::Other(failure)) => return Err(failure),
-                Err(Trouble::Tls(failure, _)) => {
+                Err(ConnectError::Other(failure)) => return Err(failure),
+                Err(ConnectError::Tls(failure, _)) => {
                     tracing::info!(host = plan.route.host, reply = failure.reply, ?security, "TLS failed");
                     last = failure;
                 }
@@ -99,8 +99,8 @@ impl SmtpTransport {
         Err(last)
     }
 
-    /// Counts how the first attempt went, if TLS had a part in it.
-    fn note(&self, domain: &str, plan: &Plan, address: SocketAddr, connected: &Result<Client, Trouble>) {
+    /// Counts the outcome of the first attempt, if it used TLS.
+    fn note(&self, domain: &str, plan: &Plan, address: SocketAddr, connected: &Result<Client, ConnectError>) {
         let (Some(reports), Some(policy)) = (&self.reports, &plan.policy) else { return };
         let failed = |fault| {
             // RFC 8460 §4.3.3: the general failure alone needs words.
@@ -112,8 +112,8 @@ impl SmtpTransport {
         match connected {
             Ok(client) if client.is_tls() => reports.success(domain, policy),
             Ok(_) => failed(TlsFault::StarttlsNotSupported),
-            Err(Trouble::Tls(_, fault)) => failed(*fault),
-            Err(Trouble::Other(_)) => {}
+            Err(ConnectError::Tls(_, fault)) => failed(*fault),
+            Err(ConnectError::Other(_)) => {}
         }
     }
 
@@ -157,7 +157,8 @@ impl SmtpTransport {
             };
             match tried {
                 Ok(client) => return Ok(client),
-                // RFC 5321 §5.1: from this server on, hosts are not for it. Those before it wait.
+                // RFC 5321 §5.1: this server and the hosts after it are not used. The hosts
+                // before it are tried again later.
                 Err(failure) if failure.status == GOES_ROUND && !last.permanent && at > 0 => {
                     return Err(last);
                 }

@@ -146,8 +146,8 @@ fn query(name: &str, kind: RecordType) -> Result<Message, String> {
     Ok(query)
 }
 
-/// The answer over UDP, from a port that the system draws. What does not fit the query is passed
-/// over: it may be forged.
+/// The answer over UDP, from a port that the system draws. Records that do not match the query
+/// are skipped: it may be forged.
 async fn over_udp(server: SocketAddr, bytes: &[u8], query: &Message) -> std::io::Result<Message> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -123,7 +123,7 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
 /// RFC 5321 §4.3.2: DATA succeeds with 354 alone. A late reply to another command does not make a
 /// message count as sent.
 #[tokio::test]
-async fn a_success_in_place_of_354_is_none() {
+async fn a_success_in_place_of_354_is_a_failure() {
     let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
     let (mut channel, host) = connected(&["EARLY"]).await;
     let outcome = channel
@@ -160,7 +160,7 @@ const DATA: [&str; 5] = ["DATA", "Subject: a", "", "..", "."];
 
 /// RFC 3461 §5.2.1.
 #[tokio::test]
-async fn what_the_sender_asked_for_is_handed_on() {
+async fn the_senders_requests_are_passed_to_the_next_host() {
     let envelope = Envelope {
         to: vec![
             To { orcpt: OriginalRecipient::parse("rfc822;x+2By@b.test"), ..to("bo@b.test", "delay,success") },
@@ -264,7 +264,8 @@ async fn a_refused_message_is_followed_by_a_reset() {
 }
 
 /// A host that ends the connection during RCPT, or before it has the message, has refused some
-/// recipients before. Those are given up; the others get the message with the next connection.
+/// recipients before. These recipients are given up; the others get the message with the next
+/// connection.
 #[tokio::test]
 async fn refusals_before_a_lost_connection_count() {
     let to = ["a@b.test", "no1@b.test", "end@b.test", "c@b.test", "no2@b.test"];
@@ -313,7 +314,7 @@ async fn no_message_ends_after_the_lease() {
 
 /// RFC 9422 §4.
 #[tokio::test]
-async fn a_connection_is_spent_after_as_many_transactions_as_the_host_takes() {
+async fn a_connection_ends_after_the_hosts_limit_of_transactions() {
     let envelope = Envelope::new("ana@a.test", &["no@b.test"]);
     let item = item(MESSAGE, &envelope).await;
     let (mut channel, _host) = connected(&["LIMITS MAILMAX=2 RCPTMAX=100"]).await;

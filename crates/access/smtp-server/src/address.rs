@@ -23,7 +23,7 @@ pub struct Mailbox {
 /// `Reverse-path = Path / "<>"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReversePath {
-    /// Of reports, which must not be answered with reports (RFC 5321 §4.5.5).
+    /// The sender of a report. A report must not be answered with a report (RFC 5321 §4.5.5).
     Null,
     /// The sender.
     Mailbox(Mailbox),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_mailbox() {
+    fn texts_that_are_mailboxes() {
         for good in [
             "ana@example.org",
             "ana+lists@example.org",

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_end_is_left() {
+    fn bytes_after_the_end_are_left() {
         let mut out = BytesMut::new();
         let progress = DotReader::new().read(b"a\r\n.\r\nQUIT\r\n", &mut out);
         assert_eq!((progress.used, progress.ended, &out[..]), (6, true, &b"a\r\n"[..]));

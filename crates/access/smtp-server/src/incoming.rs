@@ -29,7 +29,7 @@ const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 /// A message that is being received.
 pub(crate) struct Incoming {
     bytes: BytesMut,
-    /// None once the message is refused.
+    /// `None` once the message is refused.
     permit: Option<BytePermit>,
     /// Octets of trace headers in front, which do not count towards the limit.
     header: usize,
@@ -69,7 +69,7 @@ impl Incoming {
     /// message is refused.
     pub async fn reserve(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
-        permit.came(more);
+        permit.note_arrived(more);
         let length = self.bytes.len() + more;
         if length <= self.bytes.capacity() && length <= permit.bytes() {
             return;
@@ -88,8 +88,8 @@ impl Incoming {
         self.take(more.len(), |bytes| bytes.extend_from_slice(more));
     }
 
-    /// Has `read` append up to `more` bytes, for which there is room. Those of a refused message go
-    /// nowhere.
+    /// Has `read` append up to `more` bytes, for which there is room. The bytes of a refused
+    /// message are discarded.
     pub fn take<R>(&mut self, more: usize, read: impl FnOnce(&mut BytesMut) -> R) -> R {
         if self.refused.is_some() {
             self.discarded += more as u64;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_is_forgotten_and_paid_back() {
+    async fn a_message_that_is_too_large_is_dropped_and_its_memory_returned() {
         let budget = ByteBudget::new(1 << 20);
         let mut incoming = incoming(b"head", 10, &budget);
         assert_eq!(budget.available(), 1 << 20, "nothing came yet");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_thrown_away_has_the_deadline_of_its_message() {
+    async fn discarded_data_has_the_deadline_of_its_message() {
         let budget = ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);
         let mut incoming = incoming(b"", 10, &budget);
         append(&mut incoming, b"0123456789a").await;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_does_not_move_gives_way() {
+    async fn a_stalled_message_is_evicted() {
         let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
         let mut still = incoming(b"", 1 << 20, &budget);
         append(&mut still, &[0; 150_000]).await;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_gives_way_beside_other_work_and_before_its_end() {
+    async fn a_message_is_evicted_during_other_work_and_before_its_end() {
         let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
         let mut still = incoming(b"", 1 << 20, &budget);
         append(&mut still, &[0; 150_000]).await;

@@ -8,8 +8,7 @@
 //!                                       └──── outcome ───────┘
 //! ```
 //!
-//! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always
-//! holds:
+//! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. Invariants:
 //! * a message is acknowledged after the sink has reported that it is stored, never before;
 //! * its bytes are those that the client sent, with trace headers in front and nothing else
 //!   changed;

@@ -49,8 +49,8 @@ pub struct SmtpOptions {
     /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's
     /// own limit counts if it is lower.
     pub message_size_max: usize,
-    /// Recipients of one message. RFC 5321 §4.5.3.1.8 wants at least 100; a thousand suits list
-    /// servers, and ten times as many would make one transaction hold everyone's mailbox.
+    /// Recipients of one message. RFC 5321 §4.5.3.1.8 requires at least 100; a thousand suits
+    /// list servers, and ten times as many would make one transaction hold everyone's mailbox.
     pub recipients_max: usize,
     /// Errors a client may make before the connection is closed. Enough for a person at a terminal,
     /// few for someone who guesses addresses or passwords.
@@ -108,8 +108,8 @@ impl SmtpOptions {
     }
 }
 
-/// Octets of a line, CRLF included. RFC 5321 §4.5.3.1.4 wants 512 and more for extensions;
-/// RFC 4954 §4 wants 12,288 for a line of an authentication exchange. One limit for both, since a
+/// Octets of a line, CRLF included. RFC 5321 §4.5.3.1.4 requires 512 and more for extensions; RFC
+/// 4954 §4 requires 12,288 for a line of an authentication exchange. One limit for both, since a
 /// line costs nobody anything.
 pub(crate) const LINE_MAX: usize = 12_288 + 2;
 
@@ -129,7 +129,7 @@ pub(crate) const COMMAND_OCTETS: usize = SLICE_BYTES / 64;
 /// Octets of replies gathered before they are sent although more commands wait.
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 
-/// Octets of a message that was refused that are read and thrown away, so that the client reads the
-/// refusal. A client that goes on after this many did not look at SIZE and does not deserve more of
-/// our line.
+/// Octets of a message that was refused that are read and discarded, so that the client reads the
+/// refusal. A client that continues after this many ignores SIZE, and gets no more of our
+/// bandwidth.
 pub(crate) const DRAIN_MAX: u64 = 128 * 1024 * 1024;

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_not_read() {
+    fn incomplete_input_is_not_read() {
         for bad in ["", "250", "250 ok", "250-ok\r\n", "250-a\r\n251 b\r\n", "2x0 a\r\n", "250?a\r\n"] {
             assert_eq!(Reply::parse(bad.as_bytes()), None, "{bad:?}");
         }
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(
+        fn printed_replies_are_read_back(
             class in prop::sample::select(vec![2_u8, 4, 5]),
             rest in 0..100_u16,
             enhanced in any::<Option<(u16, u16)>>(),

@@ -19,6 +19,6 @@ pub struct Scanning {
 pub enum IfUnscanned {
     /// It is delivered.
     Accept,
-    /// It is put off (451).
+    /// It is deferred (451).
     Defer,
 }

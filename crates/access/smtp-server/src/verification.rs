@@ -23,7 +23,7 @@ pub(crate) struct Verified {
     pub(crate) message: Bytes,
     /// Its first octets, which this server put in front.
     pub(crate) trace_len: usize,
-    /// The author's domain wants it in the junk folder.
+    /// The policy of the author's domain sends it to the junk folder.
     pub(crate) is_quarantined: bool,
     /// The client's name in DNS, if it was looked up and leads back to its address.
     pub(crate) client_name: Option<String>,

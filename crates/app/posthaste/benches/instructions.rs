@@ -85,7 +85,7 @@ const COMMANDS: [(&str, &str); 5] = [
 /// comes on top: it runs on another thread.
 const DELIVERIES: [(&str, Format); 2] = [("deliver-keep", Format::Keep), ("deliver-mime", Format::Mime)];
 
-/// What is counted.
+/// Counts the instructions of `work`.
 #[inline(never)]
 fn counted<T>(work: impl FnOnce() -> T) -> T {
     black_box(work())

@@ -58,7 +58,7 @@ impl Started {
 
     /// CPU and attempts to reach the destination while nothing comes.
     fn watch(&self) -> (Duration, f64) {
-        // What the start has put off is done by then.
+        // By then the work that the start has deferred is done.
         std::thread::sleep(Duration::from_secs(5));
         let mut cpu = Cpu::default();
         let before = (cpu.look(&self.server), attempts(&self.server));

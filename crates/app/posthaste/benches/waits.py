@@ -249,7 +249,7 @@ def raw_smtp(protocol):
 
 
 def watched(client, protocol, argv, sent, feed=None):
-    """Runs a program on a terminal, so that it prints at once; reports the wait behind each line that it sends."""
+    """Runs a program on a terminal, so that it prints at once; reports the wait after each line that it sends."""
     if not shutil.which(argv[0]):
         print(client, protocol, "-", "missing", sep="\t", flush=True)
         return

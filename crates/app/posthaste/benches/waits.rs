@@ -64,7 +64,7 @@ impl Waits {
     }
 }
 
-/// What `waits.py` is given, as JSON.
+/// The input of `waits.py`, as JSON.
 fn given(server: &Server, dir: &str) -> String {
     let ports = ["imap", "imaps", "lmtp", "submission", "submissions"]
         .map(|protocol| format!("\"{protocol}\": {}", server.address(protocol).port()))

@@ -5,7 +5,8 @@
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
 //! ```
 //!
-//! A command that a signal ended says what it had done: `outcome=interrupted before="converted 5"`.
+//! The line of a command that a signal ended names the work done:
+//! `outcome=interrupted before="converted 5"`.
 //!
 //! An act is the command line as it was typed, so no option is left out. The options that every
 //! command has (`--data` …) are not part of it. No option takes a password.
@@ -116,8 +117,8 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
 /// Opens the file to append; makes it if it is missing. `owner` gets a new file, and must be the
 /// owner of an old one.
 ///
-/// Neither follows a link. Root would otherwise hand over the file that the directory's owner has
-/// made the link to.
+/// Both calls do not follow links. Otherwise root would hand over the file that the directory's
+/// owner has linked to.
 fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // A named pipe that nobody reads is an error and no wait.
@@ -249,7 +250,7 @@ mod tests {
         std::fs::write(&other, "root").unwrap();
         symlink(&other, &log).unwrap();
         assert!(ended(dir.path()).unwrap_err().to_string().contains("symbolic link"));
-        // Nor is a file made where a link leads.
+        // No file is made where a link leads, either.
         std::fs::remove_file(&other).unwrap();
         assert!(ended(dir.path()).is_err() && !other.exists());
         std::fs::remove_file(&log).unwrap();

@@ -76,7 +76,7 @@ pub enum Failure {
     Interrupted {
         /// The number of the signal.
         signal: u8,
-        /// What was done before, for the record of administrative acts.
+        /// The part that was done before, for the record of administrative acts.
         done: String,
     },
 }

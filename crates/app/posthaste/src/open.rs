@@ -75,8 +75,8 @@ pub fn embedded(config: &Config) -> Options {
     }
 }
 
-/// Ends the process when it can use the index no more: no read and no write would succeed again.
-/// The service manager starts it again.
+/// Ends the process when it can no longer use the index: no read and no write would succeed
+/// again. The service manager starts it again.
 fn end_process(why: &StoreError) {
     eprintln!("posthaste: {why}");
     std::process::exit(1);

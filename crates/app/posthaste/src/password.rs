@@ -6,12 +6,12 @@ use posthaste_mail_model::Secret;
 
 use crate::failure::{Failure, Result};
 
-/// Letters and digits that cannot be taken for each other when read aloud or copied by hand.
+/// Letters and digits that cannot be confused when read aloud or copied by hand.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 20 characters of 5 bits: 100 bits, past any guessing; more would only be harder to type.
 const GENERATED_LEN: usize = 20;
 
-/// A password for the account `name`: the first line of standard input, or asked for twice at the
+/// A password for the account `name`: the first line of standard input, or typed twice at the
 /// terminal. It must have `least` characters.
 pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>> {
     if from_stdin {

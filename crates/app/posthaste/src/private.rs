@@ -184,7 +184,7 @@ fn take_from_owned(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
         return Ok(());
     }
     if user() != 0 {
-        // Nobody but root can change what belongs to others.
+        // Only root can change a file that belongs to another user.
         return take_from(path, meta, OTHERS);
     }
     if !meta.is_file() && !meta.is_dir() {
@@ -220,7 +220,7 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
                                                     owner");
             Ok(())
         }
-        // It went meanwhile: a running server removes packs.
+        // It was removed meanwhile: a running server removes packs.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::Usage(format!(
             "{} can be read by other users (mode {mode:o}) and cannot be closed to them: {error}; run `chmod {} {}` as \
@@ -328,7 +328,7 @@ mod tests {
         fs::hard_link(&other, path("format")).unwrap();
         assert!(tighten(dir.path()).is_err());
         assert_eq!(mode(&other), 0o644);
-        // Nor one that nobody else can read.
+        // A file that only its owner can read is refused, too.
         set(&other, 0o600);
         assert!(tighten(dir.path()).is_err());
         fs::remove_file(path("format")).unwrap();

@@ -374,7 +374,7 @@ fn a_start_that_fails_shows_no_password() {
         panic!("it started on a busy port");
     };
     assert!(said.contains("another program uses it") && !said.contains("password"), "{said}");
-    // Nor is the password lost: the start that succeeds shows it.
+    // The password is not lost, either: the start that succeeds shows it.
     let server = ServerBuilder::new(BINARY).data(&data).start();
     let (name, password) = server.first_account();
     assert!(login(&server, &name, &password).1);
@@ -472,7 +472,7 @@ fn a_full_disk_refuses_mail_and_goes_on_reading() {
     let mut lmtp = LineClient::connect(server.address("lmtp")).unwrap();
     lmtp.reply().unwrap();
     lmtp.ask("LHLO test").unwrap();
-    // What the refused APPEND did not take may hold one more message, but not many.
+    // The space that the refused APPEND did not take may hold one more message, but not many.
     let replies: Vec<String> = (0..10)
         .map(|_| {
             lmtp.ask("MAIL FROM:<>").unwrap();

@@ -36,7 +36,7 @@ fn done(output: &Output) -> String {
     said
 }
 
-/// A message of about so many octets that no other one is like.
+/// A message of about this many octets. No two are alike.
 fn letter(n: usize, octets: usize) -> String {
     let mut state = n as u64 + 1;
     let mut word = || {
@@ -80,7 +80,7 @@ fn pack_bytes(dir: &Path) -> usize {
     packs.map(|pack| used(std::fs::read(pack.unwrap().path()).unwrap())).sum()
 }
 
-/// What clients see of each message agrees with what was sent, whole and in pieces.
+/// Clients see each message as it was sent, whole and in pieces.
 fn assert_seen(server: &Server, sent: &[String]) {
     let mail = server.mail(ANA, PASSWORD, "INBOX", sent.len());
     let mut client = login(server);
@@ -129,7 +129,7 @@ fn each_engine_returns_what_was_sent() {
 }
 
 #[test]
-fn what_is_compressed_is_seen_as_it_was_sent() {
+fn compressed_mail_is_seen_as_it_was_sent() {
     if skips_cluster(PACKS) {
         return;
     }
@@ -207,7 +207,7 @@ fn kills_lose_nothing_that_was_acknowledged() {
     let server = builder(dir.path(), "zstd").start();
     let mut client = login(&server);
     let mail = client.bodies().unwrap();
-    // What was sent last before a kill may be there, too.
+    // The last message before a kill may be there, too.
     assert!(mail.len() <= acknowledged.len() + 6, "{} {}", mail.len(), acknowledged.len());
     let mut seen = mail.iter();
     for message in &acknowledged {

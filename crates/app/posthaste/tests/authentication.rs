@@ -127,7 +127,7 @@ fn message(author: &str) -> String {
 }
 
 #[test]
-fn what_passes_is_delivered_with_its_results() {
+fn verified_mail_is_delivered_with_its_results() {
     let world = world("");
     let reply = world.send("smtp", "a@good.test", message("a@good.test").as_bytes());
     assert!(reply.starts_with("250 "), "{reply}");
@@ -245,7 +245,7 @@ sys.stdout.write(b"".join(made).decode())
 }
 
 #[test]
-fn what_its_author_disowns_is_refused_or_goes_to_junk() {
+fn mail_that_fails_dmarc_is_refused_or_goes_to_junk() {
     let world = world("");
     let reply = world.send("smtp", "a@strict.test", message("a@strict.test").as_bytes());
     assert!(reply.starts_with("550 5.7.26 ") && reply.contains("strict.test"), "{reply}");
@@ -284,7 +284,7 @@ fn a_script_files_what_is_quarantined_where_it_wants() {
 
 /// The sender of a message that belongs into the junk folder is perhaps a victim (RFC 3834 §2).
 #[test]
-fn who_is_named_in_junk_gets_no_answer_of_a_script() {
+fn a_forged_sender_of_junk_gets_no_answer_of_a_script() {
     let world = world("");
     let senders = ["bo@junk.test", "cy@none.test"];
     for sender in senders {

@@ -1,7 +1,7 @@
 //! A server whose bodies are in an S3-compatible store that goes away and comes back.
 //!
-//! Only where there is one, and a cluster (`scripts/s3 env`, `POSTHASTE_TEST_ENGINE`). Between
-//! server and store stands a relay of this test's own, which can be cut.
+//! Only where there is one, and a cluster (`scripts/s3 env`, `POSTHASTE_TEST_ENGINE`). The server
+//! reaches the store through this test's own relay, which can be cut.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -112,8 +112,8 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     let relay = Relay::to(endpoint.strip_prefix("http://").unwrap());
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
-    // What the file says wins over the environment, by which everything else reaches the store
-    // directly.
+    // The file overrides the environment. The tests themselves reach the store by the
+    // environment.
     let text = format!(
         "[log]\nlevel = \"trace\"\n[s3]\nendpoint = \"http://{}\"\nallow_http = true\ntimeout = \"5 s\"\n",
         relay.address

@@ -65,7 +65,8 @@ fn perl_s_imapclient_does_a_full_round() {
     assert!(said.contains("imapclient: done"), "{said}");
 }
 
-/// What `scripts/client-libraries` fetched, or `None` without the program that would run it.
+/// The folder that `scripts/client-libraries` fills, or `None` without the program that would run
+/// it.
 fn library(name: &str, program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap();
     if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
@@ -95,7 +96,7 @@ fn python_s_imapclient_does_a_full_round() {
     assert!(said.contains("IMAPClient: done"), "{said}");
 }
 
-/// What a script for Node prints that gets the port, the user and the password.
+/// The output of a script for Node. It gets the port, the user and the password.
 fn run_in_node(library: &Path, script: &str, server: &Server) -> String {
     let mut node = Command::new("node");
     node.env("NODE_PATH", library.join("node_modules")).args(["-e", script, "--"]);

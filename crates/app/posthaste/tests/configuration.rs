@@ -255,7 +255,8 @@ fn a_certificate_that_ends_soon_is_named_at_the_start() {
     let (log, logging) = (path("log"), path("logging"));
     script(Path::new(&logging), &format!("exec '{BINARY}' \"$@\" 2>>'{log}'"));
     let server = ServerBuilder::new(&logging).arg("--config").arg(path("mine.toml")).start();
-    // What is requested is shown, and what was said at the start is complete once it stopped.
+    // The certificate of the requested name is shown. The log of the start is complete after the
+    // stop.
     let shown = |name: &str| {
         let at = server.address("imaps").to_string();
         let output = Command::new("openssl")

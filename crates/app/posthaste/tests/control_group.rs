@@ -22,7 +22,7 @@ const MIB: usize = 1 << 20;
 struct Group(PathBuf);
 
 impl Group {
-    /// With so much memory; why not, if it cannot be made.
+    /// With this memory; why not, if it cannot be made.
     fn make(name: &str, bytes: usize) -> Result<Self, String> {
         let (own, limit) = own_group().ok_or("there are no control groups for memory")?;
         let name = format!("posthaste-test-{name}-{}", std::process::id());

@@ -98,7 +98,7 @@ fn a_copied_store_serves_the_same_mail() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_named() {
+fn messages_that_cannot_be_copied_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let from = source(dir.path());
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -30,7 +30,7 @@ fn inbox(imap: SocketAddr, user: &str) -> Vec<Vec<u8>> {
     client.bodies().unwrap()
 }
 
-/// What came in less the trace fields put before it.
+/// The received message without the trace fields in front.
 fn without_trace(body: &[u8], original: &[u8]) -> Vec<u8> {
     let at = body.len().checked_sub(original.len()).expect("at least as long as what was sent");
     let trace = String::from_utf8_lossy(&body[..at]).into_owned();

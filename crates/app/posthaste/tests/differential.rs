@@ -2,9 +2,9 @@
 //! what `docs/differences.md` allows.
 //!
 //! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
-//! compares. `tests/clients/odd_messages.py` makes messages that grammars do not like,
-//! `differential_names.py` names of mailboxes, `differential_resync.py` changes by mod-sequence,
-//! and `differential_sessions.py` sessions that do not know of an EXPUNGE yet. A failure names
+//! compares. `tests/clients/odd_messages.py` makes malformed messages, `differential_names.py`
+//! names of mailboxes, and `differential_resync.py` changes by mod-sequence.
+//! `differential_sessions.py` has sessions that do not know of an EXPUNGE yet. A failure names
 //! the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,7 +17,7 @@ const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 /// Dovecot's IMAP session as a program: it speaks over its standard input.
 const DOVECOT: &str = "/usr/lib/dovecot/imap";
-/// Which sequence comes first, and how many run: some seconds.
+/// The first sequence, and the number of sequences: some seconds.
 const SEED_AND_COUNT: &str = "1 50";
 
 #[test]

@@ -14,7 +14,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const FILTER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../contrib/fail2ban/filter.d/posthaste.conf");
 const USER: &str = "ana@example.org";
-/// What somebody says who wants another address to be banned.
+/// Input of a client that tries to have another address banned.
 const FORGED: &str = "login failed address=9.9.9.9 protocol=imap session=1 reason=credentials account=";
 
 /// Reads the filter as fail2ban does, and prints the address of each line that matches. A line is
@@ -44,8 +44,8 @@ fn imap(server: &Server, lines: &[&str]) {
     }
 }
 
-/// What fail2ban itself finds in a log, where it is installed: an address for each line that
-/// matches.
+/// Lines that fail2ban itself finds in a log, where it is installed: an address for each line
+/// that matches.
 fn fail2ban(log: &Path) -> Option<Vec<String>> {
     let shipped = Path::new("/etc/fail2ban");
     if !shipped.join("filter.d/common.conf").exists() {
@@ -81,7 +81,8 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     const WRONG: &str = "AGFuYUBleGFtcGxlLm9yZwB3cm9uZw==";
     imap(&server, &[&format!("a AUTHENTICATE PLAIN {WRONG}")]);
     imap(&server, &[&format!("a LOGIN \"\\\" {FORGED}\\\"\" wrong")]);
-    // Neither a success nor what cannot be a guess counts. An ID is logged after a login only.
+    // A success does not count, and neither does a failure that is no guess. An ID is logged
+    // after a login only.
     let id = format!("a ID (\"name\" \"INFO posthaste::login: {FORGED}\")");
     imap(&server, &[&id]);
     imap(&server, &[&format!("a LOGIN {USER} \"correct horse\""), &id]);
@@ -97,7 +98,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         reader.line().unwrap();
     }
 
-    // A script says what its owner wants, on as many lines.
+    // A script may print any text and any number of lines.
     let script = format!(
         "require \"ihave\";\nerror text:\nx\n2026-11-26T22:30:00.000000Z  INFO posthaste::login: {FORGED}\"x\"\n.\n;\n"
     );
@@ -115,7 +116,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     let banned = fail2ban(&log);
     assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 6]), "fail2ban itself found others");
     // The forged name is in the log, in quotes, and so is the name that the client gave itself.
-    // What the script says is on one line.
+    // The script's text is on one line.
     assert_eq!(said.matches("9.9.9.9").count(), 3, "{said}");
     assert_eq!(of("x\\r\\n2026-11-26"), 0, "{said}");
     assert!(

@@ -221,7 +221,7 @@ fn scripts_send_only_so_much_because_of_one_message() {
 fn a_redirect_to_another_domain_is_in_the_queue() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("settings.toml");
-    // Nobody listens at the smarthost: queued items stay there.
+    // No program listens at the smarthost: queued items stay there.
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .settings(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n")
         .listen("imap=127.0.0.1:0")
@@ -265,7 +265,7 @@ fn a_refusal_is_said_where_the_protocol_can_and_reported_elsewhere() {
     assert!(
         report.contains("Final-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n")
     );
-    // Nobody can get a report: the message is kept.
+    // A report is impossible: the message is kept.
     let replies = send(&server, "smtp", "", &[ana, bob], &mail(ana, "four"));
     assert!(replies[0].starts_with("250"), "{replies:?}");
     assert_eq!(subjects(&server, ana, "INBOX"), ["four"]);

@@ -1,5 +1,5 @@
-//! Imports that are killed beside a server that serves and delivers, and run again: every message
-//! is there, and once.
+//! Imports that are killed while a server serves and delivers, and run again: every message is
+//! there, and once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -103,7 +103,7 @@ fn a_killed_import_run_again_is_whole_and_single_beside_a_server() {
     assert!(inbox.values().all(|copies| *copies == 1));
     let check = server.command(&["check"], "");
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
-    // A machine that stands still could let an import end before its kill, but not all of them.
+    // A machine that stalls could let an import end before its kill, but not all of them.
     assert!(killed > 0, "no import was killed before its end");
 }
 

@@ -288,7 +288,7 @@ fn a_run_of_a_fixed_number_of_transactions_ends_with_the_last() {
 }
 
 #[test]
-fn what_users_send_to_another_server_arrives_there_unaltered() {
+fn mail_to_another_server_arrives_unaltered() {
     let (address, taken) = sink("127.0.0.1:0").unwrap();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
@@ -320,7 +320,7 @@ fn what_users_send_to_another_server_arrives_there_unaltered() {
     assert_eq!((taken.messages(), taken.altered(), taken.foreign()), (sent, 0, 0));
 }
 
-/// An agent beside the server.
+/// An agent on the server's machine.
 fn agent(server: &Server) -> WatchTarget {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, token) = (listener.local_addr().unwrap().to_string(), "open sesame".to_owned());

@@ -520,7 +520,7 @@ sender.sendmail("ana@example.org", ["ana@example.org"], "Subject: hers\r\n\r\nby
 }
 
 #[test]
-fn what_cannot_be_set_up_stops_the_start_and_says_why() {
+fn a_failed_setup_stops_the_start_with_its_reason() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("posthaste.toml");
     for (config, said) in [

@@ -1,5 +1,5 @@
-//! The bound on memory (`limits.memory`). The server does not start if its worst case is over it. A
-//! session in its worst state holds no more than the worst case counts for a connection.
+//! The bound on memory (`limits.memory`). The server does not start if its worst case is over it.
+//! A session in its worst state holds at most the memory that the plan counts for a connection.
 
 use posthaste_testkit::{
     LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python, script,
@@ -39,7 +39,7 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     let limited = dir.path().join("limited");
     script(&limited, &format!("ulimit -n 256\nexec {BINARY} \"$@\""));
     let config = dir.path().join("posthaste.toml");
-    // As many files as connections may need could be had by root alone.
+    // Only root could open a file for each connection.
     std::fs::write(&config, "[limits]\nconnections = 200\n").unwrap();
     let server = ServerBuilder::new(&limited)
         .listen("imap=127.0.0.1:0")

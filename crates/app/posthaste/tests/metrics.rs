@@ -72,7 +72,8 @@ fn peers_that_say_nothing_keep_nobody_out() {
     let slow: Vec<_> = (0..40).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let output = server.command(&["report", "cost", "--json"], "");
     assert!(output.status.success(), "{output:?}");
-    // Nor a monitor from the address: it displaced the oldest of them and waited for no deadline.
+    // A monitor from the address is refused, too: it displaced the oldest of them and waited for
+    // no deadline.
     assert!(figure(&server, "posthaste_search_index_bytes") >= 0.0);
     let mut youngest = slow.last().unwrap();
     youngest.set_nonblocking(true).unwrap();

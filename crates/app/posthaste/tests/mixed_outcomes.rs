@@ -108,7 +108,7 @@ impl World {
 }
 
 #[test]
-fn who_has_no_room_gets_it_later_and_the_others_once() {
+fn recipients_over_quota_get_it_later_and_the_others_once() {
     let world = World::new();
     let ways = [("submission", "ana@a.test"), ("smtp", "x@b.test"), ("smtp", "")];
     for (protocol, from) in ways {
@@ -141,16 +141,16 @@ fn who_has_no_room_gets_it_later_and_the_others_once() {
     assert_eq!(world.metric("posthaste_queue_connections_total{to=\"route\",outcome=\"made\"}"), 1.0);
     assert!(world.metric("posthaste_queue_connections_total{to=\"here\",outcome=\"made\"}") >= 1.0);
     assert!(world.metric("posthaste_queue_recipients_total{outcome=\"deferred\"}") >= sent - 1.0);
-    // Nobody gets a report: all of it was delivered.
+    // No report is sent: all of it was delivered.
     assert!(world.inbox("ana@a.test", 0).is_empty());
     assert_eq!(world.inbox("x@b.test", 1).len(), 1);
     assert!(world.a.command(&["check"], "").status.success());
 }
 
 #[test]
-fn the_sender_hears_of_those_who_never_get_it() {
+fn the_sender_gets_a_report_about_failed_recipients() {
     let world = World::new();
-    // Nobody in it takes mail.
+    // No member accepts mail.
     world.run(&["group", "set", "empty@a.test", "nobody@a.test"]);
     let failed = "Final-Recipient: rfc822; empty@a.test\r\nAction: failed\r\nStatus: 5.7.1\r\n";
     let reply = world.send("submission", "ana@a.test", &["empty@a.test", "cy@a.test"], "one");
@@ -163,7 +163,7 @@ fn the_sender_hears_of_those_who_never_get_it() {
     // RFC 5321 §4.5.5: nobody hears of a message without a sender.
     let reply = world.send("smtp", "", &["cy@a.test", "empty@a.test"], "three");
     assert!(reply.starts_with("250"), "{reply}");
-    // Nobody takes it: the client is refused, and there is no report.
+    // No member accepts it: the client is refused, and there is no report.
     let reply = world.send("smtp", "x@b.test", &["empty@a.test"], "four");
     assert!(reply.starts_with("550 5.7.1 "), "{reply}");
     // One for now and one permanently, and nobody has it: the client tries again.

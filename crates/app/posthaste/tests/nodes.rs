@@ -44,7 +44,7 @@ fn until(client: &mut LineClient, start: &str) {
 }
 
 #[test]
-fn an_idle_session_hears_what_came_by_the_other_server() {
+fn an_idle_session_reports_mail_of_the_other_server() {
     let Some((first, second)) = two() else { return };
     first.add_account(USER, "password4tests");
     let mut here = login(&first);

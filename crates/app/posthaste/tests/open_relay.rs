@@ -12,7 +12,8 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 
-/// The settings of `[relay]`. Nobody listens at that port: what is queued by mistake stays there.
+/// The settings of `[relay]`. No program listens at that port: what is queued by mistake stays
+/// there.
 const CONFIGURATIONS: [&str; 7] = [
     "enabled = false",
     "enabled = true",
@@ -55,7 +56,7 @@ const ELSEWHERE: [&str; 21] = [
     "\"bo@relayed.test\"@elsewhere.test",
 ];
 
-/// Recipients of the domain whose mail is taken, for a host that would take the local part apart.
+/// Recipients of the domain whose mail is taken, for a host that would split the local part.
 const ROUTED: [&str; 5] = [
     "bo%elsewhere.test@relayed.test",
     "elsewhere.test!bo@relayed.test",
@@ -65,7 +66,7 @@ const ROUTED: [&str; 5] = [
 ];
 
 /// Recipients of our own domain, or of none, that name another domain within. They are nobody's,
-/// for users too: the local part is never taken apart.
+/// for users too: the local part is never split.
 const NOBODY: [&str; 17] = [
     "bo%elsewhere.test@a.test",
     "ana%elsewhere.test@a.test",

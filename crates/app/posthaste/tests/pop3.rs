@@ -361,7 +361,7 @@ fn unique_ids_stay_in_whatever_store_the_mail_is() {
     assert!(after[..2] == before && after[2] > before[1], "{before:?} {after:?}");
 }
 
-/// Messages before a kill, and how many of them DELE names.
+/// The messages before a kill, and the number of those that DELE names.
 const MESSAGES: usize = 40;
 const REMOVED: usize = 15;
 /// Kills, half of them before the answer to QUIT is read.

@@ -83,7 +83,7 @@ fn root_binds_a_low_port_and_nobody_serves_it() {
         assert_eq!(of_threads(pid, field), ["0000000000000000"], "{field}");
     }
     assert_eq!(fs::metadata(data.join("format")).unwrap().uid(), uid);
-    // What the first start made can be read: the certificate is shown again after SIGHUP.
+    // The files of the first start can be read: the certificate is shown again after SIGHUP.
     server.signal("HUP");
     let deadline = Instant::now() + Duration::from_secs(60);
     while server.logged("were read again").is_empty() {

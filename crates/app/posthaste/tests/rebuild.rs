@@ -1,4 +1,5 @@
-//! What `posthaste check --rebuild` says of the old index, and of a mailbox that it cannot place.
+//! The output of `posthaste check --rebuild` about the old index, and about a mailbox that it
+//! cannot place.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -31,7 +31,7 @@ fn with_mail(server: &Server, dir: &Path, account: &str) {
     assert!(import.status.success(), "{import:?}");
 }
 
-/// What `check` prints with these options.
+/// The output of `check` with these options.
 fn check(server: &Server, options: &[&str]) -> String {
     let output = server.command(&[&["check"], options].concat(), "");
     assert!(output.status.success(), "{output:?}");

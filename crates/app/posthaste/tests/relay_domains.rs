@@ -107,7 +107,7 @@ fn an_unknown_recipient_is_reported_to_the_sender() {
     let report = world.first.mail("ana@shared.test", PASSWORD, "INBOX", 1).remove(0);
     let report = String::from_utf8(report).unwrap();
     assert!(report.contains("nobody@shared.test") && report.contains("Status: 5.1.1"), "{report}");
-    // Nobody logged in, so the sender may be forged.
+    // There was no login, so the sender may be forged.
     assert!(report.contains("Subject: lost") && !report.contains("long spam"), "{report}");
 }
 

@@ -1,5 +1,5 @@
-//! SIGHUP with a configuration that cannot be used: everything stays as it was. SIGHUP with one
-//! that can be used, of which a part waits for the next start.
+//! SIGHUP with a configuration that cannot be used: everything stays as it was. SIGHUP with a
+//! valid configuration. A part of it needs the next start.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +48,7 @@ impl Server {
         Self { child, log, imap }
     }
 
-    /// Sends SIGHUP, and waits until the log has this text so many times.
+    /// Sends SIGHUP, and waits until the log has this text this many times.
     fn reload(&self, text: &str, times: usize) {
         let status = Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status();
         assert!(status.unwrap().success());
@@ -131,7 +131,7 @@ fn a_busy_port_leaves_everything_as_it_was() {
     assert_eq!(server.shows(), ("before.example".to_owned(), true));
     assert_eq!(server.certificate(), certificate);
     assert!(LineClient::connect(free).is_err(), "a port of the refused configuration is open");
-    // The port is free now. What waits for the next start is named each time.
+    // The port is free now. Settings that need a restart are named each time.
     drop(busy);
     for times in 1..=2 {
         server.reload(RELOADED, times);

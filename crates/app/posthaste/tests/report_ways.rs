@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// So many messages in a mailbox of `a.test`.
+    /// Waits for this number of messages in a mailbox of `a.test`.
     fn mail(&self, user: &str, mailbox: &str, count: usize) -> Vec<String> {
         let mail = self.a.mail(user, PASSWORD, mailbox, count);
         mail.into_iter().map(|message| String::from_utf8(message).unwrap()).collect()

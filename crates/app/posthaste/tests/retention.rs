@@ -1,4 +1,4 @@
-//! Mail leaves folders by rule: by the command beside a running server, and by the server itself.
+//! Mail leaves folders by rule: by the command while the server runs, and by the server itself.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

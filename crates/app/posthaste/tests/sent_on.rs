@@ -1,5 +1,5 @@
-//! What the server sends to other domains by itself, because of an account or a group, has limits.
-//! What is over them stays here, or is put off.
+//! Mail that the server forwards to other domains for an account or a group has limits. Mail over
+//! them stays here, or is deferred.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ struct World {
 }
 
 impl World {
-    /// With these limits. Nobody listens at the smarthost: what is queued stays there.
+    /// With these limits. No program listens at the smarthost: what is queued stays there.
     fn new(limits: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let text = format!("[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n[limits]\n{limits}\n");
@@ -88,7 +88,7 @@ impl World {
 }
 
 #[test]
-fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
+fn mail_over_the_limit_of_a_forward_stays_in_the_mailbox() {
     let world = World::new("sent_on_messages_per_hour = 2\nsubmitted_messages_per_hour = 1");
     world.run(&["account", "set", ANA, "--forward", "ana@far.test", "--no-copy"], "");
     world.three_for_ana();
@@ -99,7 +99,7 @@ fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
     world.three_for_ana();
     world.inbox(ANA, 4);
     assert_eq!(world.queued(), 2);
-    // What ana submits is counted for itself.
+    // Mail that ana submits has its own limit.
     let reply = world.send("submission", ANA, &["bo@far.test"]);
     assert!(reply.starts_with("250"), "{reply}");
     assert_eq!(world.queued(), 3);
@@ -107,7 +107,7 @@ fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
     world.run(&["account", "set", ANA, "--forward", "bob@example.org", "--no-copy"], "");
     world.three_for_ana();
     world.inbox("bob@example.org", 3);
-    // Nor is it the limit of another account.
+    // Another account has its own limit, too.
     world.run(&["account", "set", "bob@example.org", "--forward", "bob@far.test", "--no-copy"], "");
     world.three_for_ana();
     world.inbox("bob@example.org", 4);
@@ -115,7 +115,7 @@ fn what_is_over_the_limit_of_a_forward_stays_in_the_mailbox() {
 }
 
 #[test]
-fn what_scripts_send_has_the_same_limit() {
+fn mail_from_scripts_has_the_same_limit() {
     let world = World::new("sent_on_messages_per_hour = 2");
     world.script("redirect \"ana@far.test\";");
     world.three_for_ana();
@@ -144,7 +144,7 @@ fn a_sender_has_groups_copy_only_so_much() {
     world.inbox("bob@example.org", 2);
     let reply = world.send("lmtp", ANA, &["team@example.org"]);
     assert!(reply.starts_with("450 4.2.4 "), "{reply}");
-    // Who has logged in is somebody else than who names the same sender.
+    // A user with a login and an untrusted host with the same sender have separate limits.
     for _ in 0..2 {
         let reply = world.send("submission", ANA, &["team@example.org"]);
         assert!(reply.starts_with("250"), "{reply}");
@@ -164,9 +164,9 @@ fn a_sender_has_groups_copy_only_so_much() {
     assert!(!world.server.logged("limits.group_copies_per_hour").is_empty());
 }
 
-/// What waits because of a forward, and what is submitted, each have the bound for themselves.
+/// Forwarded mail and submitted mail have separate limits.
 #[test]
-fn what_waits_for_an_account_has_a_bound_in_octets() {
+fn waiting_mail_of_an_account_has_a_limit_in_octets() {
     // Two messages of 28 KB fit, and a small one.
     let world = World::new("account_queued = \"64 KiB\"\nmessage_size = \"64 KiB\"");
     let submit =

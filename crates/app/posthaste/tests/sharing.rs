@@ -103,7 +103,7 @@ fn rights_are_in_a_backup_and_go_with_an_account() {
 /// bo's `\Seen` flags in ana's mailbox, also in a copy of her account. The owner's `\Seen` flags
 /// stay hers.
 #[test]
-fn what_was_seen_is_in_a_backup_and_goes_with_an_account() {
+fn seen_flags_are_backed_up_and_copied_with_an_account() {
     let server = server();
     let mut ana = login(&server, "ana@example.org");
     for n in 1..=3 {

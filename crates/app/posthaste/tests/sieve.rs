@@ -121,7 +121,7 @@ fn a_script_is_tried_with_mailboxes_earlier_messages_and_the_scripts_around_it()
     assert!(code == Some(2) && err.contains("NAME=USE"), "{err}");
 }
 
-/// What the server does not take is refused here, too.
+/// Scripts that the server refuses are refused here, too.
 #[test]
 fn a_script_that_is_too_long_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn done(output: &Output) -> String {
     text
 }
 
-/// A data directory with its configuration beside it.
+/// A data directory, and its configuration.
 struct Site {
     data: PathBuf,
     config: PathBuf,
@@ -89,7 +89,7 @@ struct World {
     a: Server,
     b: Server,
     place: Site,
-    /// What `domain add` printed for both, and the addresses of both hosts.
+    /// The records that `domain add` printed for both, and the addresses of both hosts.
     zone: Vec<(String, DnsRecord)>,
     _dns: DnsServer,
     dir: tempfile::TempDir,
@@ -213,7 +213,7 @@ fn submitted_mail_is_signed_and_others_verify_it() {
             "{head}Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nJörg\r\n"
         ),
         format!("{head}\r\n"),
-        // Over the size up to which a message is signed where it is.
+        // Larger than a message that is signed in place.
         format!("{head}\r\n{long}"),
     ];
     let mut client = submission(&world.a);
@@ -356,7 +356,7 @@ fn a_user_gets_no_signature_of_another_domain() {
         count(got.iter().find(|m| m.contains(&format!("Subject: {author}"))).unwrap(), "DKIM-Signature: v=1;")
     };
     assert_eq!((signed("boss@c.test"), signed("ana@a.test")), (0, 2));
-    // Nor does a script: what names somebody else in `:from` answers as its owner.
+    // A script's reply with somebody else's address in `:from` is sent as its owner.
     for (count_of_mail, from) in [(3, "boss@c.test"), (4, "ana@a.test")] {
         let script =
             format!("require \"vacation\"; vacation :from \"{from}\" :subject \"away {from}\" \"Away.\";");

@@ -20,7 +20,7 @@ const PASSWORD: &str = "correct horse";
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What ana submits.
+/// The message that ana submits.
 fn message(serial: usize) -> Vec<u8> {
     message_by("Ana <ana@a.test>", serial)
 }
@@ -35,7 +35,7 @@ fn done(output: &Output) -> String {
 struct Made<'m> {
     /// The names in the certificate of `b.test`'s host.
     names: &'m [&'m str],
-    /// Of the policy of `b.test`.
+    /// The policy of `b.test`.
     mode: &'m str,
     /// More settings of `a.test`: of the section `relay`, and sections.
     relay: &'m str,
@@ -271,7 +271,7 @@ fn a_certificate_for_another_name_gets_no_mail() {
 
 /// A policy in the mode "testing" stops nothing; the domain hears of what failed.
 #[test]
-fn what_fails_is_reported() {
+fn failures_of_tls_are_reported() {
     let made = Made {
         names: &["other.test", "mta-sts.b.test"],
         mode: "testing",
@@ -317,7 +317,7 @@ fn the_command_that_checks_a_domain_fetches_its_policy() {
 }
 
 #[test]
-fn a_message_that_requires_tls_goes_only_where_it_is_sure() {
+fn a_message_that_requires_tls_goes_only_over_verified_tls() {
     let world = World::new(&GOOD);
     assert_eq!(world.submit_requiring_tls(), "not in clear\n530\noffered\nsent\n");
     let got = world.inbox(&world.b, "bo@b.test", 1);

@@ -32,7 +32,7 @@ pub enum AclCommand {
         identifier: String,
         /// The change of their rights.
         change: RightsChange,
-        /// Which rights.
+        /// The rights.
         rights: Rights,
     },
     /// §3.2.

@@ -36,7 +36,7 @@ impl fmt::Debug for EntryName {
 /// An annotation: a name and its value. `None` is `NIL`: there is no such entry, or it is removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Annotation {
-    /// Which.
+    /// The name of the entry.
     pub name: EntryName,
     /// Any octets.
     pub value: Option<Bytes>,

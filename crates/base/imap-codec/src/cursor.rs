@@ -416,9 +416,10 @@ impl<'a> Cursor<'a> {
                 }
                 _ => return self.fail("a value"),
             }
-            // Inside a value that is not in parentheses, `a"b"` or `a(b)` goes on.
-            let goes_on = matches!(self.peek(), Some(b) if !matches!(b, b' ' | b')' | b'\r' | b'\n'));
-            if depth == 0 && !goes_on {
+            // Outside of parentheses, a word continues after a quote or a parenthesis within it:
+            // `a"b"`, `a(b)`.
+            let continues = matches!(self.peek(), Some(b) if !matches!(b, b' ' | b')' | b'\r' | b'\n'));
+            if depth == 0 && !continues {
                 return Ok(());
             }
         }

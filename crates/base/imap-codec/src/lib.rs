@@ -5,10 +5,10 @@
 //! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
 //! * [`mod@print`] turns them back. Delivery uses its pieces to print some responses once.
 //!
-//! Nothing here knows a socket, a clock, a task or a store. Invariants: no input makes a
-//! parser panic or recurse deeper than [`limits`] says. None makes it hold more than a constant
-//! factor of the input's own size. Every value that the types can hold and the grammar can express
-//! is printed so that it parses back.
+//! Nothing here knows a socket, a clock, a task or a store. Invariants: no input makes a parser
+//! panic or recurse deeper than [`limits`] says. No input takes more memory than a constant
+//! factor of its size. Every value that the types can hold and the grammar can express is printed
+//! so that it parses back.
 
 mod acl;
 mod annotation;

@@ -2,8 +2,8 @@
 //! gives an error that names the limit, never a panic.
 
 /// Bytes of one command outside its literals. RFC 7162 §4 requires at least 8,192; a client that
-/// lists single UIDs needs about 10 each, so 64 KiB lets it name 6,000. Twice as much buys no
-/// client we know.
+/// lists single UIDs needs about 10 each, so 64 KiB lets it name 6,000. Twice this helps no
+/// client that we know.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of one literal where text is meant (names, search strings, passwords): one line's worth.

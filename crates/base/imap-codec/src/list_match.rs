@@ -121,7 +121,7 @@ impl ListMatcher {
     }
 }
 
-/// The pattern's tokens; `**`, `%%`, `*%` and `%*` mean no more than one of them.
+/// The pattern's tokens; `**`, `%%`, `*%` and `%*` mean the same as one of them.
 fn tokens(pattern: &str) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::with_capacity(pattern.len());
     for c in pattern.chars() {

@@ -51,9 +51,9 @@ impl ValueKind {
 /// An attribute that FETCH requests; without a scope the values of both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ValueAttribute {
-    /// Which.
+    /// The kind of the value.
     pub kind: ValueKind,
-    /// Whose; `None` is both.
+    /// The scope; `None` for both.
     pub scope: Option<ValueScope>,
 }
 
@@ -69,9 +69,9 @@ pub struct AnnotationItem {
 /// A value that STORE or APPEND sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueChange {
-    /// Which entry.
+    /// The entry.
     pub entry: EntryName,
-    /// Whose.
+    /// The scope.
     pub scope: ValueScope,
     /// Any octets; `None` removes it.
     pub value: Option<Bytes>,
@@ -80,9 +80,9 @@ pub struct ValueChange {
 /// The key `ANNOTATION` of SEARCH: a text in the value of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnotationKey {
-    /// Which entries.
+    /// The entries.
     pub entries: EntryPattern,
-    /// Whose; `None` is both.
+    /// The scope; `None` for both.
     pub scope: Option<ValueScope>,
     /// The text that the value must contain, or any octets of a literal8.
     pub text: Bytes,
@@ -91,10 +91,10 @@ pub struct AnnotationKey {
 /// An entry in a FETCH response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnotationData {
-    /// Which entry.
+    /// The entry.
     pub entry: EntryName,
-    /// Attributes with their values. None where the response only says that the entry has changed
-    /// (RFC 5257 §4.4).
+    /// Attributes with their values. `None` if the response only reports that the entry has
+    /// changed (RFC 5257 §4.4).
     pub attributes: Vec<(String, Option<Bytes>)>,
 }
 

@@ -4,7 +4,8 @@
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{HEADER_FIELDS_MAX, PART_PATH_MAX};
 
-/// Part numbers from the outside in: `2.1` is `[2, 1]`; empty is the message itself. None is 0.
+/// Part numbers from the outside in: `2.1` is `[2, 1]`; empty is the message itself. No number is
+/// 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PartPath(pub Vec<u32>);
 

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_the_largest_whichever_side_it_stands() {
+    fn a_star_is_the_largest_number_on_either_side() {
         let seqs = |set: SequenceSet, exists| SeqSet(set).resolve(exists).to_string();
         assert_eq!(seqs(SequenceSet::all(), 5), "1:5");
         assert_eq!(seqs(set(&[(9, 0)]), 5), "5:9");

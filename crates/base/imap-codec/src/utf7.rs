@@ -183,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_what_would_be_encoded(wire in "[&A-Za-c,+/é-]{0,12}") {
+        fn decoded_names_encode_to_the_same_text(wire in "[&A-Za-c,+/é-]{0,12}") {
             if let Ok(text) = decode(wire.as_bytes()) {
                 let encoded = encode(&text);
                 prop_assert_eq!(encoded.as_ref(), wire.as_bytes());

@@ -245,8 +245,8 @@ impl KeywordTable {
         self.0.iter().filter(|keyword| !Self::is_common(keyword)).count()
     }
 
-    /// A slot whose keyword no message has. That of a common keyword is given to another common one
-    /// only.
+    /// A slot whose keyword no message has. The slot of a common keyword is given only to another
+    /// common one.
     fn unused(&self, in_use: FlagSet, kind: KeywordKind) -> Option<usize> {
         let unused = |(slot, keyword): &(usize, &Keyword)| {
             !in_use.contains(FlagSet::keyword(*slot))
@@ -317,7 +317,7 @@ impl KeywordTable {
         Ok(set)
     }
 
-    /// The flags of a set, system flags first. A slot the table does not have is passed over.
+    /// The flags of a set, system flags first. A slot the table does not have is skipped.
     pub fn flags_of(&self, set: FlagSet) -> impl Iterator<Item = Flag> + '_ {
         let system = [Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Seen, Flag::Draft];
         let system = system.into_iter().enumerate().filter(move |(i, _)| set.bits() >> i & 1 == 1);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_before_makes_room_for_common_ones_where_it_can() {
+    fn an_old_table_makes_room_for_common_keywords_if_it_can() {
         // As tables were filled when no slots were reserved.
         let mut table = with_own(KeywordTable::SLOTS);
         assert_eq!(table.slot_or_insert(&keyword("$Junk"), FlagSet::ALL), Err(KeywordError::TableFull));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_atom_is_no_keyword() {
+    fn only_atoms_are_keywords() {
         for text in ["", "a b", "a(", "\\Seen", "ü", "a]", "a\"b", "a*"] {
             assert!(Keyword::new(text).is_err(), "{text}");
         }

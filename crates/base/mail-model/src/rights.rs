@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A set of rights, each of which has a letter.
+/// A set of rights. Each right has a letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rights(u16);
 
@@ -45,7 +45,7 @@ impl Rights {
     pub const OLD_DELETE: Self = Self::DELETE_MESSAGES.union(Self::EXPUNGE);
 
     /// From letters, `c` and `d` of RFC 2086 among them. `None` if one is no right: RFC 4314 §3.1
-    /// wants that to be an error.
+    /// requires that to be an error.
     pub fn parse(letters: &[u8]) -> Option<Self> {
         letters.iter().try_fold(Self::NONE, |rights, letter| {
             let more = match letter {

@@ -116,7 +116,7 @@ impl<N> NumSet<N> {
         self.ranges.iter().flat_map(|&(low, high)| RangeInclusive::new(low, high))
     }
 
-    /// The set in slices of at most so many numbers, lowest first.
+    /// The set in slices of at most this many numbers, lowest first.
     pub fn slices(&self, most: u64) -> impl Iterator<Item = Self> + '_ {
         let (mut ranges, mut begun) = (self.ranges.iter().copied(), None::<(u32, u32)>);
         std::iter::from_fn(move || {

@@ -23,7 +23,7 @@ pub struct OpenFolder {
     pub is_inbox: bool,
 }
 
-/// What an account used one command for: in its INBOX or elsewhere, in folders of one size.
+/// An account's use of one command, in its INBOX or elsewhere, in folders of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The command, and the size of the folder.
@@ -124,7 +124,7 @@ mod tests {
             let cost = Amounts::default().with(Counter::Commands, 1).with(Counter::FolderMessages, 70);
             counters.add(key, inbox, &cost.with(Counter::Cpu, 5));
             counters.add(key, inbox, &cost.with(Counter::Cpu, 6));
-            // What belongs to no command and to no folder is no use.
+            // Costs without a command and a folder are no use.
             counters.add(CommandKey { command: "session", ..key }, inbox, &cost.with(Counter::Commands, 0));
             counters.add(CommandKey { folder: FolderSize::None, ..key }, None, &cost);
         }

@@ -1,4 +1,4 @@
-//! What commands are counted by.
+//! The key by which commands are counted.
 
 use crate::folder_size::FolderSize;
 

@@ -95,7 +95,8 @@ impl Counters {
         Amounts(array::from_fn(|n| self.0[n].load(Ordering::Relaxed)))
     }
 
-    /// The values, which are zero from now on. What others add meanwhile is in one of the two.
+    /// The values, which are zero from now on. Amounts that are added meanwhile are in one of the
+    /// two.
     pub(crate) fn take(&self) -> Amounts {
         Amounts(array::from_fn(|n| self.0[n].swap(0, Ordering::Relaxed)))
     }

@@ -110,7 +110,7 @@ pub fn count(counter: Counter, amount: u64) {
 /// until [`command_ended`].
 pub fn command(name: &'static str, folder: Option<OpenFolder>) {
     on_current(|work| {
-        // The wait after the answer before this one ended at once: the poll goes on.
+        // The wait after the answer before this one ended at once: the poll continues.
         work.meter.answered.store(false, Ordering::Relaxed);
         let mut owner = work.meter.owner();
         owner.command = Some(name);

@@ -16,7 +16,7 @@ use crate::scan::is_space;
 /// person wrote. Each takes 96 bytes of memory while the summary is made.
 pub const ADDRESSES_MAX: usize = 10_000;
 
-/// Words of one address. Those that follow are passed over: no name that a person wrote is so long.
+/// Words of one address. The next ones are skipped: no name that a person wrote is so long.
 const WORDS_MAX: usize = 1_000;
 
 /// One address, or a mark of a group: without a host it begins a group, without mailbox and host
@@ -38,7 +38,7 @@ pub fn address_list(value: &[u8]) -> Vec<Address<'_>> {
     addresses_up_to(ADDRESSES_MAX, value)
 }
 
-/// Reads no more than this many addresses of a list.
+/// Reads at most this many addresses of a list.
 pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     if max == 0 {
         return Vec::new();

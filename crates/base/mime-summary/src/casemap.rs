@@ -83,7 +83,7 @@ mod tests {
             ("\u{1f80}", "Α\u{313}\u{345}"),
             ("\u{10d0}", "\u{10d0}"),
             ("\u{a0}", " "),
-            // Marks stand as they stood.
+            // Marks do not change.
             ("a\u{301}\u{323}", "A\u{301}\u{323}"),
         ] {
             assert_eq!(mapped(text), expected, "{text}");

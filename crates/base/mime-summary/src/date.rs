@@ -138,8 +138,8 @@ fn valid([hour, minute, second]: [u32; 3]) -> Option<(u8, u8, u8)> {
     (hour < 24 && minute < 60 && second <= 60).then_some((hour as u8, minute as u8, second as u8))
 }
 
-/// Seconds by which a zone is before UTC: `( "+" / "-" ) 4DIGIT`, or a name of RFC 5322 §4.3. Of
-/// other names the RFC says that they are UTC. Programs also write `+01:00` and `GMT+0100`.
+/// Seconds by which a zone is before UTC: `( "+" / "-" ) 4DIGIT`, or a name of RFC 5322 §4.3.
+/// Other names mean UTC by the RFC. Programs also write `+01:00` and `GMT+0100`.
 fn zone_s(word: &[u8]) -> Option<i64> {
     let name_len = word.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let (name, rest) = word.split_at_checked(name_len)?;

@@ -14,9 +14,9 @@ use crate::structure::{MAX_DEPTH, MAX_PARTS, Part, PartIndex, Structure};
 use crate::table::{Located, PartRow, Section, locate, rows, write_table};
 use crate::transfer::decode_transfer;
 
-/// Most bytes of encoded messages that are decoded in a message: they are in memory beside it. Real
-/// ones have some attachments of a few MiB. Twice as much would take a third of the memory that
-/// [`crate::summary_memory_max`] allows.
+/// Most bytes of encoded messages that are decoded in a message: they are in memory at the same
+/// time. Real ones have some attachments of a few MiB. Twice as much would take a third of the
+/// memory that [`crate::summary_memory_max`] allows.
 const ENCODED_BYTES_MAX: usize = 16 << 20;
 
 /// How many of them a message may have: ten times what a long digest has. Each costs an allocation
@@ -48,7 +48,7 @@ impl DecodedMessage {
     }
 }
 
-/// What the decoded messages of a message may still take.
+/// The octets that the decoded messages of a message may still take.
 struct Room {
     printed: usize,
     parts: usize,
@@ -96,12 +96,12 @@ impl Room {
     }
 }
 
-/// Where the sections of a decoded message lie.
+/// The places of the sections of a decoded message.
 #[derive(Debug, Clone)]
 pub struct DecodedParts(Vec<u8>);
 
 impl DecodedParts {
-    /// Of a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
+    /// For a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
     /// named.
     pub fn of(message: &[u8]) -> Self {
         let mut table = Vec::new();
@@ -267,7 +267,7 @@ mod tests {
         let deep = |levels: usize| "Content-Type: message/rfc822\r\n\r\n".repeat(levels);
         assert_eq!(decoded(&[HEAD, &part(&deep(MAX_DEPTH - 3))].concat()), (1, 0));
         assert_eq!(decoded(&[HEAD, &part(&deep(MAX_DEPTH - 2))].concat()), (0, 1));
-        // What is printed: parts of nearly no bytes.
+        // Printed octets have a limit: parts of nearly no bytes.
         let parts = part(&format!("{HEAD}{}", "--o\r\n".repeat(60)));
         assert_eq!(decoded(&[HEAD, &parts].concat()), (1, 0));
         let (whole, opaque) = decoded(&[HEAD, &parts.repeat(20)].concat());

@@ -16,8 +16,8 @@ const PRINTED_BASE: usize = 16 * 1024;
 /// -Transfer-Encoding print 6 MiB.
 pub(crate) const PRINTED_MAX: usize = 8 << 20;
 
-/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
-/// and its row of the table. It is 156 bytes, and up to ten digits for each number.
+/// Octets of a part that has only a type and an encoding: in BODY, in BODYSTRUCTURE, and its row
+/// of the table. They are 156, and up to ten digits for each number.
 pub(crate) const PART_BYTES: usize = 200;
 
 /// The other bytes that a nested message prints: an envelope of nothing but NIL, twice, and its
@@ -51,7 +51,7 @@ pub(crate) fn part_estimate(fields: &ContentFields) -> usize {
     PART_BYTES + bytes * (IN_BOTH + 1)
 }
 
-/// What one field of a nested message's header will about print in its envelope.
+/// About the octets that one field of a nested message prints in its envelope.
 pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
     let list = || raw.len() + (memchr::memchr_iter(b',', raw).count() + 1) * ADDRESS_BYTES;
     IN_BOTH

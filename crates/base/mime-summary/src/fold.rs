@@ -1,4 +1,4 @@
-//! Text folded so that equal means alike: for BODY, TEXT and the index.
+//! Folds text, so that texts that should match are equal: for BODY, TEXT and the index.
 //!
 //! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Text is decomposed for
 //! compatibility (NFKD). Each character is mapped to upper and then to lower case, so that ß is ss

@@ -19,8 +19,8 @@ pub const HEADER_LEN_MAX: usize = 1 << 20;
 pub const HEADER_FIELDS_MAX: usize = 10_000;
 
 /// The octets of the header of a message, without the blank line after it. `None` if it exceeds
-/// the bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more
-/// than that, whatever the length of the message.
+/// the bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Reads at most this
+/// part, whatever the length of the message.
 pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
     let bounded = message.get(..HEADER_LEN_MAX).unwrap_or(message);
     let (mut at, mut fields) = (0, 0);

@@ -1,8 +1,8 @@
 //! HTML as the text that a reader sees, more or less: without tags, with its entities decoded.
 //!
-//! Comments, and elements that show nothing, are left out. The HTML comes in pieces of any length.
-//! What a piece cuts is kept, which is a name at most. So the work is linear and the memory
-//! bounded, whatever the text is.
+//! Comments, and elements that show nothing, are left out. The HTML comes in pieces of any
+//! length. A construct that a piece cuts is kept: a name at most. So the work is linear and the
+//! memory bounded, whatever the text is.
 //!
 //! A [`Layout`] decides the effect of a tag. For previews and searches the layout is a `String`:
 //! the tag of an element within a word is nothing, any other tag is a blank. A text with lines is
@@ -342,7 +342,7 @@ mod tests {
 
     /// A text of beginnings only, which are never ended.
     #[test]
-    fn what_never_ends_is_read_in_linear_time() {
+    fn unterminated_constructs_are_read_in_linear_time() {
         for part in
             ["<", "&", "<!-", "<!--", "</", "<style><", "&#", "-", "<style></style", "<a b=\"", "<a b='>"]
         {

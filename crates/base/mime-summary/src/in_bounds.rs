@@ -35,7 +35,7 @@ mod tests {
     use super::InBounds;
 
     #[test]
-    fn what_is_inside_is_given() {
+    fn ranges_inside_are_returned() {
         assert_eq!(b"abc".as_slice().in_bounds(1..), b"bc");
         assert_eq!(b"abc".as_slice().in_bounds(3..), b"");
         assert_eq!("aé".in_bounds(1..3), "é");

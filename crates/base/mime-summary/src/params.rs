@@ -72,8 +72,8 @@ impl<'m> Params<'m> {
 
     /// The same with continuations put together (RFC 2231 §3): `name*0=a; name*1=b` is `name=ab`,
     /// and `name*=…` if a piece is encoded (§4). Charset and percent encoding stay: a value of
-    /// BODYSTRUCTURE says in no other way which charset it has. What begins with another number
-    /// than 0, or has a gap, stays unchanged.
+    /// BODYSTRUCTURE says in no other way which charset it has. A parameter whose numbers do not
+    /// begin with 0, or have a gap, stays unchanged.
     pub fn joined(mut self) -> Self {
         if !self.0.iter().any(|param| piece_of(param.name).is_some()) {
             return self;

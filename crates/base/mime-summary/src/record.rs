@@ -36,9 +36,9 @@
 //! version.
 //!
 //! Version 1 is still read. It is longer by a fifth. Its head has 4 bytes of zero at 28, and the
-//! bits of section 14 at 40 and 48. The numbers, 16 × 4, begin at 56. Those of section 14, and of
-//! what is repeated and shared, are not among them. Its field table has each field's offset (4)
-//! after its length.
+//! bits of section 14 at 40 and 48. The numbers, 16 × 4, begin at 56. The records of section 14,
+//! and of repeated and shared data, are not among them. Its field table has each field's offset
+//! (4) after its length.
 
 use std::ops::Range;
 

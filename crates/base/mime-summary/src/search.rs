@@ -89,8 +89,8 @@ impl SearchKey {
             && self.exact.as_ref().is_none_or(|exact| exact.is_in_envelope(text, summary))
     }
 
-    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Of a very long
-    /// field the beginning is read.
+    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Only the
+    /// beginning of a very long field is read.
     pub fn is_in_field(&self, raw: &[u8]) -> bool {
         match &self.exact {
             None => self.is_in(&field_text(raw)),
@@ -132,7 +132,7 @@ impl Exact {
         if self.is_plain && summary.has_exact_texts() {
             return true;
         }
-        // Of a field that is too long for the summary, only the folded form is known.
+        // The summary has only the folded form of a very long field.
         text.exact(summary).is_none_or(|text| self.finder.find(&text).is_some())
     }
 }
@@ -153,7 +153,7 @@ pub enum Within {
 pub struct TextKey {
     /// The text to find.
     pub key: SearchKey,
-    /// Where.
+    /// The part of the message in which the key is looked for.
     pub within: Within,
 }
 

@@ -64,7 +64,7 @@ pub enum Kind {
     Message,
 }
 
-/// Which media type a part has in effect, its Content-Type field aside.
+/// The media type that a part has in effect, whatever its Content-Type field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
     /// The type in the field.
@@ -150,7 +150,7 @@ pub struct Structure {
     pub(crate) parts: Vec<Part>,
     fields: Vec<Field>,
     fields_complete: bool,
-    /// What its parts will about print.
+    /// About the octets that its parts print.
     pub(crate) printed: usize,
     /// How deep they nest.
     pub(crate) depth: usize,
@@ -538,7 +538,7 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// The next delimiter line from here on; counts the lines passed over. Without one, goes to the
+    /// The next delimiter line from here on; counts the lines skipped. Without one, goes to the
     /// end.
     fn next_delimiter(&mut self) -> Option<Delimiter> {
         while self.boundaries > 0 {

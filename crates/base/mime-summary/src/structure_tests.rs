@@ -244,8 +244,8 @@ fn nesting_bombs_are_leaves() {
     }
 }
 
-/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. Text that an exporter puts
-/// behind it takes nothing from the parts.
+/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. Text that an exporter
+/// appends takes nothing from the parts.
 #[test]
 fn a_line_that_begins_with_a_boundary_is_a_delimiter() {
     let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--bx\n\ntwo\n--b-->\nepilogue\n";
@@ -269,8 +269,8 @@ fn lines_of_a_nested_message_that_ends_with_its_header() {
     }
 }
 
-/// RFC 2046 §5.1.1: the line end before a delimiter belongs to the delimiter. That of the outer
-/// multipart is no part of the nested one.
+/// RFC 2046 §5.1.1: the line end before a delimiter belongs to the delimiter. The line end before
+/// the outer delimiter does not belong to the nested multipart.
 #[test]
 fn a_nested_multipart_ends_before_the_line_end_of_the_outer_delimiter() {
     let message = crlf(

@@ -20,7 +20,7 @@ pub enum SummaryError {
     /// It is shorter than its length field, or than any record.
     #[error("the summary is truncated: {len} bytes")]
     Short {
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
     },
     /// It was written by a later release.
@@ -305,8 +305,8 @@ impl<'s> SummaryRef<'s> {
     }
 
     /// The message that has to be decoded for `BODY[path.section]`: RFC 9051 §6.4.5.1 gives a
-    /// message "nested part numbers, referring to parts of the MESSAGE part's body". None if
-    /// [`SummaryRef::locate`] finds the section, and if there is none.
+    /// message "nested part numbers, referring to parts of the MESSAGE part's body". `None` if
+    /// [`SummaryRef::locate`] finds the section, or if there is no such section.
     pub fn locate_in_decoded<'p>(&self, path: &'p [u32], section: Section) -> Option<InDecoded<'p>> {
         locate_in_decoded(self.section(record::PARTS), path, section)
     }

@@ -180,7 +180,7 @@ fn quoted_printable(mut piece: &[u8], held: &mut Vec<u8>, into: &mut Vec<u8>) {
         };
         piece = rest.in_bounds(done..);
     }
-    // What may turn out to be the end of a line waits for the next piece.
+    // Bytes that may be the end of a line wait for the next piece.
     let text = trim_line(piece.strip_suffix(b"\r").unwrap_or(piece));
     let (text, rest) = piece.split_at(text.len());
     into.extend_from_slice(text);

@@ -1,4 +1,4 @@
-//! What holds for every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
+//! Properties of every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
 //! give back what went in. Damaged records are refused or harmless.
 
 use std::collections::BTreeSet;
@@ -299,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_encoded_is_found(text in "[a-zäöüß ]{0,30}[a-zäöüß]{4}", filler in 0_usize..70_000) {
+    fn encoded_text_is_found(text in "[a-zäöüß ]{0,30}[a-zäöüß]{4}", filler in 0_usize..70_000) {
         let mut words = String::from("x ").repeat(filler / 2);
         words.push_str(&text);
         let quoted: String = words.bytes().map(|b| format!("={b:02X}")).collect::<Vec<_>>().concat();
@@ -314,8 +314,9 @@ proptest! {
     }
 }
 
-/// What the tap gets of a message, split at ASCII that is no letter and no digit. With a key, HTML
-/// is rendered whole; without one, only the words are given that it does not have as it stands.
+/// The words that the tap gets of a message, split at ASCII that is no letter and no digit. With
+/// a key, HTML is rendered whole; without one, only the words are given that it does not have as
+/// it stands.
 fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
     let record = encode(message, &Structure::parse(message));
     let summary = SummaryRef::new(&record).expect("its own record");

@@ -94,7 +94,7 @@ impl Builder {
             || envelope.set.bytes().len() + texts.set.bytes().len() >= WORD_BYTES_MAX
     }
 
-    /// How many messages it has.
+    /// The number of its messages.
     pub fn messages(&self) -> usize {
         self.uids.len()
     }

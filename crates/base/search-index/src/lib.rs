@@ -49,6 +49,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Both.
+    /// Both scopes.
     pub const ALL: [Self; 2] = [Self::Envelope, Self::Texts];
 }

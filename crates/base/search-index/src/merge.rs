@@ -39,7 +39,7 @@ pub fn merge(segments: &[&Segment], scanned: &[(u32, u32)], kept: impl Fn(u32) -
     Some(writer.finish())
 }
 
-/// Bytes of the text of so many of the messages. How long each text is was not kept: all count as
+/// Bytes of the text of this many messages. The length of each text is not stored: all count as
 /// the mean.
 fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
     let was: usize = segments.iter().map(|segment| segment.messages()).sum();
@@ -47,7 +47,8 @@ fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
     (u128::from(text) * left as u128 / was.max(1) as u128) as u64
 }
 
-/// The sort keys of so many messages. Where several segments have those of one, they are the same.
+/// The sort keys of this many messages. Where several segments have those of one, they are the
+/// same.
 fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Vec<u8> {
     let mut all: Vec<Option<SortKeys<'_>>> = vec![None; messages];
     for (segment, places) in segments.iter().zip(places) {
@@ -63,7 +64,7 @@ fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Ve
     columns.finish()
 }
 
-/// Writes the words of one scope. Those of each segment ascend, so only one of each is held.
+/// Writes the words of one scope. The words of each segment ascend, so only one of each is held.
 fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
     let mut inputs: Vec<_> = segments
         .iter()
@@ -79,7 +80,7 @@ fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer:
                 let mut map: Map = [0; MAP_WORDS];
                 add_list(list, *map_len, &mut map);
                 for place in ones(&map).filter_map(|ordinal| places.get(ordinal)) {
-                    // What is left out is beyond the map.
+                    // Messages that are left out have no place in the map.
                     let place = usize::from(*place);
                     if let Some(bits) = held.get_mut(place / 64) {
                         *bits |= 1 << (place % 64);

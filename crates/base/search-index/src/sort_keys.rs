@@ -74,7 +74,7 @@ impl<'k> SortKeys<'k> {
         Some(packed.into())
     }
 
-    /// What [`pack`](Self::pack) made; `None` for other bytes.
+    /// Reads the bytes of [`pack`](Self::pack); `None` for other bytes.
     pub(crate) fn unpack(packed: &'k [u8]) -> Option<Self> {
         let (&flags, rest) = packed.split_first()?;
         let (sent, rest) = rest.split_first_chunk()?;
@@ -120,7 +120,7 @@ pub struct TextColumn<'b> {
 }
 
 impl<'b> TextColumn<'b> {
-    /// How many different texts there are.
+    /// The number of different texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -159,7 +159,7 @@ impl<'b> TextColumn<'b> {
 }
 
 impl<'b> KeyTable<'b> {
-    /// The columns of so many messages, which fill the bytes. `None` if they do not.
+    /// The columns of this many messages, which fill the bytes. `None` if they do not.
     pub(crate) fn read(messages: usize, bytes: &'b [u8]) -> Option<Self> {
         let (head, mut rest) = bytes.split_first_chunk::<HEAD_LEN>()?;
         let mut counts = head.as_chunks::<4>().0.iter().map(|count| u32::from_le_bytes(*count) as usize);
@@ -342,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(message in message()) {
+        fn packed_keys_are_unpacked(message in message()) {
             let keys = message.keys();
             match keys.pack() {
                 Some(packed) => {

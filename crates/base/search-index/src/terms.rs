@@ -212,7 +212,7 @@ pub struct Terms {
     text_bytes: u64,
     /// There are too many words: it may hold anything.
     is_opaque: bool,
-    /// What SORT and THREAD compare, packed.
+    /// The keys of SORT and THREAD, packed.
     sort_keys: Option<Box<[u8]>>,
 }
 
@@ -231,7 +231,7 @@ impl Terms {
         std::mem::size_of::<Self>() + keys + self.words.iter().map(|words| words.len()).sum::<usize>()
     }
 
-    /// How many words it has.
+    /// The number of its words.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -85,7 +85,7 @@ fn dense(first: u8, rest: &[u8]) -> Class {
 /// Splits one text after the other. A text may come in pieces, which end between characters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Splitter {
-    /// The beginning of a word that may go on in the next piece.
+    /// The beginning of a word that may continue in the next piece.
     word: Vec<u8>,
     /// The last character, if it is of a script without spaces.
     last: Vec<u8>,

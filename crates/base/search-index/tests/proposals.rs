@@ -73,7 +73,7 @@ proptest! {
     /// keys and any texts, which come in pieces and are cut off at any byte. It holds for one
     /// segment and for merged ones.
     #[test]
-    fn a_naive_scan_finds_nothing_that_is_not_proposed(
+    fn the_index_proposes_every_match_of_a_naive_scan(
         texts in prop::collection::vec((wild_text(), any::<prop::sample::Index>(), any::<bool>()), 1..12),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
         pieces in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_usize..90), 1..12),
@@ -153,7 +153,7 @@ proptest! {
 
     /// Where the pieces of a text end does not matter.
     #[test]
-    fn pieces_are_as_good_as_the_whole(pieces in prop::collection::vec(any_text(), 0..8)) {
+    fn pieces_give_the_same_result_as_the_whole(pieces in prop::collection::vec(any_text(), 0..8)) {
         let mut collector = Collector::default();
         pieces.iter().for_each(|piece| collector.add_piece(TEXTS, piece.as_bytes()));
         collector.end_text(TEXTS);
@@ -312,7 +312,8 @@ fn noise_does_not_make_a_segment_large() {
     assert!(propose(&segment, &noise).contains(&3));
 }
 
-/// Nor do merges: each message of the parts has words that no other has, as many as a part keeps.
+/// Merges do not, either: each message of the parts has words that no other has, as many as a
+/// part keeps.
 #[test]
 fn merged_segments_stay_small() {
     let text = |n: u32| {

@@ -152,7 +152,7 @@ pub(crate) struct DeleteHeader {
     pub(crate) index: Option<Index>,
     pub(crate) matcher: Matcher,
     pub(crate) name: Text,
-    /// None: every value.
+    /// `None` means every value.
     pub(crate) values: Option<Keys>,
 }
 

@@ -22,7 +22,7 @@ pub enum Effect {
     },
     /// Store it in a mailbox.
     FileInto {
-        /// Where.
+        /// The mailbox.
         target: Target,
         /// The message's header.
         version: Version,
@@ -72,8 +72,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether it names the same mailbox. A name beside an id or a use is what is taken without
-    /// such a mailbox, so all three count.
+    /// Whether it names the same mailbox. If no mailbox has the id or the use, the name is used,
+    /// so all three count.
     pub(crate) fn is_same_mailbox(&self, other: &Self) -> bool {
         let named = (&self.mailbox, &self.mailbox_id, &self.special_use);
         named == (&other.mailbox, &other.mailbox_id, &other.special_use)
@@ -91,7 +91,7 @@ pub struct VacationReply {
     pub subject: String,
     /// The text, or a MIME entity with its header if `is_mime`.
     pub reason: String,
-    /// What `reason` is.
+    /// Whether `reason` is a MIME entity.
     pub is_mime: bool,
     /// Message-ID of the message that is answered, for In-Reply-To and References.
     pub in_reply_to: Option<String>,

@@ -21,7 +21,7 @@ impl fmt::Display for Position {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct CompileError {
-    /// Where.
+    /// The place in the script.
     pub place: Position,
     /// The fault, and what to write instead.
     pub message: String,
@@ -56,7 +56,7 @@ impl fmt::Display for CompileErrors {
 pub struct RunError {
     /// The script: empty for the one that was run, else the name of an included one.
     pub script: String,
-    /// Where.
+    /// The place in the script.
     pub place: Position,
     /// The fault.
     pub message: String,

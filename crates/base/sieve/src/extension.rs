@@ -77,7 +77,7 @@ impl fmt::Display for Extension {
 pub struct ExtensionSet(u64);
 
 impl ExtensionSet {
-    /// None.
+    /// No extension.
     pub const EMPTY: ExtensionSet = ExtensionSet(0);
 
     /// All that this crate has.

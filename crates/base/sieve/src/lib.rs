@@ -1,4 +1,4 @@
-//! Sieve: what to do with a message, as its recipient wants it. RFC 5228 and its extensions.
+//! Sieve: the recipient's rules for a message. RFC 5228 and its extensions.
 //!
 //! Two steps. [`Script::compile`] reads a script once and reports every fault with its place.
 //! [`Script::run`] takes a message and answers with a list of [`Effect`]s: keep it, store it there,

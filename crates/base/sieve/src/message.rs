@@ -63,7 +63,7 @@ impl Field<'_> {
 }
 
 /// The header of a message with the blank line after it. Nothing is kept of its fields: a nested
-/// message has as many as it likes.
+/// message may have any number.
 pub(crate) fn header_of(bytes: &[u8]) -> &[u8] {
     let span = Span::new(0, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     let end = HeaderFields::new(bytes, span).last().map_or(0, |field| field.end as usize);

@@ -1,7 +1,7 @@
 //! Counts what a run does, and ends it: by the number of its steps, or when the caller stops it.
 //!
-//! Who does work counts it before, or in small portions while it is done. So a run takes no more
-//! than its steps and one portion.
+//! Code counts its work before it does it, or in small portions meanwhile. So a run takes at most
+//! its steps and one portion.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ const BYTES_PER_STEP: u64 = 64;
 /// Why a run must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
-    /// It takes more than so many steps.
+    /// It takes more than this many steps.
     Steps(u64),
     /// A text would take more memory in the form that is compared.
     Memory,

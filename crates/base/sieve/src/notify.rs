@@ -1,6 +1,6 @@
 //! Notification URIs: `mailto`. RFC 5436, RFC 6068.
 
-/// A mailto URI, taken apart.
+/// The parts of a mailto URI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailto {
     /// Addresses of `To`.

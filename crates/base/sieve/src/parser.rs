@@ -130,7 +130,7 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Vec<(Position, String)>, CompileError> {
         let mut strings = Vec::new();
         self.take()?;
-        // RFC 5228 §8.2 wants a string at least, but its §2.4.2.1 speaks of empty lists: they
+        // RFC 5228 §8.2 requires a string at least, but its §2.4.2.1 speaks of empty lists: they
         // match nothing.
         if self.is_sign(']') {
             self.take()?;

@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_parsed_again(commands in proptest::collection::vec(command(), 0..4)) {
+        fn printed_scripts_parse_to_the_same(commands in proptest::collection::vec(command(), 0..4)) {
             let text = print(&commands);
             let mut again = parse(&text, &Limits::default()).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
             forget_places(&mut again);

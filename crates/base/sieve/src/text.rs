@@ -46,8 +46,8 @@ pub(crate) enum Reference<'s> {
     Name(Option<&'s str>, &'s str),
 }
 
-/// Cuts a string into literals and references. What looks like no reference is literal (RFC 5229
-/// §3).
+/// Cuts a string into literals and references. Text that is no valid reference is literal (RFC
+/// 5229 §3).
 pub(crate) fn split<'s>(source: &'s str, mut piece: impl FnMut(Result<Reference<'s>, &'s str>)) {
     let mut literal_start = 0;
     let mut at = 0;

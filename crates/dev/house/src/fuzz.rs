@@ -25,7 +25,7 @@ fn code(text: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The modules that are declared in files of their own. Those for tests are left out.
+/// The modules that are declared in files of their own. Modules for tests are left out.
 fn modules(code: &str) -> Vec<Module> {
     let (mut modules, mut path, mut in_tests) = (Vec::new(), None, false);
     for line in code.lines().map(str::trim) {

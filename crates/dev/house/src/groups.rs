@@ -1,4 +1,4 @@
-//! Imports stand in three groups, in this order, with an empty line between them: the standard
+//! Imports are in three groups, in this order, with an empty line between them: the standard
 //! library; other crates; this crate (`crate`, `super`, `self`, child modules and types).
 //!
 //! The rule counts wherever lines with `use` follow each other: in files, in modules within them,
@@ -104,7 +104,7 @@ fn children(text: &str) -> BTreeSet<&str> {
     modules.filter_map(|module| module.split([';', ' ']).next()).collect()
 }
 
-/// What follows `pub` or `pub(…)`.
+/// The code after `pub` or `pub(…)`.
 fn after_visibility(code: &str) -> Option<&str> {
     let rest = code.strip_prefix("pub")?;
     let rest = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, after)| after);

@@ -25,7 +25,7 @@ type Module = Vec<String>;
 /// The files of one crate: from paths relative to `src` to texts.
 pub type Sources = BTreeMap<String, String>;
 
-/// Circles that may stay for a while. None does: a new one needs a reason that stands here.
+/// Circles that are allowed for a while. A new one needs a reason here. At present there is none.
 pub const KNOWN: &[(&str, &[&str])] = &[];
 
 /// Circles among the files of a crate: each a sorted list of files that reach each other.
@@ -311,7 +311,7 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeMap<Module, String>
     Some([base.as_slice(), rest].concat())
 }
 
-/// Circles that are not known, and known ones that are no more or have fewer files.
+/// Circles that are not known, and known ones that do not exist any more or have fewer files.
 pub fn faults(found: &[(String, Vec<String>)], known: &[(&str, &[&str])]) -> Vec<String> {
     let listed = |krate: &str, circle: &[String]| {
         known.iter().any(|(k, files)| *k == krate && circle.iter().eq(files.iter()))

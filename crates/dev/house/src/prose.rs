@@ -8,8 +8,8 @@
 //! | `.py`, scripts | comments after `#`; docstrings; string literals of three words and more |
 //! | `.toml`, `.conf`, `.service` | comments after `#`; string values of three words and more |
 //!
-//! A fence in a comment holds code or a drawing, and is no prose. A comment behind code on its line
-//! is not read.
+//! A fence in a comment holds code or a drawing, and is no prose. A comment after code on its
+//! line is not read.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub struct Paragraph {
 /// The kind of text that a paragraph is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a document or a comment.
+    /// A paragraph of a document or a comment.
     Text,
     /// A row of a table.
     Row,
@@ -35,7 +35,7 @@ pub enum Kind {
     Message,
 }
 
-/// Words of a string literal that is taken for a message. Shorter ones are mostly names.
+/// Words from which a string literal counts as a message. Shorter ones are mostly names.
 const MESSAGE_WORDS: usize = 3;
 
 /// The prose of a file; none of a kind of file that is not in the table above.
@@ -167,7 +167,7 @@ fn rust_messages(file: &str, text: &str) -> Vec<Paragraph> {
     lines.collect()
 }
 
-/// Where the modules for tests lie in a file. The formatter puts their closing braces at the
+/// The places of the modules for tests in a file. The formatter puts their closing braces at the
 /// beginning of a line.
 fn test_modules(text: &str) -> Vec<Range<usize>> {
     let begins = text.match_indices("\n#[cfg(test)]\n").map(|(at, _)| at);
@@ -257,7 +257,7 @@ fn shown(literal: &str) -> String {
             '\\' => match chars.next() {
                 Some('"') => out.push('"'),
                 Some('n') => out.push('\n'),
-                // The next line goes on behind its indent.
+                // The next line continues after its indent.
                 _ => out.push(' '),
             },
             '{' => depth += 1,

@@ -25,7 +25,7 @@ const QUOTED: &str = "code";
 pub struct Long {
     /// The first line of its paragraph.
     pub line: usize,
-    /// How many words it has.
+    /// The number of its words.
     pub words: usize,
     /// The sentence's first words.
     pub begin: String,

@@ -165,7 +165,7 @@ fn generics(code: &str) -> usize {
     0
 }
 
-/// What a list of functions is about, and what to do with a new one.
+/// The subject of a list of functions, and the advice for a new one.
 #[derive(Debug, Clone, Copy)]
 pub struct Listed {
     what: &'static str,

@@ -28,7 +28,7 @@ use crate::model::{Knowledge, Timeline};
 use crate::record::{Recorder, set_gate};
 use crate::verify::Violation;
 
-/// The longest wait for a process that may go on: it waits for nobody.
+/// The longest wait for a process that may continue: it waits for nobody.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The event for which a process waits.
@@ -157,7 +157,7 @@ impl Actor {
         Ok(Process { child, input, line: BufReader::new(line), operations: File::open(&sink)?, read: 0 })
     }
 
-    /// Gives it a command, and lets it go on until it waits again.
+    /// Gives it a command, and lets it continue until it waits again.
     pub(crate) fn command(&mut self, command: &str) -> Result<Option<(String, Ended)>, Violation> {
         if self.process.is_none() {
             self.process = Some(self.start().map_err(failed)?);
@@ -170,7 +170,7 @@ impl Actor {
         self.until_it_waits()
     }
 
-    /// Lets it go on until it waits again.
+    /// Lets it continue until it waits again.
     pub(crate) fn go_on(&mut self, leave: Leave) -> Result<Option<(String, Ended)>, Violation> {
         if let Some(process) = &mut self.process {
             process.line.get_mut().write_all(&[leave.byte()]).map_err(failed)?;

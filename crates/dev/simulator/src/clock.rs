@@ -18,7 +18,7 @@ static WALL: AtomicI64 = AtomicI64::new(0);
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
-/// The date of all messages in seeds in which the clock stands still.
+/// The date of all messages in seeds in which the clock does not move.
 const START: i64 = 1_700_000_000;
 
 /// The time that the system gave, as the program sees it.
@@ -31,7 +31,7 @@ pub(crate) fn shift(clock: c_int, time: &mut timespec) {
     time.tv_sec = time.tv_sec.saturating_add(offset.load(Ordering::SeqCst));
 }
 
-/// Moves the clocks of this process. Time that went back on the wall went on all the same.
+/// Moves the clocks of this process. The clock on the wall may go back, but time continues.
 pub(crate) fn pass(seconds: i64) {
     MONOTONIC.fetch_add(seconds.clamp(0, DAY), Ordering::SeqCst);
     WALL.fetch_add(seconds, Ordering::SeqCst);

@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::record::{Failure, Recorder};
 use crate::verify::Violation;
 
-/// The process that copies. Those before it write.
+/// The process that copies. The processes before it write.
 const COPIER: usize = 2;
 
 /// A command on the copy: the length of the log when it began and ended, and the contents of the
@@ -36,13 +36,13 @@ pub(crate) struct Company {
     options: Options,
     actors: Vec<Actor>,
     faulty: bool,
-    /// Changes whenever a process went on.
+    /// Changes whenever a process continued.
     progress: usize,
     /// For each process, the progress at which it met a lock that somebody had.
     waited: Vec<Option<usize>>,
     /// Commands that are still to be given.
     left: usize,
-    /// Of the copier's command under way: its kind and its beginning.
+    /// The copier's running command: its kind and its beginning.
     copying: Option<(Way, usize)>,
     copied: Vec<Copied>,
     rebuilds: bool,
@@ -187,12 +187,12 @@ impl Company {
             }
             Some((command, Ended::Refused(why))) => {
                 // One that makes the index again keeps others out. So does one that makes the
-                // store: a server waits for it, but here it does not go on meanwhile.
+                // store: a server waits for it, but here it does not continue meanwhile.
                 let is_made = why.contains("by process unknown");
                 if command.starts_with("open") && !self.faulty && !self.rebuilt && !is_made {
                     return Err(format!("{command} is refused: {why}"));
                 }
-                // It tries again while that one goes on.
+                // It tries again while that one continues.
                 if self.actors.iter().any(|a| a.state != State::Idle) {
                     self.left += 1;
                 }

@@ -1,4 +1,4 @@
-//! A process that runs beside others requests permission before each operation, each lock and some
+//! A process that runs with others requests permission before each operation, each lock and some
 //! reads, and waits for it. The controlling process sees the next operation of each, and lets one
 //! of them continue at a time. So the seed decides how they interleave.
 
@@ -58,9 +58,9 @@ impl Gate {
         Ok(Self { line, reads: AtomicUsize::new(0) })
     }
 
-    /// Says a line and goes on.
+    /// Says a line and continues.
     pub(crate) fn say(&self, line: &str) {
-        // Nobody there: this process is about to be killed.
+        // An error means that the reader has ended: this process is about to be killed.
         let _ = self.line.lock().write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
     }
 

@@ -362,8 +362,8 @@ impl Image {
         files
     }
 
-    /// The file to which the next operation is writing: the write has not returned, so it is not
-    /// durable, whatever the file was opened for.
+    /// The target of the next operation: the write has not returned, so it is not durable,
+    /// whatever the file was opened for.
     fn in_progress(&self, next: &Op) -> Option<(Node, File)> {
         let Op::Write { node, at, data, .. } = next else { return None };
         let Some(Kind::File(file)) = self.nodes.get(node) else { return None };

@@ -120,11 +120,11 @@ pub enum Unit {
 /// A unit's state after a change.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Of a mailbox.
+    /// A change of a mailbox.
     Mailbox(MailboxId, Arc<ModelMailbox>),
-    /// Of a list, and the mailboxes created and removed with it.
+    /// A change of a list, and the mailboxes created and removed with it.
     List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
-    /// Of a directory record.
+    /// A change of a directory record.
     Record(String, Option<Record>),
 }
 
@@ -187,7 +187,7 @@ impl Knowledge {
         self.certain.lists.extend(other.certain.lists);
         for (id, held) in other.certain.boxes {
             let known = self.certain.boxes.entry(id).or_insert_with(|| Arc::clone(&held));
-            // Of a mailbox to which both write, the one knows more than the other.
+            // Of a mailbox to which both write, one of them knows a newer state.
             if known.head.modseq < held.head.modseq {
                 *known = held;
             }
@@ -303,7 +303,7 @@ mod tests {
     /// Several processes write to a mailbox. The newest state that any of them saw counts. A commit
     /// that can no longer happen does not excuse its loss.
     #[test]
-    fn what_anybody_saw_counts() {
+    fn a_state_that_a_process_saw_must_last() {
         let id = MailboxId(Id::new(1, 2));
         let knows = |modseq| {
             let mut knowledge = Knowledge::default();

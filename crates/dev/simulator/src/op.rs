@@ -8,7 +8,7 @@ pub type Node = u32;
 /// The written bytes.
 #[derive(Debug, Clone)]
 pub enum Data {
-    /// So many zeroes: files are made longer that way.
+    /// This number of zeroes: a file is extended by them.
     Zeroes(usize),
     /// These bytes.
     Bytes(Arc<[u8]>),

@@ -78,7 +78,8 @@ struct Registry {
 /// Recorders that watch: none is the common case, and costs one load.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
-/// Where this process waits for permission before each operation, if it acts beside others.
+/// The gate at which this process waits for permission before each operation, if other processes
+/// run.
 static GATE: OnceLock<Gate> = OnceLock::new();
 
 /// From now on, this process waits at the gate before each operation and lock.
@@ -98,8 +99,8 @@ impl Recorder {
         Self::watch_into(root, None)
     }
 
-    /// Watches a directory beside another process, and writes each operation to a file at once: the
-    /// other reads it with [`Recorder::adopt`].
+    /// Watches a directory that another process watches, too, and writes each operation to a file
+    /// at once: the other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
         syscalls::set_watcher(&Recorders);
@@ -196,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// Lets held operations go on.
+    /// Lets held operations continue.
     pub fn release(&self) {
         self.held.lock().on = false;
         self.changed.notify_all();
@@ -248,8 +249,8 @@ impl Recorder {
         inner.ops.push(op);
     }
 
-    /// Waits while operations are held and until this process may go on, and takes the lock under
-    /// which the next operation is done.
+    /// Waits while operations are held and until this process may continue, and takes the lock
+    /// under which the next operation is done.
     fn enter(&self) -> MutexGuard<'_, Inner> {
         self.wait_while_held();
         let leave = GATE.get().map_or(Leave::Go, |gate| gate.ask(At::Operation));
@@ -511,7 +512,7 @@ impl Watcher for Recorders {
     }
 
     /// Reading changes nothing, and fails only where it is to. Beside other processes it is a
-    /// point at which they may go on.
+    /// point at which they may continue.
     fn read(&self, fd: c_int, at: u64, len: u64, call: &dyn Fn() -> Called) -> Called {
         if let Some(gate) = GATE.get()
             && gate.is_read_asked()

@@ -28,8 +28,8 @@ pub struct Settings {
     pub cuts: usize,
     /// Cuts of what happens after each cut.
     pub nested: usize,
-    /// Whether a power cut may lose unsynced bytes; else processes are killed, and the machine goes
-    /// on.
+    /// Whether a power cut may lose unsynced bytes; else processes are killed, and the machine
+    /// continues.
     pub power: bool,
     /// Whether changes of names may be lost out of order, as POSIX allows.
     pub posix_names: bool,
@@ -44,9 +44,9 @@ pub struct Settings {
     pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
     pub from_first_answer: bool,
-    /// In so many seeds of 100, several processes write at the same time, and copy the store.
+    /// In this many seeds of 100, several processes write at the same time, and copy the store.
     pub together: usize,
-    /// The `simulate` binary, for a second process beside the first; none, no second process.
+    /// The `simulate` binary, for a second process; none, no second process.
     pub visitor: Option<PathBuf>,
     /// Where the files of the one state that is looked at are left.
     pub keep: Option<PathBuf>,
@@ -472,7 +472,7 @@ impl Seed<'_> {
     }
 }
 
-/// A life, alone or beside another process.
+/// A life, of one process or of several.
 struct Shared<'a> {
     driver: &'a mut Driver,
     visitor: Option<&'a mut Visitor>,

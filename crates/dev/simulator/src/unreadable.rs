@@ -110,8 +110,8 @@ impl Map {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
         let len = (end - first) as usize;
         // SAFETY: the pages replaced are those of a map of a watched file. Nothing unmaps it
-        // meanwhile: it was just made, or the thread that calls `set` holds the store open.
-        // Touching a page behind the end of a file ends in SIGBUS, which is meant: nothing goes on
+        // meanwhile: it was just made, or the thread that calls `set` holds the store open. An
+        // access to a page after the end of a file raises SIGBUS, as intended: nothing continues
         // with other contents.
         let done = unsafe { libc::mmap(address as *mut c_void, len, access, flags, empty, 0) };
         let error = std::io::Error::last_os_error();

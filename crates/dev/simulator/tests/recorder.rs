@@ -15,7 +15,7 @@ use posthaste_simulator::serial;
 
 /// The record equals the directory: the recorder misses no write.
 #[test]
-fn the_log_makes_the_directory_again() {
+fn the_log_restores_the_directory() {
     let _serial = serial();
     let base = Settings::all().base;
     for seed in 1..6 {

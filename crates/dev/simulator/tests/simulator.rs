@@ -25,7 +25,7 @@ fn acknowledged_mail_survives_whatever_happens() {
 }
 
 /// Several processes write to one store at the same time, and copy it. At each operation and lock
-/// the seed decides which of them goes on.
+/// the seed decides which of them continues.
 #[test]
 fn acknowledged_mail_survives_writers_and_copies_at_the_same_time() {
     look_at(1_000, &["--together", "100", "--seed", "31000006"]);

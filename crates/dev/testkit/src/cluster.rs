@@ -64,7 +64,7 @@ pub(crate) fn share(data: &Path, engine: &str) {
 }
 
 /// Arguments by which the real binary keeps the mail of this data directory in a keyspace of its
-/// own. The first call makes the keyspace. None for the embedded engine.
+/// own. The first call makes the keyspace. `None` for the embedded engine.
 pub(crate) fn engine_args(binary: &Path, data: &Path) -> Vec<OsString> {
     let Some(host) = host() else { return Vec::new() };
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

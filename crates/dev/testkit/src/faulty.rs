@@ -25,14 +25,14 @@ struct State {
     between: Option<String>,
     /// Scans of records that begin so fail.
     unlisted: Option<String>,
-    /// So long each scan takes.
+    /// The time that each scan takes.
     slow: Option<Duration>,
     /// Reads, scans and changes.
     calls: u64,
-    /// What happens before the next change, or the next scan, of records that begin so.
+    /// Events before the next change, or the next scan, of records that begin so.
     change: Option<(String, Happens)>,
     scan: Option<(String, Happens)>,
-    /// Each read of a record, and each scan with `*` behind it.
+    /// Each read of a record, and each scan with `*` at its end.
     reads: Vec<String>,
 }
 
@@ -52,8 +52,8 @@ impl FaultyDirectory {
         (state.broken, state.removes) = (prefix.map(str::to_owned), false);
     }
 
-    /// The same for records that are written. Those that are removed are removed, so that a test
-    /// sees what is removed although it must not be.
+    /// The same for records that are written. Removals are carried out, so that a test sees a
+    /// wrong removal.
     pub fn fail_to_write(&self, prefix: &str) {
         let mut state = self.state();
         (state.broken, state.removes) = (Some(prefix.to_owned()), true);
@@ -96,8 +96,8 @@ impl FaultyDirectory {
         state.change.is_none() && state.scan.is_none() && state.between.is_none()
     }
 
-    /// What was read of records that begin so since the last call: their names, and those of scans
-    /// with `*` behind them.
+    /// The names that were read since the last call, of records that begin so. The name of a scan
+    /// ends with `*`.
     pub fn reads_of(&self, prefix: &str) -> Vec<String> {
         let reads = std::mem::take(&mut self.state().reads);
         reads.into_iter().filter(|name| name.starts_with(prefix)).collect()

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_wrote_is_there_at_once() {
+    fn written_lines_can_be_read_at_once() {
         let (log, stderr) = Log::new().unwrap();
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo one two >&2; printf 'half a' >&2"]).stderr(stderr);

@@ -49,7 +49,8 @@ impl Piped {
         sent.expect("the session reads").expect("the session goes on");
     }
 
-    /// What the session has said once it waits for something. On a runtime of one thread only.
+    /// The session's output up to the moment when it waits for input or time. On a runtime of one
+    /// thread only.
     pub async fn said(&mut self) -> String {
         // More than enough: the session is the only other task, and most waits are over at once.
         for _ in 0..10_000 {
@@ -71,7 +72,7 @@ impl Piped {
         String::from_utf8(said).expect("an answer in UTF-8")
     }
 
-    /// What the session says until that is whole.
+    /// The session's output until `is_whole` accepts it.
     pub async fn hear(&mut self, is_whole: impl Fn(&[u8]) -> bool) -> String {
         let mut said = Vec::new();
         while !is_whole(&said) {
@@ -115,7 +116,7 @@ impl Piped {
         self.trigger.request();
     }
 
-    /// What the session says until it ends.
+    /// The session's output until it ends.
     pub async fn rest(mut self) -> String {
         let mut said = String::new();
         let read = tokio::time::timeout(TIMEOUT, self.client.read_to_string(&mut said)).await;

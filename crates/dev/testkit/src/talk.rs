@@ -97,7 +97,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Talk<T> {
         }
     }
 
-    /// The lines of an answer behind its first one, stuffed dots and the last line taken away.
+    /// The lines of an answer after its first one, without stuffed dots and the last line.
     pub async fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         loop {

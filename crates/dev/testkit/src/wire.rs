@@ -9,7 +9,7 @@
 //! # a remark
 //! ```
 //!
-//! Empty lines are passed over. A line that is not as written, or does not come within
+//! Empty lines are skipped. A line that is not as written, or does not come within
 //! [`READ_WITHIN`], fails the test with the whole conversation so far.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -163,7 +163,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// So many bytes.
+    /// Reads this many bytes.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         if let Err(error) = self.stream.read_exact(&mut bytes) {

@@ -1,5 +1,5 @@
-//! What the instrument takes to read the answers of listings, for `scripts/instructions`, which
-//! counts the instructions with callgrind.
+//! Reads the answers of listings as the instrument does. `scripts/instructions` counts the
+//! instructions with callgrind.
 //!
 //! `reading NAME` has a virtual user read an answer twice; the second time is inside [`counted`].
 //! `reading` without a name prints all names. The answers are those of 300 messages, as
@@ -27,7 +27,7 @@ const ANSWERS: [(&str, &str); 3] = [
     ("read-header-fields", "UID BODY.PEEK[HEADER.FIELDS (DATE FROM SUBJECT)]"),
 ];
 
-/// What is counted.
+/// Counts the instructions of `work`.
 #[inline(never)]
 fn counted<T>(work: impl FnOnce() -> T) -> T {
     black_box(work())

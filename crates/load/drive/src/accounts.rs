@@ -120,7 +120,7 @@ impl Accounts {
         Ok(self)
     }
 
-    /// How many.
+    /// The number of accounts.
     pub fn count(&self) -> u32 {
         self.count
     }

@@ -173,7 +173,7 @@ mod tests {
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What it says after `ready`; `before` happens when it can be asked to end.
+    /// The child's output after `ready`. `before` runs once the child can be ended.
     fn said(child: &mut Child, before: impl FnOnce()) -> String {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");

@@ -44,8 +44,8 @@ pub enum Error {
         /// The start of what came.
         line: String,
     },
-    /// The server answered NO or BAD to something that cannot go on without it (greeting, STARTTLS,
-    /// login).
+    /// The server answered NO or BAD to something that cannot continue without it (greeting,
+    /// STARTTLS, login).
     #[error("{what} refused: {text}")]
     Refused {
         /// The refused request.

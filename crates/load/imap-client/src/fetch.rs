@@ -141,7 +141,7 @@ pub struct Summary<'a> {
     pub body: Option<(&'a [u8], Value<'a>)>,
 }
 
-/// The items that a reader waits for. What follows the last of them is not read.
+/// The items that a reader waits for. The rest after the last of them is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enough {
     /// `UID`.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_enough_items_is_not_read() {
+    fn bytes_after_enough_items_are_not_read() {
         let text = b"UID 7 FLAGS (\\Seen) RFC822.SIZE 12 ENVELOPE (broken";
         let read = |enough| {
             let s = Summary::until(text, enough);

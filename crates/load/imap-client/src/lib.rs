@@ -1,9 +1,9 @@
 //! The IMAP client with which the instrument drives servers: thousands run in one process.
 //!
-//! Ten thousand clients live in one process beside the server that they measure. So a client idles
-//! in a few kilobytes, and reads a listing of 500,000 lines without allocating. It shares nothing
-//! with the server but the types of `mail-model`. If both used one parser, one bug would hide in
-//! both.
+//! Ten thousand clients are in one process, on the machine of the server that they measure. So a
+//! client idles in a few kilobytes, and reads a listing of 500,000 lines without allocating. It
+//! shares nothing with the server but the types of `mail-model`. If both used one parser, one bug
+//! would hide in both.
 //!
 //! - [`scan`]: bytes to responses, without sockets. Tolerant: it returns an unknown response
 //!   unchanged.

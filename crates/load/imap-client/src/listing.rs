@@ -47,7 +47,7 @@ pub fn status(text: &[u8]) -> Option<(String, Vec<(String, u64)>)> {
     Some((text_of(name)?, pairs))
 }
 
-/// Of the text after `* NAMESPACE ` (RFC 2342 §5), how the names of a user's own mailboxes begin.
+/// The prefix of a user's own mailboxes, from the text after `* NAMESPACE ` (RFC 2342 §5).
 pub fn personal_prefix(text: &[u8]) -> Option<String> {
     let (Value::List(personal), _) = value(text)? else { return None };
     let (Value::List(first), _) = value(personal)? else { return None };

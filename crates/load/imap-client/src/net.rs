@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub security: Security,
 }
 
-/// A read of so many bytes is part of a flow.
+/// A read of this many bytes is part of a flow.
 const FLOW_BYTES: usize = 32 * 1024;
 /// Bytes of one read at the rate of a modem, after bytes that a reader keeps: 0.6 s at 56 kbit/s.
 const PACED_BYTES: usize = 4 * 1024;
@@ -195,7 +195,7 @@ pub struct Wire {
     quick_ack: bool,
     pace: Option<u32>,
     /// Bytes came since the last write, so what is sent next does not carry their acknowledgement
-    /// in time. Those of a flow do not count: every second full segment of it is acknowledged at
+    /// in time. Reads of a flow do not count: every second full segment of it is acknowledged at
     /// once (RFC 9293 §3.8.6.3), so nobody waits for it.
     unacknowledged: bool,
     /// Bytes read.

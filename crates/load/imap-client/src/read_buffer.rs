@@ -22,7 +22,7 @@ pub(crate) fn borrow() -> Vec<u8> {
     buffer
 }
 
-/// Takes a buffer back. What is in it is lost.
+/// Takes a buffer back. Its content is lost.
 pub(crate) fn give_back(buffer: Vec<u8>) {
     if buffer.capacity() >= READ_BYTES {
         SPARE.set(buffer);

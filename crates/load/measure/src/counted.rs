@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_figures_is_an_error_that_names_the_server() {
+    fn an_answer_without_figures_is_an_error_that_names_the_server() {
         let refused = server(vec!["HTTP/1.0 404 Not Found\r\n\r\n".into()]).read().unwrap_err().to_string();
         assert!(refused.starts_with("http://127.0.0.1:") && refused.contains("404 Not Found"), "{refused}");
         let other = server(vec![ok("{}")]).read().unwrap_err().to_string();

@@ -103,7 +103,7 @@ fn printed(command: &mut Command) -> Result<String, String> {
     Err(refused(&String::from_utf8_lossy(&out.stderr)))
 }
 
-/// What perf complains of. A kernel that does not let this user sample is named with the remedy.
+/// The complaint of perf. A kernel that does not let this user sample is named with the remedy.
 fn refused(said: &str) -> String {
     if said.contains("perf_event_paranoid") {
         return "perf: the kernel lets only root sample; as root: sysctl kernel.perf_event_paranoid=1"
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_perf_cannot_do_comes_with_a_remedy() {
+    fn failures_of_perf_come_with_a_remedy() {
         let mut missing = Command::new("/nonexistent/perf");
         assert!(printed(&mut missing).unwrap_err().contains("apt-get install linux-perf"));
         let said = "Error:\nAccess to performance monitoring and observability operations is limited.\n\

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use posthaste_load_results::{Machine, Offered};
 use serde::{Deserialize, Serialize};
 
-/// What a machine says of its clock.
+/// A machine's facts about its clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClockFacts {
     /// Seconds since 1970.

@@ -46,7 +46,8 @@ fn busy_s(stat: &str) -> Option<f64> {
     Some(busy? as f64 / crate::process::ticks_per_second())
 }
 
-/// Files a generator opens beside its connections: libraries, sampling of processes, the report.
+/// Files that a generator opens besides its connections: libraries, sampling of processes, the
+/// report.
 const FILES_BESIDE: u64 = 200;
 
 /// Raises the limit of open files for as many connections at once, since a connection is a file. It

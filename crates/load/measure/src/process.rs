@@ -195,7 +195,7 @@ pub struct Pss {
 }
 
 impl Pss {
-    /// That of both.
+    /// The sum of both.
     pub fn with(self, other: Self) -> Self {
         Self { all: self.all + other.all, own: self.own + other.own }
     }

@@ -56,7 +56,7 @@ pub struct Sample {
     pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.
     pub io: Option<[u64; 2]>,
-    /// What it waits for.
+    /// Its waits, in total.
     #[serde(default)]
     pub waits: WaitTotals,
     /// Context switches of living processes, summed up between samples.
@@ -75,7 +75,7 @@ impl Sample {
         self.cpu_user_s + self.cpu_system_s
     }
 
-    /// The sum of the parts of a cluster. What one part does not offer, the sum does not offer. The
+    /// The sum of the parts of a cluster. If a part lacks a figure, the sum lacks it, too. The
     /// roles are the parts.
     pub(crate) fn sum(parts: Vec<(String, Self)>) -> Self {
         let roles = parts.iter().map(|(name, part)| (name.clone(), (part.cpu_s(), part.processes)));

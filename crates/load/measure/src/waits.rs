@@ -1,4 +1,4 @@
-//! What a server may wait for besides the CPU: the disk of its mail, and memory.
+//! The waits of a server besides the CPU: the disk of its mail, and memory.
 //!
 //! The disk's busy time is `io_ticks` of `/proc/diskstats`: milliseconds with I/O in flight. The
 //! waits of tasks are the kernel's pressure stall information (PSI), of the server's control group
@@ -47,7 +47,7 @@ pub struct WaitSources {
 }
 
 impl WaitSources {
-    /// Those of a server with this folder of mail and this control group.
+    /// The sources of a server with this folder of mail and this control group.
     pub fn of(data: Option<&Path>, group: Option<&Group>) -> Self {
         let unnamed =
             || "the folder of the server's mail is not known: name it by --server-data DIR".to_owned();
@@ -90,7 +90,7 @@ impl WaitSources {
     }
 }
 
-/// What names this start of this machine; empty if the kernel does not say.
+/// The kernel's name for this start of the machine; empty if it has none.
 pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
@@ -111,7 +111,7 @@ pub fn waits(before: &WaitTotals, after: &WaitTotals, seconds: f64) -> Waits {
     }
 }
 
-/// What two figures make, or why one of them is missing.
+/// Combines two figures. If one is missing, the reason.
 fn both<T, U>(before: &Offered<T>, after: &Offered<T>, of: impl Fn(&T, &T) -> U) -> Offered<U> {
     match (before, after) {
         (Offered::Value(then), Offered::Value(now)) => Offered::Value(of(then, now)),
@@ -151,7 +151,7 @@ fn pressure(text: &str, of: PressureOf) -> Option<PressureTotals> {
 enum Disk {
     /// A block device, by its major and minor number.
     Device(u32, u32),
-    /// None: the files are in memory.
+    /// The files are in memory, on no disk.
     Memory,
 }
 

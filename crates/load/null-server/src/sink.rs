@@ -146,7 +146,7 @@ struct Envelope {
     from: String,
     /// Recipients with accounts, at a relay.
     here: Vec<String>,
-    /// The others.
+    /// The number of other recipients.
     elsewhere: u64,
 }
 

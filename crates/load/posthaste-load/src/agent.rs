@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use posthaste_load_measure::agent::{AgentOptions, serve};
 
+use crate::failure::Failure;
 use crate::server::read_token;
-use crate::trouble::Trouble;
 
 /// Flags of `agent`.
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub struct AgentArgs {
 }
 
 /// Serves until it is stopped.
-pub fn main(args: &AgentArgs) -> Result<(), Trouble> {
+pub fn main(args: &AgentArgs) -> Result<(), Failure> {
     let options = AgentOptions {
         token: read_token(&args.token_file)?,
         pid: args.server_pid,
@@ -39,8 +39,8 @@ pub fn main(args: &AgentArgs) -> Result<(), Trouble> {
         data: args.server_data.clone(),
     };
     let listener =
-        TcpListener::bind(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;
-    let address = listener.local_addr().map_err(Trouble::failed)?;
+        TcpListener::bind(&args.listen).map_err(|e| Failure::failed(format!("{}: {e}", args.listen)))?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
     if !address.ip().is_loopback() {
         eprintln!(
             "note: figures are not encrypted on their way; to keep them private, listen on 127.0.0.1 and forward the \

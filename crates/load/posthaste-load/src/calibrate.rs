@@ -18,8 +18,8 @@ use posthaste_load_results::RunResult;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think};
 
+use crate::failure::Failure;
 use crate::run::default_threads;
-use crate::trouble::Trouble;
 
 /// Share of the machine's processors that a generator may use besides the server it measures.
 const SHARE_MAX: f64 = 0.1;
@@ -76,19 +76,19 @@ impl Drop for NullServer {
 }
 
 /// Calibrates.
-pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
+pub fn main(args: CalibrateArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out {
-        files::prepare(out, args.force).map_err(Trouble::failed)?;
+        files::prepare(out, args.force).map_err(Failure::failed)?;
     }
     let (server, imap, lmtp) = start_child()?;
-    let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
+    let workload = workload::load(&args.workload).map_err(Failure::usage)?;
     if workload.protocol != Protocol::Imap {
-        return Err(Trouble::usage("the null server speaks IMAP and LMTP only"));
+        return Err(Failure::usage("the null server speaks IMAP and LMTP only"));
     }
     let accounts =
-        Accounts::parse(&format!("user{{1..{}}}@example.org", args.clients)).map_err(Trouble::usage)?;
+        Accounts::parse(&format!("user{{1..{}}}@example.org", args.clients)).map_err(Failure::usage)?;
     let accounts = accounts.with_password("x");
-    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).map_err(Trouble::failed)?;
+    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).map_err(Failure::failed)?;
     let fill = &workload.fill;
     populate(PopulateOptions {
         server: imap.clone(),
@@ -102,7 +102,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         dialer: dialer.clone(),
         live: false,
     })
-    .map_err(Trouble::failed)?;
+    .map_err(Failure::failed)?;
     let threads = args.threads.unwrap_or_else(default_threads);
     let ended = run(
         RunOptions {
@@ -134,7 +134,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         },
         None,
     )
-    .map_err(Trouble::failed)?;
+    .map_err(Failure::failed)?;
     let mut result = ended.result;
     // Against this server the generator is expected to use more CPU than the server.
     result.caveats.retain(|c| !c.starts_with("the generator used"));
@@ -142,9 +142,9 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
     let clean = result.outcome.clean;
     if let Some(out) = &args.out {
         files::write(out, &posthaste_load_results::Results::Run(Box::new(result)))
-            .map_err(Trouble::failed)?;
+            .map_err(Failure::failed)?;
     }
-    if clean { Ok(()) } else { Err(Trouble::Said) }
+    if clean { Ok(()) } else { Err(Failure::Printed) }
 }
 
 fn verdict(result: &RunResult, threads: usize) -> String {
@@ -195,24 +195,24 @@ fn held(result: &RunResult) -> String {
     text
 }
 
-fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
-    let program = std::env::current_exe().map_err(Trouble::failed)?;
+fn start_child() -> Result<(NullServer, Target, Target), Failure> {
+    let program = std::env::current_exe().map_err(Failure::failed)?;
     let child = Command::new(program).arg("null-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut server = NullServer(child.map_err(Trouble::failed)?);
+    let mut server = NullServer(child.map_err(Failure::failed)?);
     let mut line = String::new();
-    let out = server.0.stdout.take().ok_or_else(|| Trouble::failed("the null server has no output"))?;
-    BufReader::new(out).read_line(&mut line).map_err(Trouble::failed)?;
+    let out = server.0.stdout.take().ok_or_else(|| Failure::failed("the null server has no output"))?;
+    BufReader::new(out).read_line(&mut line).map_err(Failure::failed)?;
     let mut words = line.split_ascii_whitespace().skip(1);
-    let mut next = || words.next().unwrap_or_default().parse::<Target>().map_err(Trouble::failed);
+    let mut next = || words.next().unwrap_or_default().parse::<Target>().map_err(Failure::failed);
     let (imap, lmtp) = (next()?, next()?);
     Ok((server, imap, lmtp))
 }
 
 /// The null server: prints its address, runs until its input ends.
-pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
+pub fn null_server(_args: &NullServerArgs) -> Result<(), Failure> {
     // One file for each port, if the system allows it: the number of clients is not known yet.
     posthaste_load_measure::own::raise_file_limit(u64::from(u16::MAX));
-    let at = start(Faults::default()).map_err(Trouble::failed)?;
+    let at = start(Faults::default()).map_err(Failure::failed)?;
     println!("ready imap://{} lmtp://{}", at.imap, at.lmtp);
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_believed_is_said_of_rates_and_of_users() {
+    fn caveats_of_rates_and_of_users_are_printed() {
         // One transaction in 50 µs of CPU, on two processors.
         let mut result = RunResult::default();
         result.machine.cpus = 2;

@@ -11,7 +11,7 @@ use posthaste_load_text::quantity;
 use posthaste_load_workload::Protocol;
 use posthaste_load_workload::learned::{Profile, learn, of_dovecot_log};
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Flags of `learn`.
 #[derive(Args)]
@@ -38,7 +38,7 @@ pub struct LearnArgs {
     time: Option<Duration>,
     /// The protocol whose users the workload models [default: the one with more commands].
     #[arg(long)]
-    protocol: Option<Spoken>,
+    protocol: Option<ReadProtocol>,
     /// The workload's name.
     #[arg(long, value_name = "NAME", default_value = "learned")]
     name: String,
@@ -52,7 +52,7 @@ pub struct LearnArgs {
 
 /// A protocol in which mail is read.
 #[derive(Clone, Copy, ValueEnum)]
-enum Spoken {
+enum ReadProtocol {
     /// IMAP.
     Imap,
     /// POP3.
@@ -60,23 +60,23 @@ enum Spoken {
 }
 
 /// Makes the workload.
-pub fn main(args: &LearnArgs) -> Result<(), Trouble> {
+pub fn main(args: &LearnArgs) -> Result<(), Failure> {
     if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !args.force) {
-        return Err(Trouble::failed(format!("{} exists; --force overwrites it", out.display())));
+        return Err(Failure::failed(format!("{} exists; --force overwrites it", out.display())));
     }
     let profile = profile(args)?;
     let protocol = args.protocol.map(|p| match p {
-        Spoken::Imap => Protocol::Imap,
-        Spoken::Pop3 => Protocol::Pop3,
+        ReadProtocol::Imap => Protocol::Imap,
+        ReadProtocol::Pop3 => Protocol::Pop3,
     });
-    let learned = learn(&args.name, &profile, protocol).map_err(Trouble::failed)?;
+    let learned = learn(&args.name, &profile, protocol).map_err(Failure::failed)?;
     for note in &learned.notes {
         eprintln!("note: {note}");
     }
     match &args.out {
         Some(out) => {
             std::fs::write(out, &learned.toml)
-                .map_err(|e| Trouble::failed(format!("{}: {e}", out.display())))?;
+                .map_err(|e| Failure::failed(format!("{}: {e}", out.display())))?;
             println!("written to {}; run it by --workload {0}", out.display());
         }
         None => print!("{}", learned.toml),
@@ -84,11 +84,11 @@ pub fn main(args: &LearnArgs) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn profile(args: &LearnArgs) -> Result<Profile, Trouble> {
+fn profile(args: &LearnArgs) -> Result<Profile, Failure> {
     if let Some(log) = &args.dovecot_log {
-        let text = std::fs::read(log).map_err(|e| Trouble::failed(format!("{}: {e}", log.display())))?;
+        let text = std::fs::read(log).map_err(|e| Failure::failed(format!("{}: {e}", log.display())))?;
         return of_dovecot_log(&String::from_utf8_lossy(&text), &log.display().to_string())
-            .map_err(Trouble::failed);
+            .map_err(Failure::failed);
     }
     let counted = match (&args.server_metrics, &args.cost) {
         (Some(figures), _) => watched(figures, args.length)?,
@@ -98,20 +98,20 @@ fn profile(args: &LearnArgs) -> Result<Profile, Trouble> {
             counted.seconds = args.time.map_or(0.0, |t| t.as_secs_f64());
             counted
         }
-        (None, None) => return Err(Trouble::usage("give --server-metrics, --cost or --dovecot-log")),
+        (None, None) => return Err(Failure::usage("give --server-metrics, --cost or --dovecot-log")),
     };
     Ok(of_counted(&counted))
 }
 
-fn read(file: &Path) -> Result<Reading, Trouble> {
+fn read(file: &Path) -> Result<Reading, Failure> {
     let name = file.display().to_string();
-    let text = std::fs::read(file).map_err(|e| Trouble::failed(format!("{name}: {e}")))?;
-    Reading::parse(&text, &name).map_err(|e| Trouble::failed(format!("{name}: {e}")))
+    let text = std::fs::read(file).map_err(|e| Failure::failed(format!("{name}: {e}")))?;
+    Reading::parse(&text, &name).map_err(|e| Failure::failed(format!("{name}: {e}")))
 }
 
 /// The counts of a running server in this time, or so far. Ctrl-C ends it early.
-fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Trouble> {
-    let before = figures.read().map_err(Trouble::failed)?;
+fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Failure> {
+    let before = figures.read().map_err(Failure::failed)?;
     let Some(length) = length else { return Ok(before.since(None)) };
     eprintln!("counting for {}; Ctrl-C ends it", quantity::show_duration(length));
     interrupt::listen();
@@ -119,7 +119,7 @@ fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Troub
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| !interrupt::happened()) {
         std::thread::sleep(left.min(Duration::from_millis(200)));
     }
-    Ok(figures.read().map_err(Trouble::failed)?.since(Some(&before)))
+    Ok(figures.read().map_err(Failure::failed)?.since(Some(&before)))
 }
 
 /// The figures in the form from which a workload is made.

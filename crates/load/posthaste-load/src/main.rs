@@ -16,6 +16,7 @@
 mod agent;
 mod calibrate;
 mod command_line;
+mod failure;
 mod learn;
 mod merge;
 mod plan;
@@ -26,14 +27,13 @@ mod run;
 mod server;
 mod sink;
 mod study;
-mod trouble;
 mod workload;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use trouble::Trouble;
+use failure::Failure;
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///
@@ -121,13 +121,13 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Trouble::Undecided) => ExitCode::from(3),
-        Err(Trouble::Said) => ExitCode::from(1),
-        Err(Trouble::Failed(what)) => {
+        Err(Failure::Undecided) => ExitCode::from(3),
+        Err(Failure::Printed) => ExitCode::from(1),
+        Err(Failure::Failed(what)) => {
             eprintln!("posthaste-load: {what}");
             ExitCode::from(1)
         }
-        Err(Trouble::Usage(what)) => {
+        Err(Failure::Usage(what)) => {
             eprintln!("posthaste-load: {what}");
             ExitCode::from(2)
         }

@@ -10,7 +10,7 @@ use posthaste_load_results::{OVERLAP_MIN, Results, RunResult, merge};
 use posthaste_load_workload::{self as workload, Track};
 
 use crate::command_line::command_line;
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// The end of `merge --help`.
 pub const DETAILS: &str = "\
@@ -65,8 +65,8 @@ pub struct MergeArgs {
     /// Write results.json, CSV files and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The least share of the longest window that must be common to all windows, from 0 to 1. What
-    /// the clocks may differ counts against it.
+    /// The least share of the longest window that must be common to all windows, from 0 to 1. A
+    /// possible difference of the clocks reduces it.
     #[arg(long, value_name = "SHARE", default_value_t = OVERLAP_MIN, value_parser = share)]
     overlap: f64,
     /// Overwrite existing files in --out.
@@ -83,38 +83,38 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Merges.
-pub fn main(args: &MergeArgs) -> Result<(), Trouble> {
+pub fn main(args: &MergeArgs) -> Result<(), Failure> {
     let mut named = Vec::with_capacity(args.results.len());
     for (dir, name) in args.results.iter().zip(names(&args.results)) {
-        match files::read(dir).map_err(Trouble::usage)? {
+        match files::read(dir).map_err(Failure::usage)? {
             Results::Run(run) => named.push((name, *run)),
             Results::Study(_) => {
                 let what = "the result of a study: merge takes results of `run`";
-                return Err(Trouble::usage(format!("{}: {what}", dir.display())));
+                return Err(Failure::usage(format!("{}: {what}", dir.display())));
             }
         }
     }
-    let shared = shared_accounts(&named).map_err(Trouble::usage)?;
+    let shared = shared_accounts(&named).map_err(Failure::usage)?;
     let followed = named.iter().any(|(_, run)| follows_mailboxes(run));
     if let Some(what) = shared.as_ref().filter(|_| followed) {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "{what}: each generator compared the mailboxes with its own changes only; give each accounts of its own \
              (--users)"
         )));
     }
-    let mut all = merge(named, args.overlap).map_err(Trouble::usage)?;
+    let mut all = merge(named, args.overlap).map_err(Failure::usage)?;
     all.command = command_line();
     all.caveats.extend(shared);
-    files::prepare(&args.out, args.force).map_err(Trouble::failed)?;
+    files::prepare(&args.out, args.force).map_err(Failure::failed)?;
     if !args.quiet {
         print!("{}", files::summary(&all));
     }
     let clean = all.outcome.clean;
-    files::write(&args.out, &Results::Run(Box::new(all))).map_err(Trouble::failed)?;
+    files::write(&args.out, &Results::Run(Box::new(all))).map_err(Failure::failed)?;
     if !args.quiet {
         println!("written to {}", args.out.display());
     }
-    if clean { Ok(()) } else { Err(Trouble::Said) }
+    if clean { Ok(()) } else { Err(Failure::Printed) }
 }
 
 /// A name for each result: that of its directory, or its path where two directories have one name.

@@ -11,7 +11,7 @@ use posthaste_load_results::capacity::{
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Results, RunResult};
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Flags of `plan`.
 #[derive(Args)]
@@ -52,10 +52,10 @@ fn points(text: &str) -> Result<MeasuredPoints, String> {
 }
 
 /// Plans.
-pub fn main(args: &PlanArgs) -> Result<(), Trouble> {
+pub fn main(args: &PlanArgs) -> Result<(), Failure> {
     let mut runs: Vec<RunResult> = Vec::new();
     for dir in &args.results {
-        match files::read(dir).map_err(Trouble::usage)? {
+        match files::read(dir).map_err(Failure::usage)? {
             Results::Run(run) => runs.push(*run),
             Results::Study(study) => {
                 runs.extend(study.points.into_iter().filter_map(|p| p.run.ok()).map(|r| *r))
@@ -65,7 +65,7 @@ pub fn main(args: &PlanArgs) -> Result<(), Trouble> {
     let mut measured: Vec<(f64, f64)> = args.points.as_ref().map(|p| p.0.clone()).unwrap_or_default();
     measured.extend(runs.iter().filter_map(|r| Some((f64::from(r.clients), r.server.as_ref()?.cpu_percent))));
     if measured.is_empty() && args.fetch_rate.is_none() {
-        return Err(Trouble::usage(
+        return Err(Failure::usage(
             "nothing to plan with: give results with the server's cost, --points or --fetch-rate",
         ));
     }

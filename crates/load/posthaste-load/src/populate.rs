@@ -11,8 +11,8 @@ use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::{Sizes, UserMail};
 use posthaste_load_workload::{self as workload, Mix, Workload};
 
+use crate::failure::Failure;
 use crate::server::{AccountArgs, ConnectionArgs, target};
-use crate::trouble::Trouble;
 
 /// Flags of `populate`.
 ///
@@ -67,19 +67,19 @@ pub struct PopulateArgs {
 }
 
 /// Populates.
-pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
-    let mix = args.workload.as_deref().map(workload::load_mix).transpose().map_err(Trouble::usage)?;
+pub fn main(args: PopulateArgs) -> Result<(), Failure> {
+    let mix = args.workload.as_deref().map(workload::load_mix).transpose().map_err(Failure::usage)?;
     let parts = parts(&args, mix.as_ref())?;
-    let mail = args.mail.as_deref().map(UserMail::open).transpose().map_err(Trouble::usage)?;
+    let mail = args.mail.as_deref().map(UserMail::open).transpose().map_err(Failure::usage)?;
     let senders = [Scheme::Smtp, Scheme::Lmtp];
     let server = match (&args.imap, &args.pop3) {
         (Some(url), _) => target(url, &[Scheme::Imap], "--imap")?,
         (None, Some(url)) => target(url, &[Scheme::Pop3], "--pop3")?,
-        (None, None) => return Err(Trouble::usage("give --imap, or --pop3 and --send")),
+        (None, None) => return Err(Failure::usage("give --imap, or --pop3 and --send")),
     };
     let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
     let dialer = args.connection.dialer([&server].into_iter().chain(&lmtp))?;
-    refuse_wrong_protocols(&dialer, [&server].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
+    refuse_wrong_protocols(&dialer, [&server].into_iter().chain(&lmtp)).map_err(Failure::usage)?;
     let mut mail = mail;
     for (accounts, contents) in parts {
         fill(PopulateOptions {
@@ -98,10 +98,10 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
 }
 
 /// Fills accounts of the same contents.
-fn fill(options: PopulateOptions) -> Result<(), Trouble> {
+fn fill(options: PopulateOptions) -> Result<(), Failure> {
     let (per_account, count) = (options.contents.messages(), options.accounts.count());
     let start = Instant::now();
-    let done = populate(options).map_err(Trouble::failed)?;
+    let done = populate(options).map_err(Failure::failed)?;
     println!(
         "{} messages added ({}) in {}, {} existed; the target is {count} accounts of {per_account} messages",
         done.added,
@@ -110,23 +110,23 @@ fn fill(options: PopulateOptions) -> Result<(), Trouble> {
         done.found,
     );
     if done.failed > 0 {
-        return Err(Trouble::failed(format!("{} accounts could not be filled", done.failed)));
+        return Err(Failure::failed(format!("{} accounts could not be filled", done.failed)));
     }
     if done.interrupted {
-        return Err(Trouble::failed("interrupted; run the same command again to continue"));
+        return Err(Failure::failed("interrupted; run the same command again to continue"));
     }
     Ok(())
 }
 
 /// The accounts and their contents: one part, or one for each kind of users of a mix.
-fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Contents)>, Trouble> {
+fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Contents)>, Failure> {
     let accounts = args.accounts.accounts()?;
     let Some(mix) = mix else { return Ok(vec![(accounts, contents(args, None)?)]) };
     if args.mail.is_some() && mix.kinds.len() > 1 {
-        return Err(Trouble::usage("a mix of users is filled with generated mail: leave --mail out"));
+        return Err(Failure::usage("a mix of users is filled with generated mail: leave --mail out"));
     }
     let split = mix.split(accounts.count()).ok_or_else(|| {
-        Trouble::usage(format!("{} has {} kinds of users: name as many accounts", mix.name, mix.kinds.len()))
+        Failure::usage(format!("{} has {} kinds of users: name as many accounts", mix.name, mix.kinds.len()))
     })?;
     let mut from = 0;
     mix.kinds
@@ -140,7 +140,7 @@ fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Conten
         .collect()
 }
 
-fn contents(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Contents, Trouble> {
+fn contents(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Contents, Failure> {
     let shares = workload.map(|w| w.shares).unwrap_or_default();
     let fill = workload.map(|w| w.fill.clone());
     let contents = Contents::new(
@@ -151,7 +151,7 @@ fn contents(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Contents
     )
     .with_shares(shares);
     if contents.messages() == 0 {
-        return Err(Trouble::usage(
+        return Err(Failure::usage(
             "nothing to fill in: give --workload, or --inbox, or --folders and --per-folder",
         ));
     }

@@ -13,9 +13,9 @@ use posthaste_load_study::{
 use posthaste_load_text::quantity;
 
 use crate::command_line::command_line;
+use crate::failure::Failure;
 use crate::run::default_threads;
 use crate::study::{Temporary, room};
-use crate::trouble::Trouble;
 
 /// Flags of `regress`.
 #[derive(Args)]
@@ -59,22 +59,22 @@ pub struct RegressArgs {
 }
 
 /// Compares.
-pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
+pub fn main(args: &RegressArgs) -> Result<(), Failure> {
     let mut study =
-        load(&args.study, if args.quick { Length::Quick } else { Length::Full }).map_err(Trouble::usage)?;
+        load(&args.study, if args.quick { Length::Quick } else { Length::Full }).map_err(Failure::usage)?;
     if study.analysis != Analysis::Regress {
-        return Err(Trouble::usage(format!("{}: its analysis is not `regress`", args.study)));
+        return Err(Failure::usage(format!("{}: its analysis is not `regress`", args.study)));
     }
     study.rounds = args.rounds.unwrap_or(study.rounds).max(2);
     study.times.measure = args.measure.unwrap_or(study.times.measure);
     let servers = [("old", &args.old), ("new", &args.new)].map(|(name, program)| build(name, program));
     let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    files::prepare(&args.out, args.force).map_err(Trouble::failed)?;
+    files::prepare(&args.out, args.force).map_err(Failure::failed)?;
     // Removed at the end.
     let (_temporary, folder) = match &args.work {
         Some(work) => (None, work.clone()),
         None => {
-            let temporary = Temporary::new().map_err(Trouble::failed)?;
+            let temporary = Temporary::new().map_err(Failure::failed)?;
             let folder = temporary.0.clone();
             (Some(temporary), folder)
         }
@@ -96,35 +96,35 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
 }
 
 /// A server to start. A missing file is an error before anything is measured.
-fn build(name: &str, program: &std::path::Path) -> Result<Which, Trouble> {
+fn build(name: &str, program: &std::path::Path) -> Result<Which, Failure> {
     let found = program.canonicalize().ok().filter(|p| p.is_file());
     let program = found.ok_or_else(|| {
-        Trouble::usage(format!("{}: no such file; name the `posthaste` of each build", program.display()))
+        Failure::usage(format!("{}: no such file; name the `posthaste` of each build", program.display()))
     })?;
     Ok(Which::Build(Build { name: name.into(), program }))
 }
 
-fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Trouble> {
+fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Failure> {
     let plan = Plan::of(study, machine::facts(None).cpus);
-    room(plan.disk_bytes_of(study, options.servers.len()), &options.folder).map_err(Trouble::failed)?;
+    room(plan.disk_bytes_of(study, options.servers.len()), &options.folder).map_err(Failure::failed)?;
     if !args.quiet {
         eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
     }
-    let result = conduct(study, options).map_err(Trouble::failed)?;
+    let result = conduct(study, options).map_err(Failure::failed)?;
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
     for finding in &result.analysis.findings {
         println!("{finding}");
     }
     let judgement = judge(&result);
-    files::write(&args.out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
+    files::write(&args.out, &Results::Study(Box::new(result))).map_err(Failure::failed)?;
     println!("report: {}", args.out.join("report.html").display());
     if !clean {
-        return Err(Trouble::failed("some rounds had errors or could not be measured: see the report"));
+        return Err(Failure::failed("some rounds had errors or could not be measured: see the report"));
     }
     match judgement {
         Some(Judgement::Worse) => {
             println!("WORSE: {} costs more than {}", args.new.display(), args.old.display());
-            Err(Trouble::Said)
+            Err(Failure::Printed)
         }
         Some(Judgement::Better) => {
             println!("BETTER");
@@ -138,8 +138,8 @@ fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), 
             println!(
                 "NOT DECIDED: no point is shown to be worse, and some intervals are too wide; raise --rounds or --measure"
             );
-            Err(Trouble::Undecided)
+            Err(Failure::Undecided)
         }
-        None => Err(Trouble::failed("too few rounds were measured on both builds")),
+        None => Err(Failure::failed("too few rounds were measured on both builds")),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use posthaste_load_report::{csv_of_all, files, html, short_html};
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Flags of `report`.
 #[derive(Args)]
@@ -26,16 +26,16 @@ pub struct ReportArgs {
 }
 
 /// Writes the report.
-pub fn main(args: &ReportArgs) -> Result<(), Trouble> {
+pub fn main(args: &ReportArgs) -> Result<(), Failure> {
     let results: Vec<_> =
-        args.results.iter().map(|dir| files::read(dir)).collect::<Result<_, _>>().map_err(Trouble::usage)?;
+        args.results.iter().map(|dir| files::read(dir)).collect::<Result<_, _>>().map_err(Failure::usage)?;
     let file = args.out.clone();
     let table = file.with_extension("csv");
     if let Some(there) = [&file, &table].into_iter().find(|f| !args.force && f.exists()) {
-        return Err(Trouble::failed(format!("{} exists; --force overwrites it", there.display())));
+        return Err(Failure::failed(format!("{} exists; --force overwrites it", there.display())));
     }
     let write = |file: &Path, text: String| {
-        std::fs::write(file, text).map_err(|e| Trouble::failed(format!("{}: {e}", file.display())))
+        std::fs::write(file, text).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))
     };
     write(&table, csv_of_all(&results))?;
     write(&file, if args.short { short_html(&results) } else { html(&results) })?;

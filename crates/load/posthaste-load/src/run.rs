@@ -19,8 +19,8 @@ use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Mix, Protocol, Think, Track, Workload};
 
 use crate::command_line::command_line;
+use crate::failure::Failure;
 use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
-use crate::trouble::Trouble;
 
 /// Flags of `run`.
 #[derive(Args)]
@@ -175,11 +175,11 @@ pub fn default_threads() -> usize {
 }
 
 /// Runs.
-pub fn main(args: RunArgs) -> Result<(), Trouble> {
+pub fn main(args: RunArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out {
-        files::prepare(out, args.force).map_err(Trouble::failed)?;
+        files::prepare(out, args.force).map_err(Failure::failed)?;
     }
-    let mix = workload::load_mix(&args.workload).map_err(Trouble::usage)?;
+    let mix = workload::load_mix(&args.workload).map_err(Failure::usage)?;
     let (options, audit_options) = options(&args, &mix)?;
     share_processors(&args)?;
     let quiet = args.quiet;
@@ -196,41 +196,41 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     }
     let clean = result.outcome.clean;
     if let Some(out) = &args.out {
-        files::write(out, &Results::Run(Box::new(result))).map_err(Trouble::failed)?;
+        files::write(out, &Results::Run(Box::new(result))).map_err(Failure::failed)?;
         println!("written to {}", out.display());
     }
-    if clean { Ok(()) } else { Err(Trouble::Said) }
+    if clean { Ok(()) } else { Err(Failure::Printed) }
 }
 
 /// Keeps this process to the processors that the server does not use.
-fn share_processors(args: &RunArgs) -> Result<(), Trouble> {
+fn share_processors(args: &RunArgs) -> Result<(), Failure> {
     let (Some(cpus), Some(pid)) = (args.server_cpus, args.watch.server_pid) else { return Ok(()) };
-    keeps_to_the_first(pid, cpus).map_err(Trouble::usage)?;
-    keep_to_the_last(cpus, machine::facts(None).cpus).map_err(Trouble::usage)
+    keeps_to_the_first(pid, cpus).map_err(Failure::usage)?;
+    keep_to_the_last(cpus, machine::facts(None).cpus).map_err(Failure::usage)
 }
 
 /// The longest wait for --start-at. A longer one is a mistake in the date.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// When the run begins, and by whose clock.
-fn begin(args: &RunArgs, options: &RunOptions) -> Result<Begin, Trouble> {
+fn begin(args: &RunArgs, options: &RunOptions) -> Result<Begin, Failure> {
     let clock = Reference::of(&options.watch);
     let Some(at) = args.start_at else {
         // An agent of an earlier version has no clock. Only merging needs it.
         return Ok(Begin { at: None, clock: clock.unwrap_or_else(|_| Reference::own()) });
     };
-    let clock = clock.map_err(|e| Trouble::failed(format!("--start-at: {e}")))?;
+    let clock = clock.map_err(|e| Failure::failed(format!("--start-at: {e}")))?;
     let now = clock.unix_s(Instant::now());
     let by = clock.words();
     let Some(moment) = clock.moment(at).filter(|_| at > now) else {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "--start-at: this time was {:.1} s ago by {by}: name a later one",
             now - at
         )));
     };
     let wait = moment.saturating_duration_since(Instant::now());
     if wait > WAIT_MAX {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "--start-at: this time is {} ahead by {by}; at most a day is waited for",
             quantity::show_duration(wait)
         )));
@@ -246,17 +246,17 @@ fn run_audited(
     options: RunOptions,
     audit_options: Option<AuditOptions>,
     begin: &Begin,
-) -> Result<RunResult, Trouble> {
+) -> Result<RunResult, Failure> {
     let ledger = match &audit_options {
         Some(options) => {
-            Some(baseline(options).map_err(|f| Trouble::failed(format!("before the run: {f}")))?)
+            Some(baseline(options).map_err(|f| Failure::failed(format!("before the run: {f}")))?)
         }
         None => None,
     };
-    let ended = run_from(options, ledger, begin).map_err(Trouble::failed)?;
+    let ended = run_from(options, ledger, begin).map_err(Failure::failed)?;
     let mut result = ended.result;
     if let (Some(options), Some(ledger)) = (&audit_options, &ended.ledger) {
-        let found = audit(options, ledger).map_err(|f| Trouble::failed(format!("audit: {f}")))?;
+        let found = audit(options, ledger).map_err(|f| Failure::failed(format!("audit: {f}")))?;
         if !found.is_clean() {
             result.outcome.clean = false;
             result.outcome.headline = format!(
@@ -278,31 +278,31 @@ fn run_audited(
 const NO_USERS: &str = "the mix has no kind of users: add one to its file";
 
 /// All workloads at once, each with accounts of its own.
-fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> Result<RunResult, Trouble> {
+fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> Result<RunResult, Failure> {
     if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
-        return Err(Trouble::usage("a mix of users has no --audit, --arrivals and --day"));
+        return Err(Failure::usage("a mix of users has no --audit, --arrivals and --day"));
     }
     let split = mix.split(first.clients).ok_or_else(|| {
-        Trouble::usage(format!("{} has {} kinds of users: give as many --clients", mix.name, mix.kinds.len()))
+        Failure::usage(format!("{} has {} kinds of users: give as many --clients", mix.name, mix.kinds.len()))
     })?;
     let mut kinds: Vec<(Workload, u32)> =
         mix.kinds.iter().map(|kind| kind.workload.clone()).zip(split).collect();
     for beside in &args.beside {
-        kinds.push((workload::load(&beside.name).map_err(Trouble::usage)?, beside.clients));
+        kinds.push((workload::load(&beside.name).map_err(Failure::usage)?, beside.clients));
     }
     let (mut all, mut taken): (Vec<RunOptions>, u32) = (Vec::new(), 0);
     for (workload, clients) in kinds {
         if workload.protocol != first.workload.protocol {
-            return Err(Trouble::usage(format!(
+            return Err(Failure::usage(format!(
                 "{}: all workloads of a run must have one protocol",
                 workload.name
             )));
         }
         if workload.submits() && first.send.is_none() {
-            return Err(Trouble::usage(format!("{} sends mail: give --send", workload.name)));
+            return Err(Failure::usage(format!("{} sends mail: give --send", workload.name)));
         }
         if workload.arrivals_per_user_per_s > 0.0 && first.send.is_none() && first.deliver.is_none() {
-            return Err(Trouble::usage(format!("mail arrives in {}: give --deliver", workload.name)));
+            return Err(Failure::usage(format!("mail arrives in {}: give --deliver", workload.name)));
         }
         let accounts = first.accounts.part(taken, clients);
         if accounts.count() < clients {
@@ -310,7 +310,7 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> R
                 "--users names {} accounts, and all workloads together have more users",
                 first.accounts.count()
             );
-            return Err(Trouble::usage(what));
+            return Err(Failure::usage(what));
         }
         taken += clients;
         // One of them shows how far the run is.
@@ -326,31 +326,31 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions, begin: &Begin) -> R
     for result in results {
         match result {
             Ok(Ok(ended)) => runs.push(ended.result),
-            Ok(Err(error)) => return Err(Trouble::failed(error)),
-            Err(_) => return Err(Trouble::failed("a workload's thread failed")),
+            Ok(Err(error)) => return Err(Failure::failed(error)),
+            Err(_) => return Err(Failure::failed("a workload's thread failed")),
         }
     }
-    together(runs).ok_or_else(|| Trouble::usage(NO_USERS))
+    together(runs).ok_or_else(|| Failure::usage(NO_USERS))
 }
 
 /// The options of a run of the first kind of users, all of them counted.
-fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let first = mix.kinds.first().ok_or_else(|| Trouble::usage(NO_USERS))?;
+fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Failure> {
+    let first = mix.kinds.first().ok_or_else(|| Failure::usage(NO_USERS))?;
     let workload = first.workload.clone();
     let imaps =
         args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
     let (imap, others) = (imaps.first().cloned(), imaps.get(1..).unwrap_or_default().to_vec());
     let pop3 = args.pop3.as_deref().map(|url| target(url, &[Scheme::Pop3], "--pop3")).transpose()?;
     let server = match workload.protocol {
-        Protocol::Imap => imap.clone().ok_or_else(|| Trouble::usage("this workload needs --imap"))?,
-        Protocol::Pop3 => pop3.ok_or_else(|| Trouble::usage("this workload needs --pop3"))?,
+        Protocol::Imap => imap.clone().ok_or_else(|| Failure::usage("this workload needs --imap"))?,
+        Protocol::Pop3 => pop3.ok_or_else(|| Failure::usage("this workload needs --pop3"))?,
     };
     let (send, deliver) = ways(args, &workload, imap.as_ref())?;
     let accounts = args.accounts.accounts()?;
     let clients = args.clients.unwrap_or(accounts.count());
     let pools = pools(args, accounts.count(), send.as_ref())?;
     if clients > accounts.count() && workload.track == Track::Messages {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "{clients} clients share {} accounts: workload {} follows every mailbox, so each client needs its own",
             accounts.count(),
             workload.name
@@ -360,7 +360,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
     let mail = || [&send, &deliver].into_iter().flatten().map(SendBy::target);
     let all = || [&server].into_iter().chain(&imap).chain(&others).chain(mail());
     let dialer = args.connection.dialer(all())?;
-    refuse_wrong_protocols(&dialer, all()).map_err(Trouble::usage)?;
+    refuse_wrong_protocols(&dialer, all()).map_err(Failure::usage)?;
     let audit_options = imap.map(|imap| AuditOptions {
         imap,
         others: others.clone(),
@@ -369,7 +369,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
         bodies: args.audit_bodies,
     });
     if args.audit && audit_options.is_none() {
-        return Err(Trouble::usage("--audit needs --imap, for workloads of any protocol"));
+        return Err(Failure::usage("--audit needs --imap, for workloads of any protocol"));
     }
     let endpoint = &server.endpoint;
     let label = args.label.clone().unwrap_or_else(|| format!("{}:{}", endpoint.host, endpoint.port));
@@ -412,13 +412,13 @@ fn ways(
     args: &RunArgs,
     workload: &Workload,
     imap: Option<&Target>,
-) -> Result<(Option<SendBy>, Option<SendBy>), Trouble> {
-    let way = |given: Option<&str>, flag: &str, allowed: &[Scheme]| -> Result<Option<SendBy>, Trouble> {
+) -> Result<(Option<SendBy>, Option<SendBy>), Failure> {
+    let way = |given: Option<&str>, flag: &str, allowed: &[Scheme]| -> Result<Option<SendBy>, Failure> {
         match (given, imap) {
             (None, _) => Ok(None),
             (Some("append"), Some(imap)) => Ok(Some(SendBy::Append(imap.clone()))),
             (Some("append"), None) => {
-                Err(Trouble::usage(format!("{flag} append is done by IMAP: give --imap as well")))
+                Err(Failure::usage(format!("{flag} append is done by IMAP: give --imap as well")))
             }
             (Some(url), _) => Ok(Some(SendBy::Mail(target(url, allowed, flag)?))),
         }
@@ -428,13 +428,13 @@ fn ways(
     let arrives = workload.arrivals_per_user_per_s > 0.0;
     if workload.submits() && send.is_none() || arrives && send.is_none() && deliver.is_none() {
         let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
-        return Err(Trouble::usage(what));
+        return Err(Failure::usage(what));
     }
     Ok((send, deliver))
 }
 
 /// The arrival of tasks, if it does not depend on the answers.
-fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
+fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Failure> {
     let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
         (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
         // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator
@@ -445,15 +445,15 @@ fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
         _ => None,
     };
     if arrivals.is_some_and(|a| a.rate() <= 0.0 || !a.rate().is_finite()) {
-        return Err(Trouble::usage("tasks must arrive at a rate above zero"));
+        return Err(Failure::usage("tasks must arrive at a rate above zero"));
     }
     Ok(arrivals)
 }
 
 /// The recipients of mail; an error if mail cannot be sent to them.
-fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Trouble> {
+fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Failure> {
     if let Some(n) = args.receiving.filter(|n| *n == 0 || *n > accounts) {
-        return Err(Trouble::usage(format!("--receiving {n}: --users names {accounts} accounts")));
+        return Err(Failure::usage(format!("--receiving {n}: --users names {accounts} accounts")));
     }
     let sends = match send {
         Some(SendBy::Mail(target)) => target.scheme != Scheme::Lmtp,
@@ -462,7 +462,7 @@ fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, 
     if args.outside.is_some() && !sends {
         let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver only to accounts of \
                     this server";
-        return Err(Trouble::usage(what));
+        return Err(Failure::usage(what));
     }
     Ok(Pools { receiving: args.receiving, outside: args.outside.clone() })
 }

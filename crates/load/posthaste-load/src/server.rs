@@ -13,7 +13,7 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_text::quantity;
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Accounts and how to reach them.
 #[derive(Args, Clone, Debug)]
@@ -33,12 +33,12 @@ pub struct AccountArgs {
 
 impl AccountArgs {
     /// The accounts.
-    pub fn accounts(&self) -> Result<Accounts, Trouble> {
-        let accounts = Accounts::parse(&self.users).map_err(Trouble::usage)?;
+    pub fn accounts(&self) -> Result<Accounts, Failure> {
+        let accounts = Accounts::parse(&self.users).map_err(Failure::usage)?;
         match (&self.password, &self.password_file) {
             (Some(password), _) => Ok(accounts.with_password(password)),
-            (None, Some(file)) => accounts.with_password_file(file).map_err(Trouble::usage),
-            (None, None) => Err(Trouble::usage("give --password or --password-file")),
+            (None, Some(file)) => accounts.with_password_file(file).map_err(Failure::usage),
+            (None, None) => Err(Failure::usage("give --password or --password-file")),
         }
     }
 }
@@ -61,7 +61,7 @@ pub struct ConnectionArgs {
 impl ConnectionArgs {
     /// The dialer for connections to these servers. If their certificates are not verified, it says
     /// so: they get passwords.
-    pub fn dialer<'a>(&self, servers: impl IntoIterator<Item = &'a Target>) -> Result<Dialer, Trouble> {
+    pub fn dialer<'a>(&self, servers: impl IntoIterator<Item = &'a Target>) -> Result<Dialer, Failure> {
         if let (None, Some(hosts)) = (&self.ca, unverified(servers)) {
             eprintln!(
                 "note: certificates of {hosts} are not verified, so any host that answers under that name gets the passwords; \
@@ -69,7 +69,7 @@ impl ConnectionArgs {
             );
         }
         let trust = self.ca.as_deref().map_or(Trust::Anyone, Trust::Authority);
-        let mut dialer = Dialer::new(trust, self.timeout).map_err(Trouble::failed)?;
+        let mut dialer = Dialer::new(trust, self.timeout).map_err(Failure::failed)?;
         dialer.quick_ack = !self.delayed_acks;
         Ok(dialer)
     }
@@ -120,15 +120,15 @@ pub struct WatchArgs {
 
 impl WatchArgs {
     /// The target.
-    pub fn target(&self) -> Result<WatchTarget, Trouble> {
+    pub fn target(&self) -> Result<WatchTarget, Failure> {
         Ok(match (&self.agent, self.server_pid, &self.server_cgroup) {
             (Some(address), pid, _) => {
                 let file =
-                    self.token_file.as_deref().ok_or_else(|| Trouble::usage("--agent needs --token-file"))?;
+                    self.token_file.as_deref().ok_or_else(|| Failure::usage("--agent needs --token-file"))?;
                 WatchTarget::Agent { address: address.clone(), token: read_token(file)?, pid }
             }
             (None, None, None) if self.server_data.is_some() => {
-                return Err(Trouble::usage("--server-data needs --server-pid or --server-cgroup"));
+                return Err(Failure::usage("--server-data needs --server-pid or --server-cgroup"));
             }
             (None, None, None) => WatchTarget::Nothing,
             (None, pid, cgroup) => {
@@ -143,8 +143,8 @@ impl WatchArgs {
 const TOKEN_CHARACTERS_MIN: usize = 32;
 
 /// A token from a file: its first line.
-pub fn read_token(file: &Path) -> Result<String, Trouble> {
-    let wrong = |what: &dyn Display| Trouble::usage(format!("{}: {what}", file.display()));
+pub fn read_token(file: &Path) -> Result<String, Failure> {
+    let wrong = |what: &dyn Display| Failure::usage(format!("{}: {what}", file.display()));
     let mode = std::fs::metadata(file).map_err(|e| wrong(&e))?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(wrong(&"other users may read this token; make it private: chmod 600"));
@@ -159,13 +159,13 @@ pub fn read_token(file: &Path) -> Result<String, Trouble> {
 }
 
 /// A target of one of these protocols. `flag` names the option in an error.
-pub fn target(url: &str, allowed: &[Scheme], flag: &str) -> Result<Target, Trouble> {
-    let target: Target = url.parse().map_err(Trouble::usage)?;
+pub fn target(url: &str, allowed: &[Scheme], flag: &str) -> Result<Target, Failure> {
+    let target: Target = url.parse().map_err(Failure::usage)?;
     if allowed.contains(&target.scheme) {
         return Ok(target);
     }
     let schemes: Vec<&str> = allowed.iter().flat_map(|scheme| scheme.names()).collect();
-    Err(Trouble::usage(format!("{flag} {url}: this option takes {}", schemes.join(", "))))
+    Err(Failure::usage(format!("{flag} {url}: this option takes {}", schemes.join(", "))))
 }
 
 #[cfg(test)]
@@ -174,10 +174,10 @@ mod tests {
 
     use super::*;
 
-    fn said(trouble: Trouble) -> String {
-        match trouble {
-            Trouble::Usage(what) | Trouble::Failed(what) => what,
-            Trouble::Said | Trouble::Undecided => String::new(),
+    fn said(failure: Failure) -> String {
+        match failure {
+            Failure::Usage(what) | Failure::Failed(what) => what,
+            Failure::Printed | Failure::Undecided => String::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::sink;
 use posthaste_load_text::quantity::show_bytes;
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Flags of `sink`.
 #[derive(Args)]
@@ -18,9 +18,9 @@ pub struct SinkArgs {
 }
 
 /// Accepts mail until Ctrl-C, and prints what it has received.
-pub fn main(args: &SinkArgs) -> Result<(), Trouble> {
+pub fn main(args: &SinkArgs) -> Result<(), Failure> {
     let (address, taken) =
-        sink(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;
+        sink(&args.listen).map_err(|e| Failure::failed(format!("{}: {e}", args.listen)))?;
     println!("ready {address}");
     interrupt::listen();
     while !interrupt::happened() {
@@ -34,5 +34,5 @@ pub fn main(args: &SinkArgs) -> Result<(), Trouble> {
         taken.altered(),
         taken.foreign()
     );
-    if taken.altered() > 0 { Err(Trouble::Said) } else { Ok(()) }
+    if taken.altered() > 0 { Err(Failure::Printed) } else { Ok(()) }
 }

@@ -19,9 +19,9 @@ use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refu
 use posthaste_load_text::quantity::{self, show_bytes};
 
 use crate::command_line::command_line;
+use crate::failure::Failure;
 use crate::run::default_threads;
 use crate::server::read_token;
-use crate::trouble::Trouble;
 
 /// Flags of `study`.
 #[derive(Args)]
@@ -42,16 +42,16 @@ pub struct StudyArgs {
     /// Print the study's file, as a start for your own, and exit.
     #[arg(long)]
     show: bool,
-    /// Servers under test, in order; ratios are to the first. The study starts and stops posthaste,
-    /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned, dovecot-zstd,
-    /// dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
+    /// Servers under test, in order; ratios are to the first. The study starts and stops
+    /// posthaste, dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned,
+    /// dovecot-zstd, dovecot-files, dovecot-sis, dovecot-crypt), cyrus and courier;
     /// NAME=/path/to/posthaste is another build of Posthaste.
     /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]
-    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes. Of
-    /// several nodes, each may have its agent or pid, in their order. Mail arrives by lmtp:// or
-    /// smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
-    /// submission+plain://, with a login. It must have the accounts that --plan names, all with the
-    /// password `measured`.
+    /// [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT] is a running server, with its nodes.
+    /// Each of several nodes may have its agent or pid, in their order. Mail arrives by lmtp://
+    /// or smtp://, and users send by submission:// (STARTTLS), submissions:// (TLS) or
+    /// submission+plain://, with a login. It must have the accounts that --plan names, all with
+    /// the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
     /// Keep servers to this many processors, and the instrument to the others. CPU in percent is
@@ -131,7 +131,7 @@ pub struct StudyArgs {
 }
 
 /// Runs the study.
-pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
+pub fn main(args: &StudyArgs) -> Result<(), Failure> {
     if args.show
         && let Some((_, text)) = BUILTIN.iter().find(|(name, _)| *name == args.name)
     {
@@ -145,33 +145,33 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     }
     let names: Vec<String> = expand(&study, &args.servers).iter().map(|s| s.name().to_owned()).collect();
     if let Some(n) = (1..names.len()).find(|n| names[..*n].contains(&names[*n])) {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "--server: `{}` occurs twice: name one of them NAME=…",
             names[n]
         )));
     }
-    refuse_lacking(&study, &args.servers).map_err(Trouble::usage)?;
+    refuse_lacking(&study, &args.servers).map_err(Failure::usage)?;
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
         print!("{}", plan.describe(&study, &names));
         return Ok(());
     }
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
-    refuse(args, agent_token.as_deref()).map_err(Trouble::usage)?;
+    refuse(args, agent_token.as_deref()).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
     let earlier = earlier(args, &out)?;
     study.rounds = rounds(args, &study, earlier.as_ref())?;
     let temporary = match &args.work {
         Some(_) => None,
-        None => Some(Temporary::new().map_err(Trouble::failed)?),
+        None => Some(Temporary::new().map_err(Failure::failed)?),
     };
     let options = options(args, temporary.as_ref(), agent_token);
-    may_begin(&study, &options).map_err(Trouble::usage)?;
+    may_begin(&study, &options).map_err(Failure::usage)?;
     if let Some(earlier) = &earlier {
         let versions = if args.mix_versions { Versions::Mixed } else { Versions::Same };
-        may_resume(earlier, &study, &options, versions).map_err(Trouble::usage)?;
+        may_resume(earlier, &study, &options, versions).map_err(Failure::usage)?;
     } else {
-        files::prepare(&out, args.force).map_err(Trouble::failed)?;
+        files::prepare(&out, args.force).map_err(Failure::failed)?;
     }
     if !args.quiet {
         eprint!("{}", plan.describe(&study, &names));
@@ -180,7 +180,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     if starts && let Err(why) = room(plan.disk_bytes_of(&study, names.len()), &options.folder) {
         // A folder named by the user may contain some of it already.
         if temporary.is_some() {
-            return Err(Trouble::failed(why));
+            return Err(Failure::failed(why));
         }
         eprintln!("note: {why}");
     }
@@ -213,7 +213,7 @@ fn cassandra(args: &StudyArgs) -> Cassandra {
 }
 
 /// The result to continue, if there is one.
-fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Trouble> {
+fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Failure> {
     if !args.resume && args.add_rounds.is_none() {
         return Ok(None);
     }
@@ -222,31 +222,31 @@ fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Trouble>
             None => Ok(None),
             Some(_) => {
                 let out = out.display();
-                Err(Trouble::usage(format!("{out} has no result to add rounds to: begin it by --resume")))
+                Err(Failure::usage(format!("{out} has no result to add rounds to: begin it by --resume")))
             }
         };
     }
-    match files::read(out).map_err(Trouble::usage)? {
+    match files::read(out).map_err(Failure::usage)? {
         Results::Study(earlier) => Ok(Some(*earlier)),
         Results::Run(_) => {
-            Err(Trouble::usage(format!("{} has the result of a run, and of no study", out.display())))
+            Err(Failure::usage(format!("{} has the result of a run, and of no study", out.display())))
         }
     }
 }
 
 /// The rounds that the study has in the end.
-fn rounds(args: &StudyArgs, study: &Study, earlier: Option<&StudyResult>) -> Result<u32, Trouble> {
+fn rounds(args: &StudyArgs, study: &Study, earlier: Option<&StudyResult>) -> Result<u32, Failure> {
     let Some(earlier) = earlier else { return Ok(study.rounds) };
     let before = earlier.rounds;
     let wanted = args.rounds.unwrap_or(before);
     if wanted < before {
-        return Err(Trouble::usage(format!(
+        return Err(Failure::usage(format!(
             "the result is of {before} rounds, and --rounds {wanted} is fewer: leave the flag out, or name more"
         )));
     }
     match wanted + args.add_rounds.unwrap_or(0) {
         rounds @ ..=ROUNDS_MAX => Ok(rounds),
-        rounds => Err(Trouble::usage(format!("a study has at most {ROUNDS_MAX} rounds, and not {rounds}"))),
+        rounds => Err(Failure::usage(format!("a study has at most {ROUNDS_MAX} rounds, and not {rounds}"))),
     }
 }
 
@@ -260,7 +260,7 @@ fn measure(
     study: &Study,
     options: &Options,
     earlier: Option<StudyResult>,
-) -> Result<(), Trouble> {
+) -> Result<(), Failure> {
     let before = earlier.as_ref().map(|earlier| earlier.sittings.len());
     let save = |result: &StudyResult| {
         if let Err(why) = files::save(out, &Results::Study(Box::new(result.clone()))) {
@@ -268,14 +268,14 @@ fn measure(
         }
     };
     let course = Course { earlier, save: Box::new(save), max_time: args.max_time };
-    let result = conduct_on(study, options, course).map_err(Trouble::failed)?;
+    let result = conduct_on(study, options, course).map_err(Failure::failed)?;
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
     for finding in &result.analysis.findings {
         println!("{finding}");
     }
     let (left, planned, sittings) = (result.unmeasured, result.planned, result.sittings.len());
     let measured_now = result.sittings.get(before.unwrap_or(0)).map_or(0, |sitting| sitting.points);
-    files::write(out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
+    files::write(out, &Results::Study(Box::new(result))).map_err(Failure::failed)?;
     println!("report: {}", out.join("report.html").display());
     if left > 0 {
         if measured_now == 0 && args.max_time.is_some() {
@@ -285,7 +285,7 @@ fn measure(
         }
         println!("not finished: {} of {planned} points are measured; go on with", planned - left);
         println!("  {}", command_to_type(&going_on(command_line())));
-        return Err(Trouble::Undecided);
+        return Err(Failure::Undecided);
     }
     if before == Some(sittings) {
         println!("nothing was left to measure; --add-rounds N measures N more rounds");
@@ -293,7 +293,7 @@ fn measure(
     if clean {
         Ok(())
     } else {
-        Err(Trouble::failed("some points had errors or could not be measured: see the report"))
+        Err(Failure::failed("some points had errors or could not be measured: see the report"))
     }
 }
 
@@ -304,7 +304,7 @@ fn going_on(words: Vec<String>) -> Vec<String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--force" | "--resume" => {}
-            // The result knows how many rounds it is to have.
+            // The result has the planned number of rounds.
             "--add-rounds" => drop(words.next()),
             known if known.starts_with("--add-rounds=") => {}
             _ => command.push(word),
@@ -315,13 +315,13 @@ fn going_on(words: Vec<String>) -> Vec<String> {
 }
 
 /// The study with the rounds and times of the flags.
-fn named(args: &StudyArgs) -> Result<Study, Trouble> {
+fn named(args: &StudyArgs) -> Result<Study, Failure> {
     let length = match (args.shortest, args.quick) {
         (true, _) => Length::Shortest,
         (false, true) => Length::Quick,
         (false, false) => Length::Full,
     };
-    let mut study = load(&args.name, length).map_err(Trouble::usage)?;
+    let mut study = load(&args.name, length).map_err(Failure::usage)?;
     study.rounds = args.rounds.unwrap_or(study.rounds);
     study.times.ramp = args.ramp.unwrap_or(study.times.ramp);
     study.times.warmup = args.warmup.unwrap_or(study.times.warmup);

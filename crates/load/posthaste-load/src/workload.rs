@@ -3,17 +3,17 @@
 use clap::{Args, Subcommand};
 use posthaste_load_workload::{BUILTIN, MIXES, load_mix};
 
-use crate::trouble::Trouble;
+use crate::failure::Failure;
 
 /// Flags of `workload`.
 #[derive(Args)]
 pub struct WorkloadArgs {
     #[command(subcommand)]
-    what: What,
+    what: WorkloadAction,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum WorkloadAction {
     /// Name and describe the built-in workloads.
     List,
     /// Print a workload's file, as a start for your own.
@@ -24,15 +24,15 @@ enum What {
 }
 
 /// Lists or shows.
-pub fn main(args: &WorkloadArgs) -> Result<(), Trouble> {
+pub fn main(args: &WorkloadArgs) -> Result<(), Failure> {
     match &args.what {
-        What::List => {
+        WorkloadAction::List => {
             for (name, _) in BUILTIN.iter().chain(MIXES) {
-                let mix = load_mix(name).map_err(Trouble::failed)?;
+                let mix = load_mix(name).map_err(Failure::failed)?;
                 println!("{name:<26}{}", mix.description);
             }
         }
-        What::Show { name } => print!("{}", load_mix(name).map_err(Trouble::usage)?.source),
+        WorkloadAction::Show { name } => print!("{}", load_mix(name).map_err(Failure::usage)?.source),
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ fn only(workload: &str, transaction: &str) -> Workload {
     workload
 }
 
-/// The options of a run of so many transactions. The server is this process itself.
+/// The options of a run of this many transactions. The server is this process itself.
 fn options(at: Addresses, workload: Workload, transactions: u32) -> RunOptions {
     let server: Target = format!("imap://{}", at.imap).parse().unwrap();
     RunOptions {
@@ -83,7 +83,7 @@ fn clean(options: RunOptions) -> RunResult {
 }
 
 #[test]
-fn what_prepares_and_undoes_a_transaction_is_not_counted() {
+fn preparation_and_undoing_of_a_transaction_are_not_counted() {
     let at = start(Faults::default()).unwrap();
     fill(at, 1);
     for (name, verb) in [

@@ -1,4 +1,5 @@
-//! A study that is stopped or killed goes on: what was measured stays, and the rest is measured.
+//! A study that is stopped or killed continues: what was measured stays, and the rest is
+//! measured.
 //!
 //! The servers do nothing, and windows are short. Only counts are compared.
 
@@ -72,7 +73,7 @@ fn server(name: &str) -> String {
 fn until(child: &mut Child, wanted: &str) {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.by_ref().any(|line| line.unwrap().contains(wanted)), "never said: {wanted}");
-    // What comes after is read away, so that the pipe never fills.
+    // Later output is read and dropped, so that the pipe never fills.
     std::thread::spawn(move || lines.for_each(drop));
 }
 
@@ -90,7 +91,7 @@ fn part_files(folder: &Path) -> usize {
 }
 
 #[test]
-fn what_was_measured_before_a_kill_stays_and_the_rest_is_measured() {
+fn points_measured_before_a_kill_stay_and_the_others_are_measured() {
     let tiny = Tiny::new(STUDY);
     let mut killed =
         tiny.command(&["--resume"]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

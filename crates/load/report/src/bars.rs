@@ -21,7 +21,7 @@ const NAMES_MAX: f64 = 200.0;
 /// A part of a bar.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// How long.
+    /// The length.
     pub value: f64,
     /// The part's look: `Fill`, `Pale` or `Outline`.
     pub look: Look,

@@ -89,7 +89,7 @@ fn a_run_in_a_browser_by_day_and_by_night() {
         {
             assert!(dom.contains(expected), "{expected} is not on the page");
         }
-        // What the parser made of it has no element of the server's naming.
+        // The parsed page has no element from the server's name.
         assert!(dom.contains("Posthaste &lt;b&gt;"));
         let png = std::fs::read(picture).unwrap();
         assert_eq!(png_size(&png), (1280, 3600));
@@ -120,7 +120,7 @@ fn servers_beside_each_other_in_a_browser() {
     }
 }
 
-/// What can be read on paper; `None` where the page cannot be printed or read here.
+/// The text of the printed page; `None` where the page cannot be printed or read here.
 fn printed(name: &str, results: &[Results]) -> Option<Vec<String>> {
     let chromium = chromium()?;
     if Command::new("pdftotext").arg("-v").output().is_err() {

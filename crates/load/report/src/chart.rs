@@ -42,7 +42,7 @@ pub struct Band {
 
 /// The unit of the x axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Across {
+pub enum XAxis {
     /// Values as they are.
     #[default]
     Value,
@@ -61,7 +61,7 @@ pub struct Chart {
     /// Shades behind.
     pub bands: Vec<Band>,
     /// The x axis.
-    pub across: Across,
+    pub across: XAxis,
     /// Whether to name a single curve.
     pub always_legend: bool,
 }
@@ -154,7 +154,7 @@ impl Chart {
     }
 
     fn has_markers(&self, points: usize) -> bool {
-        points <= MARKERS_MAX && self.across == Across::Value
+        points <= MARKERS_MAX && self.across == XAxis::Value
     }
 
     fn frame(&self, top: f64) -> (Frame, Vec<Tick>, Vec<Tick>) {
@@ -167,9 +167,9 @@ impl Chart {
         let whole = points().all(|p| p.0.fract() == 0.0);
         let x_steps = if whole { (x_high as u32).clamp(1, STEPS + 1) } else { STEPS + 1 };
         let x = match self.across {
-            Across::Time => Scale::exact(x_low.min(0.0), x_high),
+            XAxis::Time => Scale::exact(x_low.min(0.0), x_high),
             _ if plot.log_x => Scale::log(x_low, x_high),
-            Across::Value | Across::Tail => Scale::linear(x_low, x_high, x_steps),
+            XAxis::Value | XAxis::Tail => Scale::linear(x_low, x_high, x_steps),
         };
         let bottom = top + AREA;
         let y = if plot.log_y { Scale::log(y_low, y_high) } else { Scale::linear(y_low, y_high, STEPS) };
@@ -179,10 +179,10 @@ impl Chart {
         thin(&mut y_ticks, &y, |_| 15.0);
         let widest = y_ticks.iter().filter_map(|t| t.label.as_deref()).map(width).fold(0.0, f64::max);
         let (left, right) = (widest + 12.0, WIDTH - RIGHT);
-        let inset = if self.across == Across::Value { 8.0 } else { 0.0 };
+        let inset = if self.across == XAxis::Value { 8.0 } else { 0.0 };
         let x = x.onto(left + inset, right);
         let mut x_ticks = x.ticks(x_steps);
-        if self.across == Across::Tail {
+        if self.across == XAxis::Tail {
             x_ticks.iter_mut().for_each(tail_label);
         }
         thin(&mut x_ticks, &x, |label| width(label) + 10.0);

@@ -7,7 +7,7 @@ use posthaste_load_text::figure::{figure, whole};
 use crate::markup::Markup;
 use crate::table::{Cell, Table, faults};
 
-/// One line on how a run went.
+/// The outcome of a run in one line.
 pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
     let outcome = &run.outcome;
     let audited = run.audit.as_ref().is_none_or(AuditResult::is_clean);
@@ -27,7 +27,7 @@ pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
     line(good, &says, out);
 }
 
-/// One line on how a study went.
+/// The outcome of a study in one line.
 pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
     let failed = study.points.iter().filter(|p| p.run.is_err()).count();
     let errors: u64 = study.points.iter().filter_map(|p| p.run.as_ref().ok()).map(|r| r.outcome.errors).sum();
@@ -57,14 +57,15 @@ fn line(good: bool, says: &str, out: &mut Markup) {
 }
 
 /// A caveat, and the name of its run: (name, caveat).
-type Said = (String, String);
+type NamedCaveat = (String, String);
 
 /// Every caveat to read before the figures. One that several runs share is printed once; where only
 /// the figures in it differ, each is behind a fold.
-pub fn caveats(said: &[Said], out: &mut Markup) {
-    let mut grouped: Vec<Vec<&Said>> = Vec::new();
+pub fn caveats(said: &[NamedCaveat], out: &mut Markup) {
+    let mut grouped: Vec<Vec<&NamedCaveat>> = Vec::new();
     for one in said {
-        let alike = |group: &&mut Vec<&Said>| group.first().is_some_and(|g| pattern(&g.1) == pattern(&one.1));
+        let alike =
+            |group: &&mut Vec<&NamedCaveat>| group.first().is_some_and(|g| pattern(&g.1) == pattern(&one.1));
         match grouped.iter_mut().find(alike) {
             Some(group) => group.push(one),
             None => grouped.push(vec![one]),
@@ -80,7 +81,7 @@ pub fn caveats(said: &[Said], out: &mut Markup) {
     out.raw("</ul></section>\n");
 }
 
-fn caveat(group: &[&Said], out: &mut Markup) {
+fn caveat(group: &[&NamedCaveat], out: &mut Markup) {
     let Some((name, text)) = group.first() else { return };
     out.open("li", &[]);
     if let [_] = group {
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn caveats_that_differ_in_figures_only_are_folded_together() {
-        let said: Vec<Said> =
+        let said: Vec<NamedCaveat> =
             (0..5).map(|n| (format!("run {n}"), format!("not steady: drift -{n} %"))).collect();
         let mut out = Markup::new();
         caveats(&said, &mut out);
@@ -198,8 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_many_in_the_same_words_is_said_once() {
-        let said: Vec<Said> = ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
+    fn equal_caveats_of_several_runs_are_printed_once() {
+        let said: Vec<NamedCaveat> =
+            ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
         let mut out = Markup::new();
         caveats(&said, &mut out);
         let html = out.into_string();

@@ -19,7 +19,7 @@ pub fn section(run: &RunResult, out: &mut Markup) {
     machines(&run.generators).draw(out);
 }
 
-/// What each did and what it cost.
+/// The work and the cost of each generator.
 fn work(generators: &[GeneratorResult]) -> Table {
     let mut table = Table::new(&[
         "Generator",

@@ -6,7 +6,7 @@ use posthaste_load_results::{Curve, Plot, RunResult, Summary};
 use posthaste_load_text::figure::{figure, percent};
 
 use crate::bars::{Bars, Part, Row};
-use crate::chart::{Across, Band, Chart};
+use crate::chart::{Band, Chart, XAxis};
 use crate::legend::Look;
 use crate::markup::Markup;
 use crate::ranges;
@@ -152,7 +152,7 @@ fn tails(runs: &[Named]) -> Option<Figure> {
         curves: runs.iter().map(curve).collect(),
         marks: Vec::new(),
     };
-    Figure::of(&Chart { plot, across: Across::Tail, ..Chart::default() }, "")
+    Figure::of(&Chart { plot, across: XAxis::Tail, ..Chart::default() }, "")
 }
 
 /// Points that differ by less than what can be seen are left out.
@@ -196,7 +196,7 @@ fn over_time(title: &str, y: &str, curves: Vec<Curve>, runs: &[Named]) -> Chart 
         curves,
         ..Plot::default()
     };
-    Chart { plot, bands: bands(runs), across: Across::Time, always_legend: false }
+    Chart { plot, bands: bands(runs), across: XAxis::Time, always_legend: false }
 }
 
 /// The measured window and the steady part of it; only if all runs agree where they are.

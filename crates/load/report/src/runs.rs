@@ -250,7 +250,7 @@ fn counters(counters: &Offered<Counters>) -> String {
     }
 }
 
-/// What the server may have waited for.
+/// The server's possible waits.
 fn waits(waits: &Waits) -> Vec<(String, String)> {
     fn offered<T>(value: &Offered<T>, show: impl Fn(&T) -> String) -> String {
         match value {

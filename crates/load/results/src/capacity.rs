@@ -1,4 +1,5 @@
-//! How many users a server can bear: seed 001's arithmetic, every constant a parameter.
+//! The largest number of users that a server can serve: seed 001's arithmetic, every constant a
+//! parameter.
 
 use crate::fit::{Fits, Polynomial};
 
@@ -15,7 +16,7 @@ pub fn daily_users(fetch_rate_per_s: f64, messages_per_user_per_s: f64, peak_fac
     fetch_rate_per_s / messages_per_user_per_s / peak_factor
 }
 
-/// The fetch rate of so many users, from measured (users, fetches per second) points: by the line
+/// The fetch rate of these users, from measured (users, fetches per second) points: by the line
 /// through them. If only one number of users was measured, the rate grows with the users. `None`
 /// without points, or if the line falls below zero.
 pub fn fetch_rate_at(points: &[(f64, f64)], users: f64) -> Option<f64> {
@@ -98,7 +99,7 @@ mod tests {
         let proportional: Vec<_> = [100.0, 200.0, 300.0, 400.0].map(|u| (u, 0.5 * u)).to_vec();
         assert!((fetch_rate_at(&proportional, 700.0).unwrap() - 350.0).abs() < 1e-6);
         assert!((fetch_rate_at(&proportional[3..], 700.0).unwrap() - 350.0).abs() < 1e-6);
-        // Of a server that slows down, the line through its points.
+        // A server that slows down: the result is on the line through its points.
         let slower = [(100.0, 60.0), (200.0, 100.0), (300.0, 140.0)];
         assert!((fetch_rate_at(&slower, 500.0).unwrap() - 220.0).abs() < 1e-6);
         assert_eq!(fetch_rate_at(&[(100.0, 50.0), (200.0, 10.0)], 400.0), None);

@@ -41,7 +41,7 @@ impl Latency {
         self.sum_us += other.sum_us;
     }
 
-    /// How many.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.times.len()
     }

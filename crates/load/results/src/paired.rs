@@ -34,8 +34,8 @@ pub enum Verdict {
 }
 
 impl Paired {
-    /// Of (first, second) in each round, with this confidence (0–1). `None` with fewer than two
-    /// pairs above zero.
+    /// Computes it from (first, second) of each round, with this confidence (0–1). `None` with
+    /// fewer than two pairs above zero.
     pub fn of(pairs: &[(f64, f64)], confidence: f64) -> Option<Self> {
         let usable = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0 && a.is_finite() && b.is_finite());
         let logs: Vec<f64> = usable.map(|(a, b)| (b / a).ln()).collect();
@@ -61,7 +61,7 @@ impl Paired {
     }
 }
 
-/// The t for which a variable of Student's distribution with so many degrees of freedom lies
+/// The t for which a variable of Student's distribution with this many degrees of freedom lies
 /// between
 /// -t and t with this probability.
 fn quantile(freedom: usize, probability: f64) -> f64 {

@@ -78,7 +78,7 @@ pub struct RunResult {
     pub clients: u32,
     /// The machine of the generator (and of the server, unless an agent was used).
     pub machine: Machine,
-    /// How it went.
+    /// The outcome.
     pub outcome: Outcome,
     /// Everything a reader must know before believing a figure.
     pub caveats: Vec<String>,
@@ -118,7 +118,7 @@ pub struct RunResult {
 pub struct UserKindResult {
     /// The users' workload.
     pub workload: String,
-    /// How many.
+    /// The number of users.
     pub clients: u32,
     /// All their transactions together.
     pub total: Summary,
@@ -198,7 +198,7 @@ pub struct Machine {
     pub build: String,
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// No errors, audit clean if there was one.
@@ -396,14 +396,14 @@ pub struct ServerCost {
     pub processes: u32,
     /// Read and write operations that reached the disk.
     pub disk_operations: Offered<u64>,
-    /// Of these, those that read.
+    /// The operations that read.
     #[serde(default)]
     pub disk_read_operations: Offered<u64>,
     /// Bytes read from disk.
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
-    /// What it may have waited for.
+    /// Its possible waits.
     #[serde(default)]
     pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
@@ -446,9 +446,9 @@ pub struct SampledFunction {
     pub function: String,
     /// In the kernel.
     pub kernel: bool,
-    /// How many.
+    /// The number of samples.
     pub samples: u64,
-    /// What they sum up to: cycles, or nanoseconds where the processor counts none.
+    /// The sum of their cost: cycles, or nanoseconds where the processor counts no cycles.
     pub weight: u64,
 }
 

@@ -48,7 +48,7 @@ pub struct StudyResult {
     /// Points of all servers and rounds together; 0 in a result of an earlier version.
     #[serde(default)]
     pub planned: usize,
-    /// Of these, the points that are still to be measured.
+    /// The points that are not measured yet.
     #[serde(default)]
     pub unmeasured: usize,
     /// The settings that all sittings share, by the name of the flag.
@@ -109,9 +109,9 @@ pub struct SimulatedCounts {
     pub transactions: u64,
     /// Instructions.
     pub instructions: u64,
-    /// Of these, loads.
+    /// Instructions that read memory.
     pub loads: u64,
-    /// Stores.
+    /// Instructions that write memory.
     pub stores: u64,
     /// Conditional branches.
     pub branches: u64,

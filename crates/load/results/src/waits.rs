@@ -1,4 +1,4 @@
-//! What a server may have waited for in the window besides the CPU: its disk, memory, the network.
+//! A server's possible waits in the window besides the CPU: its disk, memory, the network.
 
 use serde::{Deserialize, Serialize};
 

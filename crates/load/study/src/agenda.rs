@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_was_cut_short_is_measured_again_and_what_was_measured_is_kept() {
+    fn failed_points_are_measured_again_and_complete_ones_are_kept() {
         let agenda = agenda();
         let mut points = whole(&agenda);
         let measured = points[0].clone();

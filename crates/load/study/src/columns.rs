@@ -64,7 +64,7 @@ mod tests {
         let others = ["Dovecot, files", "Dovecot, files, single instance", "Dovecot, encrypted"];
         let dovecot = [&["Dovecot"], &others[..]].concat();
         assert_eq!(names(&servers), [&arms[..], &dovecot].concat());
-        // Who names one of them gets it once.
+        // A server that is named already is not added again.
         let named: Vec<Which> = ["dovecot-crypt", "dovecot"].map(|s| s.parse().unwrap()).into();
         assert_eq!(names(&named), [&["Dovecot, encrypted", "Dovecot"], &others[..2]].concat());
         let two: Vec<Which> = ["posthaste", "new=./posthaste"].map(|s| s.parse().unwrap()).into();

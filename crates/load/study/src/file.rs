@@ -28,11 +28,11 @@ pub enum Analysis {
     Koka,
     /// Disk operations and times against memory.
     Memory,
-    /// POP3 beside IMAP.
+    /// POP3 together with IMAP.
     Pop3,
-    /// Servers beside each other.
+    /// Servers compared with each other.
     Compare,
-    /// The cost of single operations, servers beside each other.
+    /// The cost of single operations on each server.
     Operations,
     /// Whether the second of two builds is worse than the first.
     Regress,
@@ -78,7 +78,7 @@ pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
 pub struct Load {
     /// Server CPU, of all processors, above which load is enough.
     pub until_cpu_percent: f64,
-    /// Not more virtual users than this.
+    /// The largest number of virtual users.
     pub clients_max: u32,
     /// Accounts they share.
     pub accounts: u32,
@@ -88,9 +88,10 @@ pub struct Load {
 /// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Those with this many virtual users, on all processors and without think time of their own.
+    /// The runs with this many virtual users, on all processors and without think time of their
+    /// own.
     pub clients: u32,
-    /// For how long.
+    /// The time of the measurement.
     pub measure: Duration,
 }
 
@@ -103,7 +104,7 @@ pub struct Simulate {
     pub transactions_each: u32,
 }
 
-/// Folders with so many messages that a disk may not have space for them in their usual sizes.
+/// Folders with more messages than a disk may have space for in their usual sizes.
 #[derive(Clone, Debug)]
 pub struct LargeFolders {
     /// Folders with more messages than this.
@@ -359,7 +360,7 @@ impl Study {
     }
 }
 
-/// What a study cannot have together. On a cluster the mail is not in a server's folder, and the
+/// Settings that exclude each other. On a cluster the mail is not in a server's folder, and the
 /// server is several processes.
 fn refused_together(study: &Study) -> Option<&'static str> {
     let each = |name: &str| study.sweeps.iter().all(|sweep| sweep.contains_key(name));

@@ -1,4 +1,4 @@
-//! What a study needs of a server, as far as it is known before the server is started.
+//! The requirements of a study that can be checked before a server is started.
 
 use posthaste_load_workload::{Protocol, Workload};
 

@@ -58,7 +58,7 @@ impl Options {
 
 /// The course of a study.
 pub struct Course<'a> {
-    /// The result to go on from; [`may_resume`](crate::may_resume) says whether it is one.
+    /// The result to continue from; [`may_resume`](crate::may_resume) says whether it is one.
     pub earlier: Option<StudyResult>,
     /// Is called with everything measured so far, after each point.
     pub save: Box<dyn FnMut(&StudyResult) + 'a>,

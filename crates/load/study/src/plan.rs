@@ -42,7 +42,7 @@ const SIMULATED_TRANSACTION: Duration = Duration::from_millis(50);
 pub struct Population {
     /// Pattern of names.
     pub accounts: String,
-    /// How many.
+    /// The number of accounts.
     pub count: u32,
     /// The contents of each account.
     pub contents: Contents,
@@ -240,7 +240,7 @@ impl Plan {
             (None, None) => {
                 let fill = &w.fill;
                 let contents = Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes);
-                // The workloads of a study with pools are of the same users, if they want the same
+                // The workloads of a study with pools have the same users, if they need the same
                 // mail.
                 let same = study.users.is_some()
                     && self.populations.iter().all(|p| p.contents.mailboxes == contents.mailboxes);
@@ -261,7 +261,7 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
-    /// Bytes of disk that so many servers may take. Servers that take turns are all filled at
+    /// Bytes of disk that this many servers may take. Servers that take turns are all filled at
     /// first, and of one a copy is measured.
     pub fn disk_bytes_of(&self, study: &Study, servers: usize) -> u64 {
         let at_once = if study.rounds > 1 || study.put_back { servers.max(1) as u64 } else { 1 };

@@ -1,4 +1,4 @@
-//! Whether a study may go on from an earlier result.
+//! Whether a study may continue from an earlier result.
 //!
 //! It may if the earlier figures and those to come belong together. The study, its settings, the
 //! machine and the servers must be the same.
@@ -26,7 +26,7 @@ pub enum Versions {
     Mixed,
 }
 
-/// Whether a study goes on from this result. Servers whose points are missing are started for a
+/// Whether a study continues from this result. Servers whose points are missing are started for a
 /// moment, to compare their versions and settings.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ pub(crate) const ARRIVES_BY: &str = "mail arrives by";
 /// Messages that the other server took during the run.
 pub(crate) const TAKEN_BY_OTHER: &str = "messages taken by the other server";
 
-/// What the parts of a cluster are called, before their number: the nodes that clients reach.
+/// The name, before a number, of the nodes that clients reach.
 pub const ACCESS: &str = "access";
 /// The nodes of the database.
 pub const STORE: &str = "store";

@@ -82,7 +82,7 @@ fn servers_take_turns_and_every_cell_has_all_rounds() {
     assert_eq!(transactions.head, ["oe6-busy", "A", "B"]);
     let checks = transactions.rows.iter().find(|row| row[0] == "check").unwrap();
     assert!(checks[1..].iter().all(|cell| cell != "–" && cell != "0"), "{checks:?}");
-    // Nobody watches the cost of servers that only have an address.
+    // The cost of servers that only have an address is not measured.
     assert!(cpu.rows[0][1..].iter().all(|cell| cell == "–"), "{:?}", cpu.rows[0]);
 }
 

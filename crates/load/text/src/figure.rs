@@ -1,7 +1,7 @@
 //! Figures as a person reads them: three significant digits, thousands set apart, the unit in the
 //! column's head.
 
-/// A whole number with its thousands apart: `1,234,567`.
+/// A whole number with its thousands separated: `1,234,567`.
 pub fn whole(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);

@@ -43,7 +43,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Draws the next transaction. Call [`Self::took`] with the one that is really done.
+    /// Draws the next transaction. Call [`Self::note_done`] with the one that is really done.
     pub fn draw(&mut self, choice: &Choice, random: &mut Random) -> usize {
         match choice {
             Choice::Markov { start, table } => match self.last {
@@ -59,8 +59,8 @@ impl Chooser {
         }
     }
 
-    /// Notes the transaction that is done, from which a Markov table goes on.
-    pub fn took(&mut self, transaction: usize) {
+    /// Notes the transaction that is done, from which a Markov table continues.
+    pub fn note_done(&mut self, transaction: usize) {
         self.last = Some(transaction);
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         let drawn: Vec<usize> = (0..3)
             .map(|_| {
                 let t = chooser.draw(&choice, &mut random);
-                chooser.took(t);
+                chooser.note_done(t);
                 t
             })
             .collect();

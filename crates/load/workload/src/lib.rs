@@ -69,7 +69,7 @@ pub struct Modem {
 pub struct Transaction {
     /// Name, unique in the workload.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: String,
     /// The transaction's steps.
     pub steps: Vec<Step>,
@@ -95,9 +95,9 @@ pub enum Costing {
 /// Numbers between which a mailbox, or an account's mailboxes, may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between {
-    /// Not below this.
+    /// The lowest number.
     pub min: u32,
-    /// Not above this.
+    /// The highest number.
     pub max: u32,
 }
 
@@ -119,13 +119,13 @@ pub struct Fill {
 pub struct Workload {
     /// The workload's name.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: String,
     /// Where it comes from.
     pub after: String,
     /// IMAP or POP3.
     pub protocol: Protocol,
-    /// Whether it wants TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
     /// How long sessions last.
     pub session: SessionKind,
@@ -158,7 +158,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The same users in a hurry: they think so many times less, and as much more mail arrives.
+    /// The same users in a hurry: think times are divided by this factor, and arriving mail is
+    /// multiplied by it.
     #[must_use]
     pub fn hurried(mut self, speed: f64) -> Self {
         self.think = self.think.faster(speed);

@@ -25,7 +25,7 @@ pub struct UserKind {
 pub struct Mix {
     /// The mix's name: that of the workload if there is one kind.
     pub name: String,
-    /// For people.
+    /// The description for people.
     pub description: String,
     /// The kinds, at least one.
     pub kinds: Vec<UserKind>,

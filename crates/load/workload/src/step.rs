@@ -18,7 +18,7 @@ pub enum Step {
     Status(Mailbox, String),
     /// SELECT or EXAMINE.
     Select {
-        /// Which.
+        /// The mailbox.
         mailbox: Mailbox,
         /// EXAMINE.
         examine: bool,
@@ -103,7 +103,7 @@ pub enum Messages {
     Last,
     /// The last n.
     LastN(u32),
-    /// As many of the last ones as the last step that chose has chosen: the copies of these.
+    /// The same number of last messages as the last choice: their copies.
     LastSame,
     /// n in a row, at random.
     Range(u32),
@@ -160,7 +160,7 @@ impl Mailbox {
 }
 
 impl Messages {
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "all" => Self::All,
@@ -193,7 +193,7 @@ impl Criterion {
 }
 
 impl Recipient {
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "random" => Some(Self::Random),

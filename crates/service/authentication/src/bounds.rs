@@ -9,7 +9,7 @@ use hickory_resolver::proto::rr::Name;
 use mail_auth::common::crypto::Algorithm;
 use mail_auth::{AuthenticatedMessage, Error, dkim};
 
-/// Signatures of a message that are verified; the others are passed over. RFC 6376 §6.1 leaves the
+/// Signatures of a message that are verified; the others are skipped. RFC 6376 §6.1 leaves the
 /// number to the verifier. So many malformed ones are named in the results.
 const SIGNATURES_MAX: usize = 8;
 /// Names that a signature covers, at most. Signers name up to some sixty. With all bounds at their
@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 128;
 pub(crate) const DOMAIN_LEN_MAX: usize = 253;
 /// Octets of an agent or user (`i=`): a local part and a domain (RFC 5321 §4.5.3.1).
 const IDENTITY_LEN_MAX: usize = 64 + 1 + 255;
-/// Octets of the field with the results: eight signatures with long names. What is longer is
+/// Octets of the field with the results: eight signatures with long names. A longer result is
 /// written without its details.
 pub(crate) const FIELD_LEN_MAX: usize = 8 * 1024;
 
@@ -89,8 +89,8 @@ fn are_names<'n>(names: impl IntoIterator<Item = &'n String>) -> bool {
     names.into_iter().all(|name| name.len() <= DOMAIN_LEN_MAX)
 }
 
-/// Whether DNS can hold the name of a signature's key (RFC 6376 §3.6.2.1, RFC 1035 §2.3.4). Nobody
-/// can look up another one, now or later.
+/// Whether DNS can hold the name of a signature's key (RFC 6376 §3.6.2.1, RFC 1035 §2.3.4).
+/// Another name cannot be looked up, now or later.
 pub(crate) fn has_key_name(signature: &dkim::Signature) -> bool {
     Name::from_str_relaxed(format!("{}._domainkey.{}.", signature.s, signature.d)).is_ok()
 }

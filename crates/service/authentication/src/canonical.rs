@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_or_has_no_body() {
+    fn mail_without_a_header_or_a_body() {
         let (fields, rest) = split(b"A: 1\r\nno field\r\nB:2");
         assert_eq!((fields.len(), rest), (2, b"".as_slice()));
         assert!(split(b"\r\nA: 1\r\n").0.is_empty());

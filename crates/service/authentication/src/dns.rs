@@ -39,7 +39,7 @@ pub struct Record {
     pub name: String,
     /// The record's content.
     pub data: Data,
-    /// What the record is for.
+    /// The purpose of the record.
     pub purpose: &'static str,
     /// Mail fails without it.
     pub is_needed: bool,

@@ -101,7 +101,7 @@ fn value_of(field: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a value begins with our name as authserv-id (RFC 8601 §2.2). Comments in front are
-/// passed over. A value that cannot be read as a name counts as ours: no reader needs it.
+/// skipped. A value that cannot be read as a name counts as ours: no reader needs it.
 fn is_ours(value: &[u8], host: &str) -> bool {
     let mut rest = value;
     loop {

@@ -50,8 +50,8 @@ impl Senders {
         Self { engine, srs: Arc::default() }
     }
 
-    /// The sender under which a domain of ours sends a message on. None if `from` cannot be
-    /// written so. `now` is in unix seconds.
+    /// The sender under which a domain of ours sends a message on. `None` if `from` cannot be
+    /// rewritten. `now` is in unix seconds.
     #[boxed]
     pub async fn rewrite(&self, from: &str, ours: &str, now: u64) -> Result<Option<String>, KeyError> {
         if self.find().await?.is_none() {
@@ -60,7 +60,8 @@ impl Senders {
         Ok(self.find().await?.and_then(|srs| srs.rewrite(from, ours, now)))
     }
 
-    /// The original sender of a rewritten one. None if this store did not make it, or too long ago.
+    /// The original sender of a rewritten one. `None` if this store did not make it, or if it has
+    /// expired.
     #[boxed]
     pub async fn original(&self, address: &str, now: u64) -> Result<Option<String>, KeyError> {
         if !is_rewritten(address) {
@@ -78,7 +79,7 @@ impl Senders {
         Ok(self.srs.get())
     }
 
-    /// Makes the secret. Of two nodes at once one does: the other one finds it.
+    /// Makes the secret. If two nodes try at once, one of them succeeds: the other one finds it.
     async fn make(&self) -> Result<(), KeyError> {
         let mut secret = [0; SECRET_LEN];
         rand::fill(&mut secret).map_err(|_| damaged("no random octets for a new secret"))?;

@@ -9,8 +9,8 @@
 //!   domain in its `From` would get our signature. It is sealed (ARC) if it was verified on
 //!   arrival.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
-//!   microsecond, and a rotation in another process counts from the next message on. What is
-//!   cached is the parsed key, by the version of its record.
+//!   microsecond, and a rotation in another process counts from the next message on. The parsed
+//!   key is cached, by the version of its record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -156,8 +156,8 @@ fn domain_of(address: &str) -> Option<String> {
     normal_domain(address.rsplit_once('@')?.1).ok()
 }
 
-/// The addresses of each `From` of a message (RFC 5322 §3.6.2 wants one such field), from the top.
-/// None of a field that holds no address.
+/// The addresses of each `From` of a message (RFC 5322 §3.6.2 requires one such field), from the
+/// top. `None` for a field without an address.
 pub fn authors(message: &[u8]) -> Vec<Vec<String>> {
     let authors = canonical::fields(message).filter(|field| field.is("From"));
     authors.map(|from| addresses(from.value)).collect()
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gets_a_signature() {
+    async fn mail_that_is_signed() {
         let (engine, signer) = signer().await;
         let own = Origin::User { sender: "ana@example.org" };
         let message = sign(&signer, MESSAGE, own).await;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_signed_is_an_error() {
+    async fn mail_that_cannot_be_signed_is_an_error() {
         let (engine, signer) = signer().await;
         let entry = engine.directory_entry("dkim/example.org").await.unwrap().unwrap();
         let value = Some(Bytes::from_static(b"{}"));

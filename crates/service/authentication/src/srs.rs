@@ -48,10 +48,10 @@ pub fn is_rewritten(address: &str) -> bool {
     rest_of(address, "SRS0").or_else(|| rest_of(address, "SRS1")).is_some()
 }
 
-/// Whether the author of a message may be, for DMARC, of the same organization as a domain of ours.
-/// A sender of ours would then have a forged author pass: SPF holds for it, and it is aligned (RFC
-/// 7489 §3.1.2). Two aligned domains have the last two labels in common. What is not easily read
-/// counts as aligned: the sender stays then, and only SPF is lost.
+/// Whether the author of a message may be, for DMARC, of the same organization as a domain of
+/// ours. A sender of ours would then have a forged author pass: SPF holds for it, and it is
+/// aligned (RFC 7489 §3.1.2). Two aligned domains have the last two labels in common. An address
+/// that is hard to read counts as aligned: the sender stays then, and only SPF is lost.
 pub fn may_align(message: &[u8], ours: &str) -> bool {
     let two = ours.rmatch_indices('.').nth(1).map_or(0, |(dot, _)| dot + 1);
     let shared = ours.get(two..).unwrap_or(ours).to_ascii_lowercase();
@@ -81,8 +81,9 @@ impl Srs {
         Self(Key::new(HMAC_SHA256, secret))
     }
 
-    /// The sender under which a domain of ours sends a message on, whose sender is `address`. None
-    /// if it cannot be written so: a quoted local part, an address literal, a name too long.
+    /// The sender under which a domain of ours sends a message on, whose sender is `address`.
+    /// `None` if it cannot be rewritten: a quoted local part, an address literal, a name too
+    /// long.
     pub fn rewrite(&self, address: &str, ours: &str, now: u64) -> Option<String> {
         let (local, domain) = address.rsplit_once('@')?;
         if !is_plain(local) || !is_plain(domain) || domain.contains('=') {
@@ -102,7 +103,8 @@ impl Srs {
         (rewritten.len() <= LOCAL_MAX).then(|| format!("{rewritten}@{ours}"))
     }
 
-    /// The original sender of a rewritten one. None if we did not make it, or too long ago.
+    /// The original sender of a rewritten one. `None` if we did not make it, or if it has
+    /// expired.
     pub fn original(&self, address: &str, now: u64) -> Option<String> {
         let (local, ours) = address.rsplit_once('@')?;
         let (tag, rest) = match rest_of(local, "SRS0") {
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_did_not_make_is_refused() {
+    fn foreign_rewritten_senders_are_refused() {
         let made = srs().rewrite("far@c.test", "a.test", NOW).unwrap();
         assert_eq!(srs().original(&made, NOW + AGE_MAX_DAYS * DAY).unwrap(), "far@c.test");
         assert_eq!(srs().original(&made, NOW + (AGE_MAX_DAYS + 1) * DAY), None);
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_left() {
+    fn senders_that_cannot_be_rewritten_stay() {
         let long = format!("{}@c.test", "x".repeat(50));
         for address in ["", "ana", "\"a b\"@c.test", "far@[192.0.2.1]", "SRS1=x@c.test", &long] {
             assert_eq!(srs().rewrite(address, "a.test", NOW), None, "{address}");
@@ -257,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_rewritten_is_read(
+        fn rewritten_senders_are_read(
             local in "[a-zA-Z0-9=+._é-]{1,30}", domain in "[a-z0-9.-]{1,20}", age in 0..=AGE_MAX_DAYS
         ) {
             let address = format!("{local}@{domain}");

@@ -17,8 +17,8 @@ use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
 
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
-/// Of them for one network: hosts of four must be slow for others to wait. An eighth would be too
-/// few for a large sender whose messages come in bursts.
+/// The threads for one network. Others wait only if four networks are slow at once. An eighth
+/// would be too few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
 
 /// Threads, by the network of the sending host, and permits to compute. Clones share them.
@@ -29,7 +29,7 @@ pub struct Verifications {
 }
 
 impl Verifications {
-    /// As many as one server has: its verifiers that follow each other share them.
+    /// The threads of one server. Its verifiers share them, also after a reload.
     #[allow(
         clippy::new_without_default,
         reason = "permits are shared, so nobody should get others by accident"

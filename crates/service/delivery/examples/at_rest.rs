@@ -1,4 +1,5 @@
-//! What compression, single attachments and encryption at rest would cost and save on given mail.
+//! The cost and the savings of compression, single attachments and encryption at rest, on given
+//! mail.
 //!
 //!   cargo run -p posthaste-delivery --example at_rest -- [FOLDER…]
 //!

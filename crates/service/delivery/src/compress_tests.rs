@@ -61,7 +61,7 @@ async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> Conve
 }
 
 #[tokio::test]
-async fn what_clients_see_as_sent_is_compressed() {
+async fn messages_served_as_sent_are_compressed() {
     let (delivery, ana) = delivery_with(options(Compression::Zstd)).await;
     let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
     let recipients = [

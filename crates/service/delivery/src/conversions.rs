@@ -313,7 +313,7 @@ pub(crate) fn recompressed(stored: &Bytes, compress: Compression) -> Option<Byte
     }
 }
 
-/// The header for a body in another form, of which clients see these bytes; `None` over 4 GiB.
+/// The header for a body in another form. Clients see these bytes of it; `None` over 4 GiB.
 pub(crate) fn header_of(form: Form, served: &[u8]) -> Option<FormHeader> {
     let mut digest = [0; 8];
     digest.copy_from_slice(Sha256::digest(served).get(..8)?);

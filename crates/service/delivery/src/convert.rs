@@ -11,7 +11,7 @@
 //!
 //! Rich mail is served as sent if a client appended it, or a program before these forms stored it.
 //!
-//! What stays as MIME, or becomes it, is compressed or not as the server stores new mail
+//! A body in MIME is compressed if the server compresses new mail
 //! ([`crate::DeliveryOptions::compress`]).
 //!
 //! Rich mail that delivery did not convert is rich, as sent. Its items can be made at the same time
@@ -149,12 +149,12 @@ pub struct Unconverted {
     pub failed: NumSet,
 }
 
-/// What a dry run counts that several messages share.
+/// How a dry run counts a body that several messages share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
-    /// A body once, as a conversion does: the other messages find it converted.
+    /// Once, as a conversion does: the other messages find it converted.
     Bodies,
-    /// A body for each message of a sample.
+    /// Once for each message of a sample.
     Messages,
 }
 
@@ -180,7 +180,7 @@ impl Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
-    /// Those that an earlier version of this program showed otherwise.
+    /// The messages that an earlier version of this program converted in another way.
     Superseded,
 }
 
@@ -281,9 +281,9 @@ impl Converter<'_> {
         &self.unconverted
     }
 
-    /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
-    /// converted is counted and logged. An error is one of the store, and may end by itself, or the
-    /// mailbox was deleted.
+    /// Looks at the next message, and converts it; `false` if there is none left. A message that
+    /// cannot be converted is counted and logged. An error is one of the store, and may end by
+    /// itself, or the mailbox was deleted.
     #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {
@@ -348,8 +348,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Makes the items of a message. A run before this one, or a reader, may have kept them by now.
-    /// So may this run, for a message of which this one is a copy.
+    /// Makes the items of a message. A run before this one, or a reader, may have kept them by
+    /// now. So may this run, for the original of this copy.
     async fn make_items(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let keep = match self.options.mode {
             ConvertMode::Apply if self.has_items_now(found.uid).await? => return Ok(()),
@@ -408,15 +408,15 @@ impl Converter<'_> {
         let before = stored.len() as u64;
         let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
-                GivenUp::Done => {
+                OriginalOutcome::Done => {
                     self.count_converted(found.body, before, &twin.stored);
                     return Ok(());
                 }
-                GivenUp::Refused => {
+                OriginalOutcome::Refused => {
                     self.report.refused += 1;
                     return Ok(());
                 }
-                GivenUp::OthersHaveIt => match beside_original(&stored, &twin.served) {
+                OriginalOutcome::OthersHaveIt => match beside_original(&stored, &twin.served) {
                     Some(new) => Step::Recode(new),
                     None => return Ok(()),
                 },
@@ -472,7 +472,7 @@ impl Converter<'_> {
         let to = FormatSettings { format: to, keep_original };
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
-        // Nobody can read a message that is superseded, so it may not stay.
+        // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Which::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
             let Some(_permit) = permit else {
@@ -493,24 +493,28 @@ impl Converter<'_> {
 
     /// Takes a body's rich original away, if all messages with the body are the account's. Messages
     /// may be copied meanwhile, so the engine compares the count again when it writes.
-    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<GivenUp, DeliveryError> {
+    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<OriginalOutcome, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
         for _ in 0..TRIES_MAX {
             let all = store.engine().references(body).await?;
             if all > 1 && self.held.count(store, account, body).await? < all {
-                return Ok(GivenUp::OthersHaveIt);
+                return Ok(OriginalOutcome::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
-                return Ok(if store.engine().recodes() { GivenUp::Done } else { GivenUp::Refused });
+                return Ok(if store.engine().recodes() {
+                    OriginalOutcome::Done
+                } else {
+                    OriginalOutcome::Refused
+                });
             }
             match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
-                Ok(CommitOutcome::Done) => return Ok(GivenUp::Done),
+                Ok(CommitOutcome::Done) => return Ok(OriginalOutcome::Done),
                 Ok(CommitOutcome::Conflict) => {}
-                Err(StoreError::Refused(_)) => return Ok(GivenUp::Refused),
+                Err(StoreError::Refused(_)) => return Ok(OriginalOutcome::Refused),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(GivenUp::OthersHaveIt)
+        Ok(OriginalOutcome::OthersHaveIt)
     }
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
@@ -530,8 +534,8 @@ impl Converter<'_> {
     }
 }
 
-/// What became of a body whose rich original is not needed.
-enum GivenUp {
+/// The outcome for a body whose rich original is not needed.
+enum OriginalOutcome {
     /// It has lost it.
     Done,
     /// Messages of other accounts have it, or may have it by now.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OnConflict, Scope};
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName};
 use posthaste_net::ByteBudget;
 use posthaste_store::compressed::Compression;
@@ -129,7 +129,7 @@ async fn append_as_before(delivery: &Delivery, mailbox: &Mailbox, flags: Vec<Fla
 }
 
 #[tokio::test]
-async fn what_clients_see_otherwise_is_a_new_message() {
+async fn a_message_that_clients_would_see_otherwise_becomes_a_new_one() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -146,7 +146,7 @@ async fn what_clients_see_otherwise_is_a_new_message() {
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 0);
 }
 
-/// What a run that was cut off had added in the place of a message of [`append_as_before`]. Answers
+/// The message that an interrupted run had added in place of one of [`append_as_before`]. Answers
 /// with the bytes that clients see.
 async fn add_twin(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
     let mailbox = open(delivery, ana, "INBOX").await;
@@ -182,10 +182,10 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &mime[..]));
 }
 
-/// What a run before had added is expunged after this run has read the bodies of the mailbox. The
-/// old message is there, so it is added again.
+/// The message that an earlier run added is expunged after this run has read the bodies of the
+/// mailbox. The old message is there, so it is added again.
 #[tokio::test]
-async fn what_was_added_and_expunged_is_added_again() {
+async fn a_message_that_was_added_and_expunged_is_added_again() {
     let (delivery, ana) = delivery().await;
     delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -264,7 +264,7 @@ async fn copies_within_a_folder_are_both_converted() {
 
 /// A body whose conversion gave other bytes in an earlier program, before somebody reads it.
 #[tokio::test]
-async fn what_an_earlier_program_converted_otherwise_is_a_new_message() {
+async fn mail_that_an_earlier_program_converted_otherwise_becomes_a_new_message() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let mailbox = open(&delivery, &ana, "INBOX").await;
@@ -308,7 +308,7 @@ async fn a_new_message_has_the_annotations_of_the_old_one() {
     for (keeping, text) in [(own, &b"mine"[..]), (reader, b"reader's")] {
         let values = vec![(1, [value(text)].into())];
         let before = Before::of_new_messages(keeping);
-        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
     }
     let modseq = mailbox.current().await.unwrap().modseq();
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
@@ -327,7 +327,7 @@ async fn set(delivery: &Delivery, keeping: Keeping, uid: u32, (entry, text): (&s
     let value = Some(Bytes::from_static(text));
     let value = NewValue { scope: Scope::Private, entry: entry.to_owned(), value };
     let (before, change) = (Before::of_new_messages(keeping), vec![(uid, [value].into())]);
-    delivery.directory().annotate_messages(&before, change, OthersWrote::Follow).await.unwrap();
+    delivery.directory().annotate_messages(&before, change, OnConflict::Follow).await.unwrap();
     let mailbox = delivery.store().open(keeping.mailbox).await.unwrap();
     mailbox.touch(&NumSet::range(uid, uid), None).await.unwrap();
 }
@@ -372,7 +372,7 @@ async fn a_sample_is_examined_alone() {
 
 /// A client expunges a message that was looked up, and deletes the mailbox after that.
 #[tokio::test]
-async fn what_is_expunged_meanwhile_is_no_failure() {
+async fn a_message_expunged_meanwhile_is_no_failure() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let inbox = open(&delivery, &ana, "INBOX").await;
@@ -417,7 +417,7 @@ impl Layer for NeverRecodes {
     }
 }
 
-/// What cannot be read gets a new UID on each engine.
+/// A message that cannot be read gets a new UID on each engine.
 #[tokio::test]
 async fn an_engine_that_refuses_other_forms_adds_messages_again() {
     let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };

@@ -34,7 +34,7 @@ pub enum DeliveryError {
         /// Octets of their summaries at most.
         limit: usize,
     },
-    /// The account has as many messages as it may.
+    /// The account has reached its limit of messages.
     #[error("the account holds {used} of its {limit} messages and has no room for {more} more")]
     TooManyMessages {
         /// Messages it holds.

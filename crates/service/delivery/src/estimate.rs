@@ -1,4 +1,4 @@
-//! What a conversion of stored mail will take, by a sample of the messages.
+//! Estimates the work of a conversion of stored mail, by a sample of the messages.
 //!
 //! Several messages may have one body: copies, and what one delivery brought to several accounts.
 //! It is converted once, and takes time and space once. So a message of the sample counts for a
@@ -44,10 +44,10 @@ impl Figure {
         self.squares += value * value;
     }
 
-    /// The sum for all messages, and half the width of its 95 % interval, by a sample of so many.
-    /// The second is 0 if all were examined.
+    /// The sum for all messages, and half the width of its 95 % interval, by a sample of this
+    /// size. The second is 0 if all were examined.
     pub fn of_all(&self, examined: u64, all: u64) -> (f64, f64) {
-        // 95 % of a normal distribution are within so many standard deviations.
+        // 95 % of a normal distribution are within this many standard deviations.
         const WITHIN: f64 = 1.96;
         let (n, of) = (examined.max(1) as f64, all.max(examined) as f64);
         let variance = (self.squares - self.sum * self.sum / n).max(0.0) / (n - 1.0).max(1.0);
@@ -173,12 +173,12 @@ impl Holders {
         }
     }
 
-    /// What each message is of the body.
+    /// Each message's share of the body.
     fn share(self) -> f64 {
         1.0 / self.messages.max(1) as f64
     }
 
-    /// What each message is of the items that are made.
+    /// Each message's share of the items that are made.
     fn share_of_items(self) -> f64 {
         self.bare.max(1) as f64 / (self.bare + self.links).max(1) as f64
     }

@@ -33,7 +33,7 @@ async fn run(delivery: &Delivery, accounts: &[&Account], options: ConvertOptions
     sum
 }
 
-/// An estimate by so many of the messages of these accounts.
+/// An estimate from this number of the accounts' messages.
 async fn estimate(
     delivery: &Delivery,
     accounts: &[&Account],
@@ -169,7 +169,7 @@ fn a_figure_has_the_interval_of_its_sample() {
     // Nothing is unknown of what was examined.
     assert_eq!(some.of_all(100, 100), (25.0, 0.0));
     assert_eq!(none.count_of_all(100, 100), (0.0, 0.0));
-    // Of 100 messages without an exception.
+    // A sample of 100 messages without an exception.
     assert_eq!(none.count_of_all(100, 1_000), (0.0, 30.0));
     assert_eq!(Figure::default().of_all(0, 0), (0.0, 0.0));
 }

@@ -33,7 +33,8 @@ fn three(name: &str) -> &str {
 }
 
 /// The date of a `From ` line, in unix seconds: `Www Mmm dd hh:mm[:ss] [zone] yyyy [+zzzz]` after
-/// any sender. A zone by name is taken for UTC, as is none: only programs of long ago wrote them.
+/// any sender. A zone by name means UTC, and so does a missing zone: only programs of long ago
+/// wrote them.
 pub(crate) fn parse_from_line(line: &[u8]) -> Option<u32> {
     let line = std::str::from_utf8(line).ok()?;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();

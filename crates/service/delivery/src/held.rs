@@ -13,14 +13,14 @@ use tokio::sync::OnceCell;
 #[derive(Debug, Default)]
 pub struct Held {
     shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
-    /// What a dry run would have converted by now, of all accounts.
+    /// The bodies that a dry run has counted so far, over all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
     /// The bodies for which a dry run would have made items.
     itemized: Arc<Mutex<HashMap<BodyId, ItemsBy>>>,
 }
 
 impl Held {
-    /// What is known of the bodies of another account whose mail is converted in the same run.
+    /// The state for the next account of the same run.
     #[must_use]
     pub fn of_another_account(&self) -> Self {
         Self {

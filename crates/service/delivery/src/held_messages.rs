@@ -24,14 +24,14 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// Time without a piece after which a message is let go: longer than the pauses of a client that
-/// reads on. Twice as long would keep twice as much of what nobody reads on.
+/// reads on. Twice this time would keep twice the memory of readers that have stopped.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// A message is held only if this many times its bytes are free, so that reading continues
 /// without a wait.
 const FREE_TIMES: usize = 2;
 
-/// What all sessions hold, of all protocols. Cheap to clone.
+/// The messages that the sessions of all protocols hold. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HeldMessages(Arc<Mutex<All>>);
 
@@ -41,7 +41,7 @@ struct All {
     sessions: HashMap<u64, Held>,
 }
 
-/// What a session holds.
+/// The message that a session holds.
 struct Held {
     account: AccountId,
     body: BodyId,
@@ -128,7 +128,7 @@ impl HeldMessages {
         drop(before);
     }
 
-    /// Lets go of what would make a session of this account wait for so many bytes.
+    /// Releases messages, so that a session of this account need not wait for this many bytes.
     pub fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
         let released: Vec<Held> = {
             let mut all = self.lock();
@@ -156,7 +156,7 @@ impl HeldMessages {
         let mut all = self.lock();
         let Some(held) = all.sessions.get_mut(&key) else { return false };
         held.used = Instant::now();
-        held.paid.came(bytes);
+        held.paid.note_arrived(bytes);
         held.body == body
     }
 

@@ -64,7 +64,7 @@ async fn stored(delivery: &Delivery, account: &Account) -> Vec<Vec<u8>> {
     summaries
 }
 
-/// What readers get: sizes, summaries and bytes.
+/// The items that readers get: sizes, summaries and bytes.
 async fn shown(delivery: &Delivery, account: &Account) -> Vec<(u32, Vec<u8>, Bytes)> {
     let inbox = open(delivery, account, "INBOX").await;
     let view = inbox.current().await.unwrap();
@@ -118,7 +118,7 @@ async fn items_are_made_when_the_setting_says() {
 
 /// A message has its items if one of its recipients wants it as MIME: it was converted for that.
 #[tokio::test]
-async fn what_is_converted_at_delivery_has_its_items() {
+async fn messages_converted_at_delivery_have_items() {
     let mail = mail();
     let (delivery, ana) = with(Precompute::Never, &[]).await;
     let change = |format| AccountChange { format: Some(Some(format)), ..AccountChange::default() };
@@ -202,8 +202,8 @@ async fn mail_without_items_takes_the_form_of_another_format() {
     }
 }
 
-/// What clients see of a message never changes: neither if a setting does, nor with a program that
-/// converts otherwise.
+/// The bytes that clients see of a message never change: neither if a setting does, nor with a
+/// program that converts otherwise.
 #[tokio::test]
 async fn the_bytes_of_a_later_conversion_are_decided_at_delivery() {
     let sent = &mail()[1];

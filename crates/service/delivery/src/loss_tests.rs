@@ -32,7 +32,7 @@ async fn a_loss_is_refused_unless_it_is_wanted() {
 
 /// One message of two accounts: a conversion of the one is not the other's.
 #[tokio::test]
-async fn who_keeps_the_original_has_it_whatever_others_do() {
+async fn an_account_that_keeps_originals_has_them_whatever_others_do() {
     let (delivery, ana) = delivery().await;
     let ben = add(&delivery, "ben@example.org").await;
     let sent = Bytes::from(samples::mail(&samples::note()));
@@ -153,7 +153,7 @@ fn as_sent(account: &Account) -> IncomingMessage {
 }
 
 #[tokio::test]
-async fn who_copies_a_message_meanwhile_has_its_original() {
+async fn a_copy_made_meanwhile_has_the_original() {
     ben_gets_it_meanwhile(|delivery, ana, ben| {
         Box::pin(async move {
             let from = open(&delivery, &ana, "INBOX").await;
@@ -169,7 +169,7 @@ async fn append(delivery: &Delivery, account: &Account) {
 
 /// The delivery that brought it continues with its next recipient, before that or after it.
 #[tokio::test]
-async fn who_receives_a_message_meanwhile_has_its_original() {
+async fn a_message_received_meanwhile_has_its_original() {
     ben_gets_it_meanwhile(move |delivery, _, ben| Box::pin(async move { append(&delivery, &ben).await }))
         .await;
     let (delivery, ana) = delivery().await;

@@ -42,7 +42,7 @@ pub struct Prepared {
 pub struct SummariesHeld(BytePermit);
 
 impl SummariesHeld {
-    /// The summaries are made and take so much.
+    /// The summaries are made; they take this memory.
     pub(crate) fn take(&self, bytes: usize) {
         self.0.shrink_to(bytes);
     }

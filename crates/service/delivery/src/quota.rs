@@ -69,7 +69,7 @@ impl Quota {
         Self { bytes: self.bytes.map(|limit| limit / 2), messages: self.messages.map(|limit| limit / 2) }
     }
 
-    /// Why there is no room for so much more in addition to the used amount; `None` if there is.
+    /// Why an addition to the used amount is over the limit; `None` if it is not.
     fn objection(self, used: Usage, more: Usage) -> Option<DeliveryError> {
         let (charged, asked) = (used.charged(), more.charged());
         if let Some(limit) = self.bytes
@@ -140,10 +140,10 @@ struct Traffic {
 #[derive(Default)]
 struct State {
     under_way: Usage,
-    /// All that was ever let in.
+    /// The sum of all additions.
     let_in: Usage,
-    /// The heads as they were read last, and what was under way or let in since, which may be in
-    /// them.
+    /// The heads at the last reading, and the additions since then or in progress, which may be
+    /// in them.
     known: Option<CountedUsage>,
 }
 
@@ -212,7 +212,7 @@ impl Traffic {
         lock(&self.state).is_far_from(limit, more)
     }
 
-    /// Takes back what exceeded the quota: it was not let in. Wakes nobody.
+    /// Takes back what exceeded the quota: it was refused. Wakes nobody.
     fn withdraw(&self, mut reservation: QuotaReservation) {
         if let Some((_, usage)) = reservation.0.take() {
             let mut state = lock(&self.state);

@@ -35,11 +35,12 @@ use crate::deliver::{Delivery, DeliveryOptions};
 use crate::error::DeliveryError;
 use crate::replace::ReadBodies;
 
-/// The record of the directory that names the conversion of which [`Renewals::run`] left no other.
+/// The directory record with the version of the conversion that all messages have after
+/// [`Renewals::run`].
 const DONE: &str = "conversion";
 /// Accounts read at a time.
 const ACCOUNTS: usize = 100;
-/// Readers leave the bodies of a mailbox for the next message of it, if they are no more: 4 MB.
+/// The bodies of a mailbox are kept for its next message if there are at most this many: 4 MB.
 const KEPT_MAX: usize = 100_000;
 
 /// Gives superseded messages of a store new UIDs. Cheap to clone.

@@ -20,7 +20,7 @@ use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery_on, message, node_on, open};
 use crate::{Delivery, DeliveryOptions, Quota};
 
-/// What an earlier program showed of a message.
+/// The bytes that an earlier program served of a message.
 const SHOWN_EARLIER: &[u8] = b"Subject: earlier\r\n\r\nas it was shown\r\n";
 
 fn note() -> Bytes {
@@ -75,7 +75,7 @@ fn uids(view: &View) -> String {
     view.uids_of_seqs(&view.all()).to_string()
 }
 
-/// One takes the place of another one: the folder and the account have as many as before.
+/// One takes the place of another one: the folder and the account have the same number as before.
 #[tokio::test]
 async fn a_new_uid_needs_no_room() {
     let quota = Quota { bytes: Some(1), messages: Some(1) };
@@ -155,7 +155,7 @@ async fn two_nodes_make_one_new_message() {
 }
 
 #[tokio::test]
-async fn what_another_node_has_added_is_not_added_again() {
+async fn a_message_that_another_node_added_is_not_added_again() {
     // The other one has added the message, and expunged nothing yet.
     other_node(|other, ana| {
         Box::pin(async move {

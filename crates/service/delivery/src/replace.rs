@@ -3,10 +3,10 @@
 //! It is added with the flags, the dates and the annotations (RFC 5257) of the old one. That one is
 //! expunged after that.
 //!
-//! Invariants: the new message is durable before the old one is expunged. A step that is cut off is
-//! finished by the next one who does the same. Of two processes or nodes that do the same at the
-//! same time, one adds a message, and the other finds it. A folder that has as many messages as it
-//! may have holds one more in between.
+//! Invariants: the new message is durable before the old one is expunged. A step that is cut off
+//! is finished by the next one who does the same. If two processes or nodes do the same at the
+//! same time, one adds a message, and the other finds it. Meanwhile a full folder holds one
+//! message over its limit.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -66,7 +66,7 @@ impl<'d> Replacer<'d> {
             let Some((_, row)) = view.row_of_uid(old.uid) else { return Ok(false) };
             let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
             let bodies = self.bodies(&view).await?;
-            // What an earlier run added may be expunged by now.
+            // The message that an earlier run added may be expunged by now.
             let mut added = all.iter().filter_map(|body| bodies.get(body)).copied();
             let new = match added.find(|uid| view.row_of_uid(*uid).is_some()) {
                 Some(uid) => {
@@ -132,7 +132,8 @@ impl<'d> Replacer<'d> {
         Ok(())
     }
 
-    /// They are no longer those of a message, whatever becomes of this.
+    /// Removes the annotations of expunged messages. The messages stay expunged even if this
+    /// fails.
     async fn forget_annotations(&self, uids: &NumSet) {
         let forgotten =
             self.directory.forget_message_annotations(self.account, self.mailbox.id(), uids).await;

@@ -7,7 +7,7 @@
 //! | `mime` | as MIME; with `keep_original`, the rich message after it | as sent |
 //! | `rich` | as sent, with a header | as TNEF that gives back what was sent |
 //!
-//! What is stored as clients see it may be compressed ([`posthaste_store::compressed`]).
+//! A body that is stored as clients see it may be compressed ([`posthaste_store::compressed`]).
 //!
 //! Rich mail is converted once, before it is summarised: its row and summary are those of the
 //! converted message. Where it is stored in another form, every reader of the body gets it
@@ -17,9 +17,9 @@
 //! recipients store as sent is not converted at delivery. Its body has the form
 //! [`Form::Unconverted`], its summary is empty, and its row says so.
 //!
-//! What cannot be converted is stored and served as sent, and the log says why. Mail that is signed
-//! or encrypted is stored and served as sent in every format. APPEND is no delivery: RFC 9051
-//! §6.3.12 stores the very bytes that the client sent.
+//! A message that cannot be converted is stored and served as sent, and the log says why. Mail
+//! that is signed or encrypted is stored and served as sent in every format. APPEND is no
+//! delivery: RFC 9051 §6.3.12 stores the very bytes that the client sent.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -294,7 +294,7 @@ impl Delivery {
         IncomingMessage { bytes: stored, body, ..message.clone() }
     }
 
-    /// Memory to convert a message of this many bytes; `None` if there is never so much.
+    /// Memory to convert a message of this many bytes; `None` if the limit is lower.
     pub(crate) async fn room_to_convert(&self, len: usize) -> Result<Option<BytePermit>, DeliveryError> {
         let wanted = conversion_memory_max(len);
         if wanted > self.summaries.largest() {

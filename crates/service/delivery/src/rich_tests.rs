@@ -52,7 +52,7 @@ async fn rich_mail_is_converted_for_those_who_want_it() {
     assert!(engine.check(&mut |_| {}).await.unwrap().faults.is_empty());
     assert_eq!(inbox(&delivery, &ben).await, [text(&mime)]);
     assert_eq!(inbox(&delivery, &cyd).await, [text(&mime)]);
-    // Those who all want MIME, and ordinary mail.
+    // Recipients who all want MIME, and ordinary mail.
     delivery.deliver(Bytes::from(rich), &recipients[1..]).await;
     delivery.deliver(message("plain"), &recipients[1..2]).await;
     assert_eq!(inbox(&delivery, &ben).await[1..], [text(&mime), text(&message("plain"))]);
@@ -214,7 +214,7 @@ async fn a_message_that_arrives_is_converted_once() {
         Metered::new(Arc::clone(&registry), "lmtp", session).await;
         let commands = registry.snapshot().commands;
         let conversions: u64 = commands.iter().map(|(_, sums)| sums.get(Counter::Conversions)).sum();
-        // That of the plain message is the one to its rich form.
+        // The plain message's reference is the one to its rich form.
         assert_eq!(conversions, number as u64 + 1);
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use posthaste_mail_model::NumSet;
 
-/// Draws messages until it has as many as it should.
+/// Draws messages until it has the requested number.
 #[derive(Debug)]
 pub struct Sample {
     /// Messages that it lacks.

@@ -36,11 +36,11 @@ pub(crate) enum Step {
     Renumber(Twin),
 }
 
-/// What takes the place of a message.
+/// The message that replaces another one.
 pub(crate) struct Twin {
     pub(crate) shape: Shape,
     pub(crate) stored: Bytes,
-    /// What clients see.
+    /// The bytes that clients see.
     pub(crate) served: Bytes,
 }
 

@@ -318,7 +318,7 @@ proptest! {
 
     /// Whatever the message is, a client can read what FETCH sends of it.
     #[test]
-    fn what_is_stored_is_in_the_grammar(message in message()) {
+    fn stored_responses_follow_the_grammar(message in message()) {
         let record = summarize(&message);
         let summary = SummaryRef::new(&record).unwrap();
         for (item, value) in [

@@ -177,7 +177,7 @@ async fn limits_are_answered_for() {
     assert_eq!(delivery.usage(ana.id).await.unwrap().messages, taken);
 }
 
-/// Appends this many messages side by side; how many were taken, and that the others found no room.
+/// Appends this many messages side by side; how many were accepted. The others found no room.
 async fn append_side_by_side(delivery: &Delivery, ana: &Account, count: usize) -> usize {
     let inbox = open(delivery, ana, "INBOX").await.destination();
     let tasks: Vec<_> = (0..count)
@@ -252,7 +252,7 @@ async fn a_large_message_waits_for_memory() {
     drop(held);
     waiting.await.unwrap();
     assert_eq!(budget.available(), summary_memory_max(large.len()), "it is given back");
-    // Nobody waits for memory that is never available.
+    // No delivery waits for memory that can never be available.
     let tight = delivery.clone().with_summaries(ByteBudget::new(1000));
     let refused = tight.incoming(large, Vec::new(), None).await.unwrap_err();
     assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));
@@ -393,7 +393,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
 }
 
 #[tokio::test]
-async fn what_is_exported_imports_as_it_was() {
+async fn exported_mail_is_imported_unchanged() {
     for format in [MailFormat::Mbox, MailFormat::Maildir] {
         let (delivery, ana) = delivery().await;
         delivery.mailboxes(ana.id).await.unwrap();

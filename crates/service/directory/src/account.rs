@@ -86,7 +86,7 @@ pub struct FolderLimits {
     /// Opening a folder with more is logged. 0 is never, `None` what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn: Option<u32>,
-    /// A folder with so many takes no more. 0 is no limit, `None` what the server has for all.
+    /// A folder with this many takes no more. 0 is no limit, `None` what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
 }
@@ -164,8 +164,8 @@ pub struct Account {
     pub keep_original: bool,
     /// Whether logins and mail are refused.
     pub disabled: bool,
-    /// Whether other users see the account's mailboxes in the namespace `Shared/`. Nobody logs in
-    /// to it.
+    /// Whether other users see the account's mailboxes in the namespace `Shared/`. Logins to it
+    /// are refused.
     pub shared: bool,
     /// When it was made, unix seconds.
     pub created: i64,

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_says_why() {
+    fn an_invalid_address_is_refused_with_its_reason() {
         for (text, error) in [
             ("", AddressError::NoLocalPart),
             ("@example.org", AddressError::NoLocalPart),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is spared ASCII domains would not have changed them.
+        /// IDNA would not change the domains that skip it.
         #[test]
         fn a_plain_domain_is_what_idna_makes_of_it(domain in "[a-zA-Z0-9.-]{1,20}") {
             if let (Ok(plain), Ok(ascii)) = (normal_domain(&domain), idna::domain_to_ascii(&domain)) {

@@ -28,7 +28,7 @@ use crate::password;
 use crate::record::{self, Stored};
 use crate::unix_time::now;
 
-/// Letters and digits that cannot be taken for each other when read aloud or copied by hand.
+/// Letters and digits that cannot be confused when read aloud or copied by hand.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of a password: 120 bits.
 const LEN: usize = 24;

@@ -9,7 +9,7 @@ use posthaste_mail_model::Secret;
 use posthaste_net::ClientCertificate;
 use posthaste_store::set_directory_entry;
 
-use crate::lease::Compared;
+use crate::lease::LeasesToCompare;
 use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, Step, TlsBindings, mechanisms};
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
@@ -66,7 +66,7 @@ async fn an_app_password_lets_in_beside_the_accounts_own() {
     );
     let changed = text.replace(text.chars().next().unwrap(), "z");
     assert!(changed == text || password_login(&directory, &changed, Service::Imap).await.is_err());
-    // Nobody else's.
+    // An app password of one account is none of another.
     add(&directory, "ben@example.org", "pencil").await;
     assert!(directory.login("ben@example.org", &secret(&text), by(Service::Imap)).await.is_err());
     // A new password of the account leaves it.
@@ -118,7 +118,7 @@ async fn labels_are_unique_and_their_number_has_a_bound() {
 }
 
 #[tokio::test]
-async fn what_is_taken_away_ends_its_sessions_and_no_others() {
+async fn a_removed_credential_ends_its_sessions_and_no_others() {
     let (records, directory) = directory();
     add(&directory, ANA, "pencil").await;
     let (_, phone) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
@@ -130,7 +130,7 @@ async fn what_is_taken_away_ends_its_sessions_and_no_others() {
     }
     leases.push(directory.lease(&external(&directory, &shown(&[ANA], 1), "").await.unwrap()));
     let ended = async |expected: [bool; 4]| {
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         assert_eq!([0, 1, 2, 3].map(|n| leases[n].is_ended()), expected);
     };
     ended([false; 4]).await;
@@ -153,11 +153,11 @@ async fn a_lease_ends_with_its_time() {
     let account = add(&directory, ANA, "pencil").await;
     let login = |until| Login { until, ..Login::new(account.clone(), By::Token) };
     let (over, later) = (directory.lease(&login(Some(1))), directory.lease(&login(Some(u64::MAX))));
-    directory.leases.compare(Compared::All).await.unwrap();
+    directory.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(over.is_ended() && !later.is_ended());
     // Nothing changed since: only its expiry ends it.
     let late = directory.lease(&login(Some(2)));
-    directory.leases.compare(Compared::New).await.unwrap();
+    directory.leases.compare(LeasesToCompare::New).await.unwrap();
     assert!(late.is_ended() && !later.is_ended());
 }
 
@@ -386,7 +386,7 @@ async fn an_account_that_lists_certificates_takes_these_alone() {
     assert!(external(&directory, &shown(&["ben@example.org"], 1), "").await.is_err());
     let lease = directory.lease(&login);
     directory.remove_certificate(ANA, [9; 32]).await.unwrap();
-    directory.leases.compare(Compared::All).await.unwrap();
+    directory.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(lease.is_ended());
     assert!(external(&directory, &listed, "").await.is_err());
     assert!(!records.dump().contains("certificate/"), "{}", records.dump());

@@ -36,8 +36,8 @@ use crate::verified::Verified;
 pub(crate) const TRIES: usize = 16;
 /// Records per engine call when all of a kind are read.
 const SCAN_LIMIT: usize = 256;
-/// App passwords of which is known when their use was noted: 4,096 × 2 × some 50 octets. More
-/// cost a read at a login.
+/// App passwords with the time when their use was noted: 4,096 × 2 × some 50 octets. More cost a
+/// read at a login.
 const USES_NOTED: usize = 4096;
 
 /// An address that belongs to an account of another name.

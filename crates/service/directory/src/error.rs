@@ -71,7 +71,7 @@ pub enum DirectoryError {
     /// No such app password.
     #[error("the account has no app password '{0}': `account app-password list` shows all")]
     NoAppPassword(String),
-    /// The account has as many as it can have.
+    /// The account has the largest number of app passwords.
     #[error("an account has at most {APP_PASSWORDS_MAX} app passwords: remove one that is not used")]
     TooManyAppPasswords,
     /// The account has as many referrals of mailboxes as it can have, or they are too long in all.
@@ -86,7 +86,7 @@ pub enum DirectoryError {
     /// The account does not list it.
     #[error("the account does not list this certificate: `account show` names those that it lists")]
     NoCertificate,
-    /// The account lists as many as it can.
+    /// The account lists the largest number of certificates.
     #[error("an account lists at most {CERTIFICATES_MAX} certificates: remove one that is not used")]
     TooManyCertificates,
     /// The check of a token failed: it may be valid or not.

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_an_address_stays_the_same() {
+    fn a_valid_address_stays_the_same() {
         fuzz_seeds("address", 100_000, address);
     }
 }

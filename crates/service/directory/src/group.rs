@@ -127,8 +127,8 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Whether reports can reach the owner of a group, which may be another group. Its own members
-    /// would all hear of each one who gets no mail.
+    /// Whether reports can reach the owner of a group, which may be another group. Otherwise all
+    /// members would get a report about each member without mail.
     async fn check_owner(&self, owner: &str, group: &str) -> Result<()> {
         match self.resolve(owner).await {
             Ok(_) | Err(ResolveError::NotLocal | ResolveError::Disabled) => Ok(()),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_stands_for_its_members_and_those_of_its_groups() {
+    async fn a_group_expands_to_its_members_and_those_of_its_groups() {
         let directory = directory_of(&["ana@example.org", "bo@example.org"]).await;
         directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
         set(&directory, "inner@example.org", &["bo@example.org", "x@other.test"]).await.unwrap();
@@ -425,12 +425,12 @@ mod tests {
             let set = directory.set_group("team@example.org", &members, Some(owner)).await;
             assert_eq!(set.is_ok(), is_good, "{owner}: {set:?}");
         }
-        // Neither is the group itself once it is there.
+        // An address of the group itself is no valid owner once the group exists.
         directory.set_group("team@example.org", &members, Some("team+x@example.org")).await.unwrap_err();
     }
 
     #[tokio::test]
-    async fn a_group_of_a_domain_whose_member_was_removed_stands_for_nobody() {
+    async fn a_domains_group_whose_member_was_removed_is_empty() {
         let directory = directory_of(&["ana@example.org"]).await;
         set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
         directory.remove("ana@example.org").await.unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_a_group_says_why() {
+    async fn an_invalid_group_is_refused_with_its_reason() {
         let directory = directory_of(&["ana@example.org"]).await;
         directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
         for (address, members, why) in [

@@ -30,7 +30,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Logs a login that was let in.
+    /// Logs a successful login.
     pub fn succeeded(&self, login: &Login) {
         let address = self.address.to_canonical();
         let (protocol, session, by) = (self.protocol, format_args!("{:x}", self.session), login.by);

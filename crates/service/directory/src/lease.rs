@@ -147,10 +147,10 @@ impl Grant {
 
 /// The leases that a round compares with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
+pub enum LeasesToCompare {
     /// All of them.
     All,
-    /// Those that were not compared since they were given.
+    /// The leases that were not compared since they were given.
     New,
 }
 
@@ -159,7 +159,7 @@ impl Leases {
         Self { engine, given: Mutex::default() }
     }
 
-    /// A hold on what a login rests on, as the account's record was read then.
+    /// A lease for a login, based on the account's record as it was read then.
     pub fn give(&self, login: &Login) -> Lease {
         let account = &login.account;
         let mut all = self.given.lock();
@@ -177,7 +177,7 @@ impl Leases {
         Lease { ended: grant.ended.subscribe(), grant }
     }
 
-    /// Those that somebody holds; the others are forgotten.
+    /// The leases that sessions hold; the others are forgotten.
     fn held(&self) -> Vec<(Key, Arc<Grant>)> {
         let mut all = self.given.lock();
         all.retain(|_, grant| grant.strong_count() > 0);
@@ -192,8 +192,8 @@ impl Leases {
         loop {
             let epoch = self.engine.epoch();
             let which = match epoch.is_none() || epoch != seen {
-                true => Compared::All,
-                false => Compared::New,
+                true => LeasesToCompare::All,
+                false => LeasesToCompare::New,
             };
             match self.compare(which).await {
                 Ok(()) => seen = epoch,
@@ -209,7 +209,7 @@ impl Leases {
     /// Compares leases with the records: all of them, also if some records cannot be read. The
     /// error is the first of those reads.
     #[boxed]
-    pub async fn compare(&self, which: Compared) -> Result<()> {
+    pub async fn compare(&self, which: LeasesToCompare) -> Result<()> {
         let (now, mut outcome) = (now(), Ok(()));
         for (key, grant) in self.held() {
             // Time changes no record.
@@ -218,7 +218,7 @@ impl Leases {
                 continue;
             }
             // Set before the read: a lease that is given meanwhile is compared again.
-            if grant.compared.swap(true, Ordering::AcqRel) && which == Compared::New {
+            if grant.compared.swap(true, Ordering::AcqRel) && which == LeasesToCompare::New {
                 continue;
             }
             let stored = match Stored::find(&*self.engine, &grant.name()).await {
@@ -249,7 +249,7 @@ mod tests {
     use crate::testing::{add, by_password, directory, other_process, secret};
 
     #[tokio::test]
-    async fn what_another_process_changes_ends_the_leases_of_its_account() {
+    async fn a_change_by_another_process_ends_the_leases_of_its_account() {
         let (records, directory) = directory();
         let other = other_process(&records);
         let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
@@ -261,7 +261,7 @@ mod tests {
         for account in directory.accounts(None, 10).await.unwrap() {
             leases.insert(account.name.clone(), directory.lease(&by_password(&account)));
         }
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         assert!(leases.values().all(|lease| !lease.is_ended()));
         let old_quota = directory.account("quota").await.unwrap().unwrap();
         assert_eq!(leases["quota"].newer(&old_quota), None);
@@ -271,7 +271,7 @@ mod tests {
         add(&other, "again", "pencil").await;
         other.set_password("password", &secret("pen")).await.unwrap();
         other.set("quota", quota).await.unwrap();
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         let mut ended: Vec<_> =
             leases.iter().filter(|(_, lease)| lease.is_ended()).map(|(name, _)| name.as_str()).collect();
         ended.sort_unstable();
@@ -282,7 +282,7 @@ mod tests {
         // A login after the change has a lease of its own.
         let account = directory.account("password").await.unwrap().unwrap();
         let fresh = directory.lease(&by_password(&account));
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         assert!(!fresh.is_ended());
     }
 
@@ -291,12 +291,12 @@ mod tests {
         let (records, directory) = directory();
         let account = add(&directory, "ana", "pencil").await;
         let earlier = directory.lease(&by_password(&account));
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
         // The round that saw the epoch change came before this lease; the next one compares new
         // leases only.
         let late = directory.lease(&by_password(&account));
-        directory.leases.compare(Compared::New).await.unwrap();
+        directory.leases.compare(LeasesToCompare::New).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());
     }
 
@@ -308,7 +308,7 @@ mod tests {
             let account = add(&directory, &format!("a{number}"), "pencil").await;
             leases.push(directory.lease(&by_password(&account)));
         }
-        directory.leases.compare(Compared::All).await.unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
         let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
         for number in 8..16 {
             other_process(&records).set(&format!("a{number}"), disable).await.unwrap();
@@ -316,7 +316,7 @@ mod tests {
         for number in 0..8 {
             records.put(&account_key(&format!("a{number}")), b"damaged".to_vec().into());
         }
-        directory.leases.compare(Compared::All).await.unwrap_err();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap_err();
         assert!(leases[8..].iter().all(Lease::is_ended));
         assert!(!leases[..8].iter().any(Lease::is_ended));
     }

@@ -26,9 +26,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! Invariants: a password is never kept, nor logged. Neither an answer nor its time shows
-//! whether a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its
-//! caller must wait.
+//! Invariants: a password is never kept, nor logged. Answers and their times do not show whether
+//! a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its caller must
+//! wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 
@@ -104,7 +104,7 @@ pub use login::{LoginError, LoginFailure};
 pub use message_annotations::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
     MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,
-    OthersWrote, Relocated, Scope, WithAnnotations, Written,
+    OnConflict, Relocated, Scope, WithAnnotations, Written,
 };
 pub use network::Network;
 pub use password::Policy;

@@ -167,8 +167,8 @@ impl Directory {
     /// The account of a right password, whose record is written again if it was made with less than
     /// the policy requires.
     ///
-    /// While others wait to be let in it stays as it is, and so it does if it cannot be written:
-    /// the next login tries.
+    /// It stays unchanged while other logins wait, and if it cannot be written: the next login
+    /// tries.
     async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
         if !self.policy.is_above(&stored.credentials) {
             return stored.account.clone();
@@ -247,8 +247,8 @@ pub(crate) fn key_of(name: Option<&Address>) -> &str {
     name.map_or("", Address::as_str)
 }
 
-/// The account of a right password, unless it is disabled. Nobody logs in to a shared one, should
-/// it have got a password.
+/// The account of a right password, unless it is disabled. A login to a shared account is
+/// refused, even if it has a password.
 pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
     if account.disabled || account.shared {
         Err(LoginError::at_once(LoginFailure::Disabled))

@@ -123,7 +123,7 @@ mod tests {
         }
         assert_eq!(orphans.seen.len(), KEEPINGS_MAX);
         assert!(orphans.seen.values().all(|seen| seen.uids.count() == MESSAGES_MAX));
-        // Those seen last are remembered.
+        // The messages that were seen last are remembered.
         assert!(orphans.seen.contains_key(&keeping(2 * KEEPINGS_MAX as u128 - 1)));
     }
 

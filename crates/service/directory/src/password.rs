@@ -41,11 +41,11 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat
-    /// Sheet), about 20 ms. More memory would cost a small server more than it costs an attacker:
-    /// 19 MiB × cores is already taken in a login storm. SCRAM: 65,536 iterations. The same sheet
-    /// advises 600,000 for PBKDF2 with SHA-256. With those, programs that use Cyrus SASL fail to
-    /// log in. RFC 7677 §4 wants 4,096 at least.
+    /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage
+    /// Cheat Sheet), about 20 ms. More memory would cost a small server more than it costs an
+    /// attacker: 19 MiB × cores is already taken in a login storm. SCRAM: 65,536 iterations. The
+    /// same sheet advises 600,000 for PBKDF2 with SHA-256. With those, programs that use Cyrus
+    /// SASL fail to log in. RFC 7677 §4 requires 4,096 at least.
     fn default() -> Self {
         Self {
             argon2_memory_kib: 19 * 1024,

@@ -72,7 +72,7 @@ struct AccountRecord {
     quota_mailboxes: Option<u64>,
     #[serde(default, skip_serializing_if = "FolderLimits::is_default")]
     folder_limits: FolderLimits,
-    /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
+    /// Programs without `stored_as` require this field, but its value has no effect in them.
     format: Format,
     /// How messages are stored; absent for what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -150,7 +150,7 @@ impl Directory {
         DirectoryPages::new(&*self.engine, prefix, PAGE)
     }
 
-    /// The names of all scripts of an account, sorted. Their texts are passed over.
+    /// The names of all scripts of an account, sorted. Their texts are skipped.
     #[boxed]
     pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
         let (mut names, mut pages) = (Vec::new(), self.records(prefix(account)));

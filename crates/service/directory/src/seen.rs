@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_seen_is_read_again() {
+    async fn seen_flags_are_read_again() {
         let (_, directory) = directory();
         let (ana, bo) = (reading(3), reading(4));
         let far = u32::MAX - 1;

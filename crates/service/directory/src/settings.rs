@@ -13,9 +13,9 @@ pub enum CertificateLogins {
     Off,
     /// Only certificates that an account lists.
     Listed,
-    /// Those, and the address in the certificate.
+    /// Listed certificates, and the address in the certificate.
     Email,
-    /// Those, and the commonName in the certificate.
+    /// Listed certificates, and the commonName in the certificate.
     CommonName,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::hashing::hashes_at_once;
-use crate::lease::Compared;
+use crate::lease::LeasesToCompare;
 use crate::testing::{add, by_password, directory, other_process, secret};
 use crate::{
     AccountChange, Client, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
@@ -291,7 +291,7 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
     }
     assert_eq!(records.dump(), upgraded);
     // It is the same password: sessions continue.
-    better.leases.compare(Compared::All).await.unwrap();
+    better.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(!lease.is_ended());
 }
 
@@ -327,7 +327,7 @@ async fn others_failures_on_loopback_and_in_trusted_networks_refuse_nobody() {
 }
 
 #[test]
-fn what_is_printed_holds_no_secret() {
+fn the_debug_output_has_no_secret() {
     let (_, directory) = directory();
     assert!(!format!("{directory:?}").contains("key"));
 }

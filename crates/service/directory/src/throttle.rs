@@ -66,7 +66,7 @@ impl Score {
 }
 
 /// The scores. Time comes in with each call. The tables are keyed by hashes. Two names with one
-/// hash share a score, which harms nobody. A long name takes no more room than a short one.
+/// hash share a score, which harms nobody. A long name takes the same memory as a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
     networks: Recent<u64, Score>,
@@ -80,7 +80,7 @@ pub(crate) struct Throttle {
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// Each network it counts for, and how much.
+    /// Each network that a failure counts for, with its weight.
     networks: [Option<(u64, f64)>; TIERS_V6.len()],
     account: u64,
     pair: u64,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_stops_is_refused_and_comes_back() {
+    fn an_address_that_never_stops_is_refused_and_recovers() {
         let (mut throttle, now) = (Throttle::new(), Instant::now());
         let refused = (0..10_000).filter(|_| throttle.begin(ip(A), "ana", now).refused).count();
         assert_eq!(refused, 10_000 - 64);

@@ -14,7 +14,7 @@ use crate::required_extensions::RequiredExtensions;
 pub(crate) enum Home {
     #[default]
     Inbox,
-    /// Its author's domain wants it there, or a scanner.
+    /// The policy of its author's domain, or a scanner, sends it there.
     Junk,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Chain<'c> {
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes: its needs, and what its sender wants of TLS.
+    /// A message as it comes: its needs, and the sender's requirement of TLS.
     pub(crate) fn of(tls: TlsRequirement, needs: RequiredExtensions) -> Self {
         Self { tls, needs, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl<'c> Chain<'c> {
         Self { submitter: account, ..self }
     }
 
-    /// An error once another server may have taken the message over: this one delivers no more of
+    /// An error once another server may have taken the message over: this one stops delivering
     /// it.
     pub(crate) fn check_lease(self) -> Result<(), DeliveryError> {
         match self.lease_end.is_some_and(LeaseEnd::is_over) {
@@ -101,8 +101,8 @@ impl<'c> Chain<'c> {
         Self { asked, ..self }
     }
 
-    /// For a message with these needs that is made here because of this one. Its sender asks for
-    /// nothing, and nobody has submitted it.
+    /// For a message with these needs that is made here because of this one. Its sender requests
+    /// no report, and no user has submitted it.
     pub(crate) fn for_own(self, needs: RequiredExtensions) -> Self {
         Self { needs, asked: DsnRequest::default(), submitter: None, ..self }
     }

@@ -19,7 +19,7 @@ use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
-use crate::mail::{Came, Mail, RemoteClient};
+use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
 use crate::scripts::Scripts;
@@ -146,14 +146,14 @@ impl Filter {
         let chain =
             Chain::stored(RequiredExtensions::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
         let (served, sent) = (&text, &text);
-        let (came, client) = (Came::Stored, RemoteClient::default());
-        let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };
+        let (trigger, client) = (Trigger::Stored, RemoteClient::default());
+        let mail = Mail { message: &message, served, sent, from, trigger, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
         let permit = self.run_permit(recipient, text.len()).await.ok_or_else(too_many)?;
         let outcome = run_script((Arc::clone(script), world), text.clone(), permit).await;
         let mut outcome = outcome.map_err(NotRun::Script)?;
-        // Nobody waits for an answer.
+        // No sender waits for an answer.
         let is_answer = |effect: &Effect| matches!(effect, Effect::Reject { .. } | Effect::Vacation(_));
         if outcome.effects.iter().any(is_answer) {
             return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));
@@ -166,12 +166,12 @@ impl Filter {
         self.remember_all(recipient, &outcome).await;
         let uids: NumSet = std::iter::once(seen.uid.value()).collect();
         match stays {
-            Stays::WithFlags(names) if names == seen.flags => {}
-            Stays::WithFlags(names) => {
+            Fate::StaysWithFlags(names) if names == seen.flags => {}
+            Fate::StaysWithFlags(names) => {
                 mailbox.store_flags(&uids, FlagChange::Replace, &flags(&names), None).await?;
             }
             // A client that expunges takes it away.
-            Stays::Not => {
+            Fate::Leaves => {
                 mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Deleted], None).await?;
             }
         }
@@ -191,7 +191,7 @@ struct EventRun<'r> {
 }
 
 /// The fate of the message in its mailbox.
-enum Stays {
+enum Fate {
     WithFlags(Vec<String>),
     Not,
 }
@@ -202,8 +202,8 @@ async fn file(
     here: MailboxId,
     outcome: &Outcome,
     text: &[u8],
-) -> Result<Stays, DeliveryError> {
-    let mut stays = Stays::Not;
+) -> Result<Fate, DeliveryError> {
+    let mut stays = Fate::Leaves;
     for effect in &outcome.effects {
         let (names, version) = match effect {
             Effect::Keep { flags, version, .. } => (flags, *version),
@@ -219,7 +219,7 @@ async fn file(
         match outcome.edited(version, text) {
             // A message never changes (RFC 9051 §2.3.1.1), so another one comes into its place.
             Some(edited) => filing.put_edited(here, Bytes::from(edited), names).await?,
-            None => stays = Stays::WithFlags(names.clone()),
+            None => stays = Fate::StaysWithFlags(names.clone()),
         }
     }
     Ok(stays)

@@ -32,7 +32,7 @@ pub(crate) struct Filing<'f> {
     served: &'f Bytes,
     /// The mailbox of `keep`.
     home: Home,
-    /// Where it is by now, and which version of it.
+    /// The mailboxes that have it so far, and the version in each.
     done: Vec<(MailboxId, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl<'f> Filing<'f> {
         !self.done.is_empty()
     }
 
-    /// Files the copies that a run wants kept. If some of it cannot be done, the message is kept in
+    /// Files the copies that a run keeps. If some of it cannot be done, the message is kept in
     /// INBOX (RFC 5228 §2.10.6). An error says that it is nowhere.
     pub(crate) async fn file(&mut self, outcome: &Outcome) -> Result<(), DeliveryError> {
         let mut failed = None;
@@ -68,7 +68,7 @@ impl<'f> Filing<'f> {
         }
         match failed {
             Some(error) => {
-                tracing::warn!(account = self.account.name, %error, "a message could not be filed as its script wants");
+                tracing::warn!(account = self.account.name, %error, "a message could not be filed by its Sieve script: it is stored in INBOX");
                 self.keep_as_it_came().await
             }
             None => Ok(()),
@@ -84,7 +84,7 @@ impl<'f> Filing<'f> {
         }
         match self.append(inbox, 0, self.message.clone()).await {
             Err(error) if self.is_kept() => {
-                tracing::warn!(account = self.account.name, %error, "a message is in a mailbox, but not in INBOX");
+                tracing::warn!(account = self.account.name, %error, "a message could not be stored in INBOX: a Sieve script has filed it into another mailbox");
                 Ok(())
             }
             outcome => outcome,
@@ -152,7 +152,7 @@ impl<'f> Filing<'f> {
                     tracing::warn!(
                         account,
                         limit,
-                        "INBOX has a message for the junk folder, which cannot be made"
+                        "the junk folder cannot be created: its message is stored in INBOX"
                     );
                 }
                 junk => return Ok(junk?.mailbox),

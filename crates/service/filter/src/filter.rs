@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use crate::chain::{Chain, Home};
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
-use crate::mail::{Came, Mail, RemoteClient};
+use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::permit::{RunPermit, Runs};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
@@ -39,7 +39,7 @@ pub enum Undelivered {
     /// It could not be stored.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// Groups have made as many copies of the sender's mail as they may in an hour.
+    /// Groups have made the hour's largest number of copies of the sender's mail.
     #[error(
         "it has to wait: groups make {0} copies an hour of the mail of one sender (`limits.group_copies_per_hour`)"
     )]
@@ -51,8 +51,8 @@ pub enum Undelivered {
 }
 
 /// The outcome of a message for one recipient. A success is reported to a sender that requests it
-/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report of
-/// that or wants none.
+/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report
+/// of that or requested none.
 pub type Delivered = Result<Option<Success>, Undelivered>;
 
 /// The recipients for which the protocol can report that a script refuses the message. For the
@@ -74,8 +74,8 @@ pub struct Envelope<'e> {
     pub from: &'e str,
     /// The recipients that can be refused.
     pub refusals: Refusals,
-    /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
-    /// INBOX, it goes there. A script may file it elsewhere.
+    /// The policy of its author's domain sends it to the junk folder (RFC 7489 §6.3): where it
+    /// would be kept in INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
     /// The sender's requirement of TLS where the message is sent on.
     pub tls: TlsRequirement,
@@ -243,9 +243,10 @@ impl Filter {
         account.scripts.active.is_none() && !forwards_all && !self.has_site()
     }
 
-    /// Delivers one message to each recipient as their scripts want it, and returns one result for
-    /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
-    /// if an account is named by several addresses; a script runs for each address.
+    /// Delivers one message to each recipient as their scripts want it, and returns one result
+    /// for each, in their order. The delivered messages are on disk. Into one mailbox a message
+    /// comes once, also if an account is named by several addresses; a script runs for each
+    /// address.
     pub fn deliver<'a>(
         &'a self,
         message: Bytes,
@@ -290,7 +291,7 @@ impl Filter {
             served: forms.served(),
             sent: &sent,
             from,
-            came: Came::Delivered,
+            trigger: Trigger::Delivered,
             chain,
             asked,
             client,
@@ -390,7 +391,7 @@ impl Filter {
         done
     }
 
-    /// As the scripts want it, or to INBOX.
+    /// By the scripts, or to INBOX.
     async fn serve_mailboxes(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
         let active = recipient.account.scripts.active.as_deref();
         let has_site = self.has_site();
@@ -454,7 +455,7 @@ impl Filter {
         }
     }
 
-    /// A permit to run a script over so many bytes; `None` after a timeout.
+    /// A permit to run a script over this many bytes; `None` after a timeout.
     pub(crate) async fn run_permit(&self, recipient: &Recipient, len: usize) -> Option<Arc<RunPermit>> {
         self.account_permit(recipient.account.id, len).await
     }
@@ -528,8 +529,8 @@ impl Filter {
     }
 }
 
-/// What a script did that the sender may hear of (RFC 3461 §5.2.7). Only what it sent on left the
-/// account without a copy.
+/// The success that may be reported to the sender (RFC 3461 §5.2.7). A message that was only
+/// redirected left no copy in the account.
 fn success(filing: &Filing<'_>, outcome: &Outcome) -> Success {
     let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
     match outcome.effects.iter().filter(is_sent_on).count() {

@@ -62,8 +62,8 @@ impl Filter {
     }
 
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
-    /// each, in their order. What succeeded is on disk. A group gets it once, whatever addresses
-    /// lead to it.
+    /// each, in their order. The delivered messages are on disk. A group gets it once, whatever
+    /// addresses lead to it.
     pub fn deliver_to<'a>(
         &'a self,
         message: Bytes,
@@ -178,7 +178,7 @@ impl Filter {
         }
         let refusals = refused.len();
         tracing::info!(group = group.address, from = envelope.from, count, refused = refusals, "expanded");
-        // Nobody has it: the sender's host keeps the message, or reports it.
+        // No member has the message: the sender's host keeps it, or reports it.
         if got == 0 {
             return Err(failed.unwrap_or_else(|| nobody_took(group, &refused)));
         }

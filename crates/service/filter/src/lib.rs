@@ -7,11 +7,11 @@
 //!                    └─► run (a blocking thread) ─► effects ─► file here, then send, then remember
 //! ```
 //!
-//! Invariants: mail is never lost. If a script does not compile, a run fails or an action
-//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A script
-//! that cannot be read for now puts the message off. A message is filed before anything is sent
-//! because of it. If the delivery fails for now, the sender tries again, and nothing is sent twice.
-//! All copies that no script edited share one body.
+//! Invariants: mail is never lost. If a script does not compile, a run fails or an action cannot
+//! be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. If a script
+//! cannot be read now, the message is deferred. A message is filed before anything is sent
+//! because of it. If the delivery fails for now, the sender tries again, and nothing is sent
+//! twice. All copies that no script edited share one body.
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 

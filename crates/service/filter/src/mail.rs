@@ -22,7 +22,7 @@ pub struct RemoteClient<'e> {
 
 /// How a message came before a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum Trigger {
     /// It is delivered.
     Delivered,
     /// A user has put it into a mailbox, and may have written each of its fields.
@@ -39,7 +39,7 @@ pub(crate) struct Mail<'m> {
     /// As it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
-    pub(crate) came: Came,
+    pub(crate) trigger: Trigger,
     pub(crate) chain: Chain<'m>,
     /// The requested reports for each recipient; empty if the chain has them.
     pub(crate) asked: &'m [DsnRequest<'m>],

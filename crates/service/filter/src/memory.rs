@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct ReplyRecord {
     v: u32,
-    /// When, unix seconds.
+    /// The time in unix seconds.
     at: u64,
     /// From then on it may be removed.
     until: u64,
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    /// RFC 7352 §3.3: with `:last` the time begins again with each message. The interpreter wants
-    /// that to be remembered, or it would not ask for it.
+    /// RFC 7352 §3.3: with `:last` the time begins again with each message. The interpreter calls
+    /// this only if the time must begin again.
     #[tokio::test]
     async fn the_time_of_a_duplicate_begins_again_and_that_of_an_answer_does_not() {
         let (engine, account) = (MemoryEngine::new(), AccountId(Id::new(1, 1)));

@@ -31,8 +31,8 @@ impl Runs {
         Self(KeyedSemaphore::new(compute_threads(), 1))
     }
 
-    /// A permit for a run over so many bytes, and the memory that it may take; none if that takes
-    /// too long.
+    /// A permit for a run over this many bytes, and the memory that it may take; `None` if that
+    /// takes too long.
     pub(crate) async fn permit(
         &self,
         budget: &ByteBudget,

@@ -75,12 +75,12 @@ mod tests {
     use crate::permit::Runs;
 
     /// A world whose only answer comes when the run is stopped.
-    struct Endless {
+    struct NeverAnswers {
         stop: Arc<AtomicBool>,
         asked: mpsc::Sender<()>,
     }
 
-    impl Context for Endless {
+    impl Context for NeverAnswers {
         fn envelope_from(&self) -> &str {
             ""
         }
@@ -116,7 +116,7 @@ mod tests {
         let permit = runs.permit(&budget, account, 0).await.unwrap();
         let (asked, questions) = mpsc::channel();
         let stop = Arc::<AtomicBool>::default();
-        let world = Endless { stop: Arc::clone(&stop), asked };
+        let world = NeverAnswers { stop: Arc::clone(&stop), asked };
         let mut run = Box::pin(run_in((script, world), stop, Bytes::from_static(b"A: b\r\n\r\n"), permit));
         assert!(run.as_mut().now_or_never().is_none());
         questions.recv().unwrap();

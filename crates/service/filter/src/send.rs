@@ -18,7 +18,7 @@ use crate::chain::{Chain, Home, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
-use crate::mail::{Came, Mail, RemoteClient};
+use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::memory::{self, Key};
 use crate::required_extensions::RequiredExtensions;
 
@@ -59,8 +59,8 @@ pub(crate) enum NotSent {
 }
 
 impl Filter {
-    /// Sends the mail that a run wants sent. An error is a redirect that failed; a reply or a
-    /// notification that fails is logged, because the message itself is not in danger.
+    /// Sends the mail of a run. An error is a redirect that failed; a reply or a notification
+    /// that fails is logged, because the message itself is not in danger.
     pub(crate) async fn send_all(
         &self,
         filing: &mut Filing<'_>,
@@ -71,8 +71,7 @@ impl Filter {
         let failed = self.redirect_all(recipient, outcome, mail).await;
         for effect in &outcome.effects {
             match effect {
-                // The sender of junk may be forged. RFC 3834 §2 wants no
-                // response then.
+                // The sender of junk may be forged. RFC 3834 §2 requires no response then.
                 Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
@@ -122,8 +121,7 @@ impl Filter {
         failed
     }
 
-    /// Stores the records that a run wants remembered. A failure is logged: the message is
-    /// delivered.
+    /// Stores the records of a run. A failure is logged: the message is delivered.
     pub(crate) async fn remember_all(&self, recipient: &Recipient, outcome: &Outcome) {
         for effect in &outcome.effects {
             let Effect::Remember { key, seconds } = effect else { continue };
@@ -268,10 +266,10 @@ impl Filter {
         if !self.may_name_author(recipient, &text, mail).await {
             return Err(NotSent::Author);
         }
-        let (text, results) = match mail.came {
-            Came::Delivered => (text, results::own(mail.served, &self.host)),
+        let (text, results) = match mail.trigger {
+            Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Came::Stored => (results::without_own(&text, &self.host), None),
+            Trigger::Stored => (results::without_own(&text, &self.host), None),
         };
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());

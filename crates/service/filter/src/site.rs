@@ -25,9 +25,9 @@ const ENDING: &str = ".sieve";
 pub struct SiteFolders {
     /// Scripts that run before that of the account, in the order of their names.
     pub before: Option<PathBuf>,
-    /// Those that run after it.
+    /// Scripts that run after that of the account.
     pub after: Option<PathBuf>,
-    /// Those that accounts may include.
+    /// Scripts that accounts may include.
     pub global: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ pub struct SiteScripts {
     pub(crate) alone: Arc<Script>,
     /// Whether any runs for each message.
     pub(crate) runs: bool,
-    /// Those that run before and after the account's own, in their order.
+    /// The scripts that run before the account's own, and after it, in their order.
     before: Vec<String>,
     after: Vec<String>,
     /// By the name that `include :global` has for them.

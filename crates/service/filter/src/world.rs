@@ -35,17 +35,17 @@ pub(crate) struct World {
     /// Its name in DNS.
     pub(crate) remote_host: Option<String>,
     pub(crate) directory: Arc<Directory>,
-    /// Those that the run has asked for. An account has at most 4 MiB of them.
+    /// The annotations that the run has read. An account has at most 4 MiB of them.
     pub(crate) annotations: Mutex<BTreeMap<Annotated, Annotations>>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
-    /// What the run has read of all mailboxes.
+    /// The mailboxes, read at the first question about them.
     pub(crate) known: OnceLock<Known>,
     /// Set when nobody waits for the run any more.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What is known of all mailboxes: made once for a run, however often it asks.
+/// The ids and special uses of all mailboxes. A run reads them once.
 pub(crate) struct Known {
     ids: HashSet<String>,
     uses: Vec<SpecialUse>,

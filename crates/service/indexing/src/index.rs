@@ -92,7 +92,7 @@ impl std::ops::AddAssign for Size {
 pub struct Reads {
     /// Segments.
     pub segments: u64,
-    /// Messages, in the background. Those that searches read are not counted.
+    /// Messages, in the background. Segments that searches read are not counted.
     pub messages: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct Totals {
 }
 
 impl SearchIndex {
-    /// The index of a store, which has so many bytes in memory.
+    /// The index of a store, which has this many bytes in memory.
     pub fn new(store: Store, bytes_max: usize) -> Self {
         Self::with(store, bytes_max, None)
     }
@@ -156,7 +156,7 @@ impl SearchIndex {
         match self.try_ask(mailbox, queries).await {
             Ok(answer) => Some(answer).filter(|answer| !answer.covered.is_empty()),
             Err(error) => {
-                tracing::debug!(%error, "a search reads all texts: the index cannot be asked");
+                tracing::debug!(%error, "the search index cannot be read: a search reads all texts");
                 None
             }
         }

@@ -48,6 +48,6 @@ pub fn is_segments(mailbox: posthaste_mail_model::MailboxId) -> bool {
 }
 
 /// Messages that a segment has at least, and that a search has to read before it collects. The
-/// words would take more than their lists in a smaller one. So up to 255 messages behind the
-/// last segment are known from memory, or read by each search.
+/// words would take more than their lists in a smaller one. So up to 255 messages after the last
+/// segment are known from memory, or read by each search.
 pub const SEGMENT_MESSAGES_MIN: usize = 256;

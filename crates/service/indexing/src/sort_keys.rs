@@ -1,4 +1,4 @@
-//! What SORT and THREAD compare of a message.
+//! The keys of a message for SORT and THREAD.
 
 use posthaste_imap_codec::response::Address;
 use posthaste_imap_codec::{EnvelopeList, first_address};
@@ -9,8 +9,8 @@ use posthaste_search_index::{SortKeys, TEXTS};
 use sha2::{Digest, Sha256};
 
 /// Bytes of a text that are kept. A longer one keeps its beginning and a digest of the whole. So
-/// equal texts stay equal and different ones different. Those that differ only after the
-/// beginning are next to each other, in an order without meaning that is always the same.
+/// equal texts stay equal and different ones different. Texts that differ only after the
+/// beginning are next to each other. Their order has no meaning, but is always the same.
 const TEXT_BYTES_MAX: usize = 1000;
 /// Bytes of such a digest.
 const DIGEST_LEN: usize = 16;

@@ -108,7 +108,7 @@ pub(crate) async fn add(
 
 /// Removes segments of a mailbox. Returns the mod-sequence of the place after it.
 pub(crate) async fn remove(store: &Store, mailbox: MailboxId, uids: &NumSet) -> Result<ModSeq> {
-    // Nobody's folder, so what comes and goes there is not looked at.
+    // No user has this folder, so nothing needs to see its changes.
     let _ = store.destination(places::of(mailbox)).without_limit();
     Ok(store.open(places::of(mailbox)).await?.remove(uids).await?.modseq)
 }

@@ -29,7 +29,7 @@ impl TermReader {
         tap_fields(summary, &mut |text| self.collector.add_repeated(Scope::Texts, text));
     }
 
-    /// A step of a search through a message, all of which is read. `None` once all is done.
+    /// A step of a search that reads a message completely. `None` once all is done.
     pub fn step(&mut self, search: &mut TextSearch, keys: &[TextKey], message: &[u8]) -> Option<u64> {
         let collector = &mut self.collector;
         search.step_tapped(

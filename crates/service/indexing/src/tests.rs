@@ -238,7 +238,7 @@ async fn a_damaged_or_old_segment_is_removed_and_made_again() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_twice_is_removed() {
+async fn a_segment_that_a_crash_left_twice_is_removed() {
     let mut world = World::new().await;
     let index = world.index();
     world.add(texts(0..300)).await;
@@ -307,7 +307,7 @@ enum Step {
     Update,
     /// A delivery is looked at, with messages from this UID on.
     Look(u32),
-    /// With so many bytes of memory.
+    /// With this many bytes of memory.
     Restart(usize),
     Ask(String),
 }

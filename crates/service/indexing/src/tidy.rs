@@ -46,7 +46,7 @@ impl SearchIndex {
         let opened = self.shared.store.open(mailbox).await?;
         let view = opened.current().await?;
         let live = view.uids_of_seqs(&view.all());
-        // Those with the most expunged messages first.
+        // The segments with the most expunged messages are first.
         let mut by_left: Vec<(u64, &StoredSegment)> = known
             .stored()
             .iter()
@@ -108,7 +108,7 @@ impl SearchIndex {
     /// Removes the segments of mailboxes that another process deleted.
     pub(crate) async fn sweep(&self) {
         if let Err(error) = self.try_sweep().await {
-            tracing::warn!(%error, "segments of deleted mailboxes are not looked for");
+            tracing::warn!(%error, "segments of deleted mailboxes were not removed");
         }
     }
 

@@ -136,8 +136,8 @@ impl SearchIndex {
         }
     }
 
-    /// Brings the index of a mailbox up to date: all that waits, in as many turns as it takes. For
-    /// commands while the server runs.
+    /// Brings the index of a mailbox up to date: all that waits, in several turns if necessary.
+    /// For commands while the server runs.
     #[boxed]
     pub async fn update(&self, mailbox: MailboxId) -> Result<()> {
         loop {
@@ -260,7 +260,7 @@ impl SearchIndex {
         if unsaved.is_empty() { Ok(outline) } else { self.set_outline(mailbox, outline).await }
     }
 
-    /// Reads messages, up to as many as a segment has.
+    /// Reads messages, up to the number in a segment.
     async fn read(&self, mailbox: MailboxId, mut todo: NumSet) -> Result<Fresh> {
         let (mut recent, mut reader) = (Recent::default(), Reader::default());
         while !todo.is_empty() {
@@ -475,7 +475,7 @@ async fn elsewhere(mut terms: TermReader, message: Bytes, summary: Bytes) -> Res
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let session = posthaste_metrics::current();
     tokio::task::spawn_blocking(move || session.run(work)).await.map_err(|error| {
-        tracing::error!(%error, "a computation of the search index failed");
+        tracing::error!(%error, "a computation of the search index has no result: if it panicked, please report this bug");
         StoreError::Busy
     })
 }

@@ -71,7 +71,7 @@ fn terms(message: &[u8]) -> Terms {
     terms.finish()
 }
 
-/// What the parts of a segment take: the layout is in `search-index/src/segment.rs`, that of the
+/// The sizes of a segment's parts: the layout is in `search-index/src/segment.rs`, that of the
 /// sort keys in `sort_keys.rs` beside it.
 fn print_parts(segment: &Segment) {
     let bytes = segment.as_bytes();

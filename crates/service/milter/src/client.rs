@@ -57,7 +57,7 @@ pub struct Envelope<'e> {
     pub to: Vec<&'e str>,
 }
 
-/// A reply that a filter wants the client to get.
+/// A reply of a filter for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// 4xx or 5xx.
@@ -113,7 +113,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 struct Conversation<'m> {
     milter: &'m Milter,
     socket: Box<dyn Socket>,
-    /// The steps that the filter wants left out or unanswered.
+    /// The steps that the filter skips or does not answer.
     flags: u32,
 }
 
@@ -136,8 +136,8 @@ impl Milter {
         Self { place, within }
     }
 
-    /// Shows a message to the filter and makes the changes that it wants. After an error the draft
-    /// may be changed in part: it must not be used.
+    /// Sends a message to the filter and makes the changes that it requests. After an error the
+    /// draft may be changed in part: it must not be used.
     #[boxed]
     pub async fn ask(&self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
         self.converse(self.connect().await?, envelope, draft).await
@@ -183,7 +183,7 @@ impl Conversation<'_> {
     async fn negotiate(&mut self) -> Result<(), MilterError> {
         let offer = [VERSION, ACTIONS, flags::ALL].map(u32::to_be_bytes).concat();
         self.say(b'O', &offer).await?;
-        match self.hear().await? {
+        match self.read_answer().await? {
             Answer::Options(version, actions, wanted)
                 if (VERSION_MIN..=VERSION).contains(&version)
                     && actions & !ACTIONS & !0x100 == 0
@@ -288,7 +288,7 @@ impl Conversation<'_> {
         let mut outcome = Outcome::only(Verdict::Accept);
         let body_max = draft.body().len() + BODY_MORE_MAX;
         for _ in 0..CHANGES_MAX {
-            match self.hear().await? {
+            match self.read_answer().await? {
                 Answer::AddHeader(name, value) => draft.add(&name, &value),
                 Answer::InsertHeader(at, name, value) => draft.insert(at as usize, &name, &value),
                 Answer::ChangeHeader(nth, name, value) => draft.change(nth as usize, &name, &value),
@@ -315,7 +315,7 @@ impl Conversation<'_> {
         Err(self.milter.wrong("it wants too many changes"))
     }
 
-    /// Sends one command and reads the answer, unless the filter wants neither.
+    /// Sends one command and reads the answer, unless the filter has declined either.
     async fn step(
         &mut self,
         letter: u8,
@@ -331,7 +331,7 @@ impl Conversation<'_> {
             return Ok(Step::On);
         }
         for _ in 0..PROGRESS_MAX {
-            match self.hear().await? {
+            match self.read_answer().await? {
                 Answer::Progress => {}
                 answer => return self.verdict(answer),
             }
@@ -369,7 +369,7 @@ impl Conversation<'_> {
         written.map_err(|error| self.milter.io(error))
     }
 
-    async fn hear(&mut self) -> Result<Answer, MilterError> {
+    async fn read_answer(&mut self) -> Result<Answer, MilterError> {
         let until = Instant::now() + self.milter.within;
         let read = async {
             let len = self.socket.read_u32().await? as usize;

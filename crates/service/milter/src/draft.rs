@@ -22,7 +22,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Takes a message apart.
+    /// Splits a message into its fields and its body.
     pub fn new(message: &Bytes) -> Self {
         let span = Span::new(0, u32::try_from(message.len()).unwrap_or(u32::MAX));
         let (mut fields, mut end) = (Vec::new(), 0);

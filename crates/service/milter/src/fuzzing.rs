@@ -54,7 +54,7 @@ impl AsyncWrite for Filter {
     }
 }
 
-/// A conversation, after a negotiation in which the filter wants every step (the first byte is
+/// A conversation, after a negotiation in which the filter requests every step (the first byte is
 /// odd) or none before the end. Whatever it changes, the header stays one.
 pub fn answers(data: &[u8]) {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

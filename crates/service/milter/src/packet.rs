@@ -50,7 +50,7 @@ pub mod flags {
     /// Values of fields come with the blanks after the colon.
     pub const LEADING_SPACE: u32 = 0x10_0000;
     /// All that this side knows. `0x100` and `0x20000` are about unknown commands. With `0x400` a
-    /// filter may want no more of the same kind.
+    /// filter may decline further commands of a kind.
     pub const ALL: u32 = 0x1f_f7ff;
 }
 

@@ -1,4 +1,4 @@
-//! What an idle session costs: opens many, in the clear, with TLS and compressed, and prints the
+//! The cost of an idle session: opens many, in the clear, with TLS and compressed, and prints the
 //! server's memory for each. The server is a process of its own, so that the clients' memory does
 //! not count.
 //!

@@ -109,7 +109,7 @@ impl<'c> Parts<'c> {
     }
 }
 
-/// The elements of one tag, one after the other, in what DER they hold. Others are passed over.
+/// The elements of one tag, one after the other, in what DER they hold. Others are skipped.
 fn each(mut der: &[u8], tag: u8) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         loop {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_nobody_and_has_ended() {
+    fn an_unreadable_certificate_names_nobody_and_has_expired() {
         let good = certificate(&["ana@example.org"], &[]);
         for end in 0..good.len() {
             let read = ClientCertificate::parse(&good[..end]);

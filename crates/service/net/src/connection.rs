@@ -204,8 +204,8 @@ impl Connection {
     /// Waits for bytes and appends them to the input, which may then hold up to `input_max`;
     /// returns how many came. The end of the stream is [`NetError::Closed`].
     ///
-    /// What the input holds is the beginning of something: before it waits for the rest, it has the
-    /// kernel acknowledge what came.
+    /// An input that is not empty is the beginning of something. Before the connection waits for
+    /// the rest, it has the kernel acknowledge the received bytes.
     pub async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let awaits = if self.input.is_empty() { Awaits::Anything } else { Awaits::Rest };
         self.fill_awaiting(awaits, input_max, within).await
@@ -293,8 +293,8 @@ impl Connection {
     }
 
     /// Reads exactly `length` bytes: first from the input, then from the peer straight into the
-    /// result, with a deadline for each read. The caller has decided that it wants so many; memory
-    /// still grows only as they come. If dropped while waiting, the bytes read so far are lost.
+    /// result, with a deadline for each read. The caller has accepted this number; memory still
+    /// grows only as they come. If dropped while waiting, the bytes read so far are lost.
     pub async fn read_exact_within(&mut self, length: usize, within: Duration) -> Result<Bytes, NetError> {
         if self.input.len() >= length {
             return Ok(self.input.split_to(length).freeze());
@@ -392,8 +392,8 @@ impl Connection {
         self.stream.start_deflate()
     }
 
-    /// Ends compression both ways, after the answer that says so was written: RFC 8437 §4.1. What
-    /// the peer sent since is input.
+    /// Ends compression both ways, after the answer that says so was written: RFC 8437 §4.1. The
+    /// bytes that the peer sent since are input.
     pub async fn end_deflate(&mut self, within: Duration) -> Result<(), NetError> {
         let rest = timely(&self.clock, within, self.stream.end_deflate()).await?;
         self.input.extend_from_slice(&rest);

@@ -70,8 +70,8 @@ impl Deflate {
         }
     }
 
-    /// What was read of the transport and does not belong to the peer's stream, if that ended with
-    /// the last byte that was decompressed.
+    /// The bytes that were read after the end of the peer's stream, if the stream ended with the
+    /// last decompressed byte.
     pub(crate) fn into_rest(mut self) -> Vec<u8> {
         self.input.split_off(self.taken)
     }
@@ -159,7 +159,7 @@ impl Deflate {
         self.more = produced > 0 && produced == room.len();
         match status {
             Status::StreamEnd if !self.more => self.ended = true,
-            // Neither taken nor given although there was something to take: it cannot continue.
+            // It took no input and gave no output although there is input: it cannot continue.
             Status::Ok | Status::BufError if used == 0 && produced == 0 && !from.is_empty() => {
                 return Err(io::ErrorKind::InvalidData.into());
             }

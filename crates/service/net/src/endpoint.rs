@@ -28,9 +28,9 @@ pub enum Mode {
 /// An address to listen on. Port 0 lets the system choose: [`Listener::local_addr`] says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// How.
+    /// How a connection begins.
     pub mode: Mode,
 }
 
@@ -89,7 +89,7 @@ impl FromStr for SocketAddress {
 }
 
 /// A bound socket that accepts connections once [`serve`](Self::serve) runs; until then they wait
-/// in the backlog, so that `ready` can be said before.
+/// in the backlog, so that `ready` can be printed before.
 #[derive(Debug)]
 pub struct Listener {
     accepting: Accepting,

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::{limits::Refused, proxy::header::Malformed};
 
-/// Errors of this crate. Those an administrator reads name the file or address and the remedy.
+/// Errors of this crate. Errors for an administrator name the file or address and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A semaphore with so many permits in all, and so many for each key. All clones are the same.
+/// A semaphore with a number of permits in all, and a limit for each key. All clones are the
+/// same.
 #[derive(Debug)]
 pub struct KeyedSemaphore<K: Eq + Hash + Clone>(Arc<Inner<K>>);
 
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_its_own_keeps_no_permit_of_others() {
+    async fn a_waiter_for_its_own_permit_holds_none_of_others() {
         let permits = KeyedSemaphore::new(2, 1);
         let one = permits.acquire_within('a', WITHIN).await.unwrap();
         let again = tokio::spawn({

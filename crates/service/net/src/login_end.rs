@@ -28,7 +28,7 @@ impl LoginEnd {
         {
             return;
         }
-        // Nobody can end it any more.
+        // Nothing can end the login any more.
         std::future::pending().await
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
-/// Which addresses belong to a set. It is asked for each connection, so that the answer may change
-/// while a listener runs.
+/// A set of addresses. It is evaluated for each connection, so the answer may change while a
+/// listener runs.
 #[derive(Clone)]
 pub struct Peers(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
 impl Peers {
-    /// Those that `is_one` says yes to.
+    /// The peers for which `is_one` is true.
     pub fn new(is_one: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_one))
     }
@@ -19,7 +19,7 @@ impl Peers {
 }
 
 impl Default for Peers {
-    /// Nobody.
+    /// The empty set.
     fn default() -> Self {
         Self::new(|_| false)
     }

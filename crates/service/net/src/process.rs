@@ -58,7 +58,7 @@ mod tests {
         assert!(super::raise_file_limit(now).unwrap() >= now);
     }
 
-    /// What the kernel says of the table (proc_pid_status(5), `FDSize`).
+    /// The size of the table by the kernel (proc_pid_status(5), `FDSize`).
     #[test]
     fn the_table_of_files_grows_at_once() {
         let size = || {

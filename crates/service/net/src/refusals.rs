@@ -19,7 +19,7 @@ use crate::network::Tiers;
 /// Time from the first refusal to the line with the counts.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Networks that are named in one minute. Those of all further ones are counted together.
+/// Networks that are named in one minute. Refusals of all further networks are counted together.
 const NETWORKS_MAX: usize = 100;
 
 /// The refused connections of one listener.

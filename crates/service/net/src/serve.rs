@@ -45,7 +45,7 @@ pub struct ServeOptions {
     pub shutdown: Shutdown,
     /// Deadline of the handshake of [`Mode::ImplicitTls`].
     pub handshake_within: Duration,
-    /// How long sessions may go on after the shutdown was requested.
+    /// How long sessions may continue after the shutdown was requested.
     pub grace: Duration,
     /// The answer to a peer over the limit in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
@@ -229,7 +229,7 @@ fn refuse(
         tracing::warn!(%peer, %reason, "connection refused");
     }
     if mode == Mode::Plain {
-        // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
+        // As far as it fits into the empty send buffer: a peer that is refused gets no wait.
         let _ = try_write(serving.options.refusal);
     }
 }
@@ -276,7 +276,7 @@ async fn ends_behind(
     permit: &mut ConnectionPermit,
     mode: Mode,
     serving: &Serving,
-) -> Result<Option<proxy::Ends>, NetError> {
+) -> Result<Option<proxy::Endpoints>, NetError> {
     let options = &serving.options;
     let mut shutdown = options.shutdown.clone();
     let ends = tokio::select! {

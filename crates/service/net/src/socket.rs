@@ -105,7 +105,7 @@ impl Socket {
     }
 
     /// Notes that bytes came before this socket was made of the connection.
-    pub(crate) fn came(&mut self) {
+    pub(crate) fn note_arrived(&mut self) {
         self.unacknowledged = true;
     }
 

@@ -23,7 +23,7 @@ use crate::{
     certificates::Active,
     channel_binding,
     deflate::Deflate,
-    proxy::Ends,
+    proxy::Endpoints,
     socket::{Awaits, ByteStream, Socket},
 };
 
@@ -103,10 +103,10 @@ impl Stream {
 
     /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header
     /// came, so the kernel may owe an acknowledgement.
-    pub(crate) fn set_ends(&mut self, ends: Ends) {
+    pub(crate) fn set_ends(&mut self, ends: Endpoints) {
         (self.peer, self.local) = (ends.peer, ends.local);
         if let Transport::Plain(socket) = &mut self.transport {
-            socket.came();
+            socket.note_arrived();
         }
     }
 

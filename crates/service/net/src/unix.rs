@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_socket_is_kept() {
+    async fn a_file_that_is_no_socket_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         fs::write(&path, "mail").unwrap();

@@ -15,7 +15,7 @@ use crate::queue::{PAGE, QUEUE_ACCOUNT};
 
 /// The state of copied items in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrive {
+pub enum CopiedItems {
     /// In the state that they have in the source.
     AsTheyAre,
     /// Held: an administrator decides about each. For a backup: most of its items are sent by the
@@ -23,7 +23,7 @@ pub enum Arrive {
     Held,
 }
 
-impl Arrive {
+impl CopiedItems {
     /// The record for the target. One that cannot be read stays as it is.
     fn value(self, entry: &DirectoryEntry) -> Result<Bytes, QueueError> {
         match (self, Item::read(entry)) {
@@ -68,7 +68,11 @@ pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool,
 /// If a store cannot be read or written. If a message is damaged, all others are copied first. If
 /// `from` is at an earlier state than the one that was copied: nothing is changed then.
 #[boxed]
-pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> Result<usize, QueueError> {
+pub async fn copy_queue(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    arrive: CopiedItems,
+) -> Result<usize, QueueError> {
     let before = records(from).await?;
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(0);
@@ -105,13 +109,13 @@ pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> R
 pub async fn compare_queues(
     from: &dyn Engine,
     to: &dyn Engine,
-    arrive: Arrive,
+    arrive: CopiedItems,
     compare: Compare,
 ) -> Result<Vec<String>, QueueError> {
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(Vec::new());
     }
-    // Nobody sees the UIDVALIDITY of the queue.
+    // No client sees the UIDVALIDITY of the queue.
     let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
     let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
     let (here, there) = (records(from).await?, records(to).await?);

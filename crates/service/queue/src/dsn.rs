@@ -93,7 +93,7 @@ impl Return {
 }
 
 impl EnvelopeId {
-    /// Reads a value. What it encodes is printable ASCII, so that it fits a field of a report.
+    /// Reads a value. The encoded text is printable ASCII, so that it fits a field of a report.
     pub fn parse(text: &str) -> Option<Self> {
         let decoded = xtext(text).filter(|_| text.len() <= ENVELOPE_ID_LEN_MAX)?;
         is_printable(&decoded).then(|| Self(text.to_owned()))
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_a_field_is_refused() {
+    fn text_that_would_break_a_field_is_refused() {
         assert_eq!(EnvelopeId::parse("QQ314159+20a").unwrap().decoded(), "QQ314159 a");
         for text in ["", "a b", "a=b", "a+0Ab", "a+4", "a+zz", "é", &"x".repeat(101)] {
             assert_eq!(EnvelopeId::parse(text), None, "{text}");

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_is_counted() {
+    fn outcomes_are_counted() {
         let counts = Counts::default();
         for waited in [0, 1, 2, 300, 86_401, 10 * 86_400] {
             counts.sent(waited);

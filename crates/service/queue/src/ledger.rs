@@ -1,8 +1,8 @@
 //! The octets that wait because of each account, and their bound.
 //!
-//! A message counts once, however many destinations it has: its body is stored once. What an
-//! account submits and what the server sends on for it are counted apart. So a flood of forwarded
-//! mail does not stop the account's user from sending.
+//! A message counts once, however many destinations it has: its body is stored once. Mail that an
+//! account submits and mail that the server forwards for it are counted separately. So a flood of
+//! forwarded mail does not stop the account's user from sending.
 //!
 //! The counts are in memory. They are read from the queue before the first message that counts.
 //! Other processes change the queue, too: `posthaste queue drop`, and other nodes. So before a
@@ -76,10 +76,10 @@ struct Counts {
     removed: HashSet<ItemId>,
 }
 
-/// What waits because of one account.
+/// The mail that waits because of one account.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Of all bodies, and of messages that are being added.
+    /// Octets of all bodies, and of messages that are being added.
     octets: u64,
     bodies: HashMap<BodyId, CountedBody>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// What an item counts; `None` if it counts for no account.
+    /// The fields of an item; `None` if the item counts for no account.
     pub fn of(item: &Item) -> Option<Self> {
         let payer = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref())?;
         Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })

@@ -25,7 +25,6 @@ mod date;
 mod dsn;
 mod error;
 mod figures;
-mod front;
 mod item;
 mod lease;
 mod ledger;
@@ -37,12 +36,13 @@ mod relay;
 mod report;
 mod runner;
 mod schedule;
+mod seen_items;
 mod success;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-pub use copy::{Arrive, compare_queues, copy_queue, has_other_items};
+pub use copy::{CopiedItems, compare_queues, copy_queue, has_other_items};
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;

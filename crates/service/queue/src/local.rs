@@ -35,9 +35,9 @@ impl Missed {
 
 impl Relay {
     /// Takes over recipients of this server that a message has not reached. It is on disk on
-    /// return. Those who failed for now get it later. About the others the sender gets a report;
-    /// the null sender gets none (RFC 5321 §4.5.5). `message` has its trace fields, without
-    /// Return-Path. The recipients of the envelope do not count.
+    /// return. Recipients with a temporary failure get it later. About the others the sender gets
+    /// a report; the null sender gets none (RFC 5321 §4.5.5). `message` has its trace fields,
+    /// without Return-Path. The recipients of the envelope do not count.
     #[boxed]
     pub async fn take_over(
         &self,

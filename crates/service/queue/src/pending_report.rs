@@ -5,11 +5,11 @@
 //!   (a row of the queue)     (one record changes)                            (or it left the queue)
 //! ```
 //!
-//! A row without a record that names it is not part of the queue, so a crash before the second step
-//! leaves nothing. After the second step the report is sent, and only once even if sending begins
-//! several times. The row becomes an item under its own number, or moves to a mailbox. Neither
-//! happens twice. Until the last step the runner does not send such an item. So a missing row means
-//! that the report arrived.
+//! A row without a record that names it is not part of the queue, so a crash before the second
+//! step leaves nothing. After the second step the report is sent, and only once even if sending
+//! begins several times. The row becomes an item under its own number, or moves to a mailbox.
+//! Each happens once. Until the last step the runner does not send such an item. So a missing row
+//! means that the report arrived.
 //!
 //! The row moves only to the INBOX of an account that files all its mail there. If a script, a
 //! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Local`]).

@@ -38,7 +38,7 @@ pub struct Queue {
     /// Rows with this number or a later one came after this process began.
     first: ItemId,
     arrivals: Arc<Arrivals>,
-    /// What waits because of each account.
+    /// The octets that wait because of each account.
     ledger: Arc<Ledger>,
 }
 
@@ -52,7 +52,7 @@ struct Arrivals {
 /// Some items of the queue.
 #[derive(Debug)]
 pub struct Page {
-    /// Those that can be read.
+    /// The items that can be read.
     pub items: Vec<Item>,
     /// Why others cannot.
     pub damaged: Vec<QueueError>,
@@ -303,10 +303,10 @@ impl Queue {
         Ok(self.engine().directory_commit(change).await?)
     }
 
-    /// Removes messages that no record names: a crash came between the two, so nobody was answered.
-    /// Those stay that somebody may be adding: on a cluster what came after `before`, unix seconds;
-    /// without it, where no other process adds, what came after this one began. How many there
-    /// were.
+    /// Removes messages that no record names: a crash came between the two, so nobody was
+    /// answered. Items that a process may be adding stay: on a cluster what came after `before`,
+    /// unix seconds; without it, where no other process adds, what came after this one began. How
+    /// many there were.
     #[boxed]
     pub async fn remove_unfinished(&self, before: Option<i64>) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
@@ -344,7 +344,7 @@ impl Queue {
         self.decide(id, Some(&change)).await
     }
 
-    /// Removes an item while a server may run. Nobody gets a report.
+    /// Removes an item while a server may run. No report is sent.
     #[boxed]
     pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
         self.decide(id, None).await
@@ -395,7 +395,7 @@ impl Queue {
         self.put_wait(destination, None).await
     }
 
-    /// Forgets why destinations waited, apart from those that are known to have items.
+    /// Forgets why destinations waited, except those that are known to have items.
     pub(crate) async fn clear_others(
         &self,
         is_known: impl Fn(&str) -> bool + Send + Sync,

@@ -19,7 +19,7 @@ use crate::item::{
     Address, Destination, Envelope, Item, Local, Part, Recipient as Addressee, TlsRequirement,
 };
 use crate::queue::Queue;
-use crate::report::{About, Report};
+use crate::report::{RecipientOutcome, Report};
 use crate::success::Success;
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
@@ -33,7 +33,7 @@ pub enum Refusal {
     /// It has passed through too many hosts.
     #[error("the message has passed through {HOPS_MAX} hosts: it is in a mail loop")]
     Loop,
-    /// A recipient without a domain that could be asked.
+    /// A recipient without a domain that DNS could look up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(Address),
     /// It could not be kept.
@@ -120,8 +120,8 @@ impl Relay {
         self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
     }
 
-    /// Sets how many octets may wait in the queue because of each account, for all clones. What it
-    /// submits and what is sent on for it are counted apart. 0: any number.
+    /// Sets how many octets may wait in the queue because of each account, for all clones.
+    /// Submitted and forwarded mail are counted separately. 0: any number.
     pub fn set_account_octets_max(&self, octets: u64) {
         self.queue.set_account_octets_max(octets);
     }
@@ -134,7 +134,8 @@ impl Relay {
 
     /// The sender under which a group's owner sends to a member elsewhere, so that a bounce names
     /// the member whatever its text says: `owner+member=domain@owner's domain`, which is the
-    /// owner's with a detail. None if that is not wanted, or if such an address would be none.
+    /// owner's with a detail. `None` if that is not configured, or if the address would be
+    /// invalid.
     #[boxed]
     pub async fn member_sender(&self, owner: &str, member: &str) -> Result<Option<String>, QueueError> {
         /// RFC 5321 §4.5.3.1.1.
@@ -200,7 +201,8 @@ impl Relay {
         Ok(made.map_or(Cow::Borrowed(from), Cow::Owned))
     }
 
-    /// The original sender of a rewritten one. None if we did not make it, or too long ago.
+    /// The original sender of a rewritten one. `None` if we did not make it, or if it has
+    /// expired.
     #[boxed]
     pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
         self.senders.original(address, self.now()).await.map_err(unreadable)
@@ -260,8 +262,8 @@ impl Relay {
         })
     }
 
-    /// Reports to the sender what became of a message here, for those recipients whose success it
-    /// asked for (RFC 3461 §5.2). The report is on disk on return.
+    /// Reports the local outcome of a message to the sender, for recipients whose success it
+    /// requested (RFC 3461 §5.2). The report is on disk on return.
     #[boxed]
     pub async fn report_success(
         &self,
@@ -272,7 +274,8 @@ impl Relay {
         let reached: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
         let reached = reached.iter().filter(|recipient| recipient.wants_success());
         let (kind, status) = success.report();
-        let about: Vec<_> = reached.map(|recipient| About { recipient, status, reply: "" }).collect();
+        let about: Vec<_> =
+            reached.map(|recipient| RecipientOutcome { recipient, status, reply: "" }).collect();
         if about.is_empty() {
             return Ok(());
         }

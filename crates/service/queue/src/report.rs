@@ -46,7 +46,7 @@ impl Kind {
 
 /// The outcome of a message for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct About<'a> {
+pub(crate) struct RecipientOutcome<'a> {
     pub recipient: &'a Recipient,
     /// Status of RFC 3463, as `5.1.1`.
     pub status: &'a str,
@@ -69,7 +69,7 @@ pub(crate) struct Report<'a> {
     pub tls: TlsRequirement,
     pub envid: Option<&'a EnvelopeId>,
     /// The recipients it is about.
-    pub about: &'a [About<'a>],
+    pub about: &'a [RecipientOutcome<'a>],
     /// The message, or its beginning.
     pub message: &'a [u8],
     /// Our own name.
@@ -179,7 +179,7 @@ impl Report<'_> {
                     .to_owned()
             }
         };
-        for About { recipient, reply, .. } in self.about {
+        for RecipientOutcome { recipient, reply, .. } in self.about {
             let _ = write!(text, "\r\n  {}\r\n", recipient.address);
             if !reply.is_empty() {
                 let _ = write!(text, "    {}\r\n", one_line(reply, text_in));
@@ -200,7 +200,7 @@ impl Report<'_> {
             self.host,
             date_time(self.arrived)
         );
-        for About { recipient, status, reply } in self.about {
+        for RecipientOutcome { recipient, status, reply } in self.about {
             // RFC 6533 §3: an address that is ASCII keeps its type.
             let kind =
                 if text_in == TextIn::Utf8 && !recipient.address.is_ascii() { "utf-8" } else { "rfc822" };
@@ -226,7 +226,7 @@ impl Report<'_> {
     }
 
     /// Whether the message is returned, and not its header alone. RFC 3461 §4.3: only about a
-    /// failure, and only if the sender asked for it. A binary message fits no message/rfc822 that
+    /// failure, and only if the sender requested it. A binary message fits no message/rfc822 that
     /// goes out by DATA.
     fn returns_all(&self) -> bool {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
@@ -320,7 +320,8 @@ mod tests {
 
     /// A report, and whether it is international.
     fn printed(kind: Kind, item: &Item, message: &[u8]) -> (String, bool) {
-        let about = |recipient| About { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
+        let about =
+            |recipient| RecipientOutcome { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
         let about: Vec<_> = item.recipients.iter().map(about).collect();
         let report = Report {
             kind,

@@ -65,9 +65,9 @@ pub struct Unreachable(
 /// The outcome of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// For each of its recipients, in their order: the success that a sender who asked for it hears
-    /// from this server. `None` if it does not: the host reports outcomes itself (DSN), or a script
-    /// has refused the message.
+    /// For each of its recipients, in their order: the success that this server reports to a
+    /// sender who requested it. `None` if it does not: the host reports outcomes itself (DSN), or
+    /// a script has refused the message.
     pub outcomes: Vec<Result<Option<Success>, Failure>>,
     /// Whether the connection can be used for another message.
     pub usable: bool,
@@ -136,7 +136,7 @@ impl Body {
 /// Reaches destinations.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// What kind of destination it is, for metrics: one of a few names.
+    /// The kind of the destination, for metrics: one of a few names.
     fn kind(&self, _destination: &Destination) -> &'static str {
         "host"
     }
@@ -149,7 +149,7 @@ pub trait Transport: Send + Sync + 'static {
 #[async_trait]
 pub trait Channel: Send {
     /// Which recipients of an item that wait get the message in one transaction each, by their
-    /// places. What became of one is on disk before the next begins.
+    /// places. The outcome of one message is on disk before the next begins.
     fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
         vec![item.waiting_places().collect()]
     }

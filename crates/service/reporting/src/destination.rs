@@ -3,12 +3,12 @@
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 
-/// Addresses that one report goes to: RFC 7489 §6.2 wants at least two.
+/// Addresses that one report goes to: RFC 7489 §6.2 requires at least two.
 const ADDRESSES_MAX: usize = 4;
 /// Domains above an author's in which a policy is looked up.
 const PARENTS_MAX: usize = 8;
 
-/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). None without exactly
+/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). `None` without exactly
 /// one record.
 pub(crate) async fn of_tls(resolver: &TokioResolver, domain: &str) -> Vec<String> {
     let texts = texts(resolver, &format!("_smtp._tls.{domain}.")).await;
@@ -56,8 +56,8 @@ fn is_within(domain: &str, other: &str) -> bool {
     domain.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The texts of a name. None if DNS does not answer: the report is then lost, as RFC 8460 §5.3 and
-/// RFC 7489 §7.2 leave it.
+/// The texts of a name. `None` if DNS does not answer: the report is then lost, as RFC 8460 §5.3
+/// and RFC 7489 §7.2 leave it.
 pub(crate) async fn texts(resolver: &TokioResolver, name: &str) -> Vec<String> {
     let Ok(found) = resolver.txt_lookup(name).await else { return Vec::new() };
     let texts = found.answers().iter().filter_map(|record| match &record.data {
@@ -76,8 +76,8 @@ pub(crate) fn one_of_version<'t>(texts: &'t [String], version: &str) -> Option<&
     ours.next().filter(|_| ours.next().is_none()).map(String::as_str)
 }
 
-/// The addresses of the `mailto:` URIs of a record's `rua`. A limit on sizes (`!10m`) is passed
-/// over, as are other URIs.
+/// The addresses of the `mailto:` URIs of a record's `rua`. A limit on sizes (`!10m`) is skipped,
+/// as are other URIs.
 pub(crate) fn addresses(record: &str) -> Vec<String> {
     let tags = record.split(';').filter_map(|tag| tag.split_once('='));
     let mut rua = tags.filter(|(name, _)| name.trim() == "rua");

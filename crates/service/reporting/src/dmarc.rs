@@ -41,7 +41,7 @@ pub struct PublishedPolicy {
     pub sp: String,
 }
 
-/// Messages that were alike.
+/// Messages with equal fields.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row {
     /// The host that brought them.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forgers_can_make_us_keep_has_a_bound() {
+    fn the_data_kept_because_of_forged_mail_has_a_bound() {
         let mut tally = DmarcTally::default();
         for n in 0..ROWS_MAX as u32 + 50 {
             let long = Row { sender: "é".repeat(300), ..row(n.to_be_bytes()) };

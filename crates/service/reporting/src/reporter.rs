@@ -38,7 +38,7 @@ pub struct TlsReports {
 }
 
 impl TlsReports {
-    /// A connection to a host of a domain is as its policy wants.
+    /// A connection to a host of a domain meets its policy.
     pub fn success(&self, domain: &str, policy: &AppliedPolicy) {
         self.tallies.note(domain, unix_time::now_signed(), |tally| tally.success(policy));
     }
@@ -113,7 +113,7 @@ impl Reporter {
         }
     }
 
-    /// RFC 8460 §5.1 wants reports spread over some hours: four for a day.
+    /// RFC 8460 §5.1 requires reports spread over some hours: four for a day.
     fn spread(&self) -> i64 {
         i64::try_from(self.options.period.as_secs() / 6).unwrap_or(0)
     }
@@ -203,8 +203,8 @@ impl Reporter {
             kind: "application/tlsrpt+gzip",
             ending: "json.gz",
             content: json.as_bytes(),
-            // RFC 8460 §3: a report goes out whatever the domain's policy says, or nobody would
-            // hear of a policy that fails.
+            // RFC 8460 §3: a report is sent whatever the domain's policy is. Otherwise a failing
+            // policy would never be reported.
             tls: TlsRequirement::Optional,
         };
         self.send(relay, (&id, *start, *end), &parts, addresses).await

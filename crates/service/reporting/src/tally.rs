@@ -208,7 +208,7 @@ impl<T: Tally> Tallies<T> {
                 let Some((start, domain)) = self.parts(&entry.name) else { continue };
                 let end = start + self.period;
                 if end > now {
-                    // Those that follow end later still.
+                    // The next periods end later still.
                     return Ok(None);
                 }
                 if end + offset(&domain, spread) > now {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_waits_and_the_rest_is_written() {
+    async fn unwritten_tallies_wait_and_the_others_are_written() {
         let engine = Failing(MemoryEngine::new(), true.into());
         let tallies = Tallies::<Count>::new("t/", 100);
         for n in 0..6 {

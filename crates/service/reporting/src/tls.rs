@@ -101,7 +101,7 @@ struct Detail {
 }
 
 impl TlsTally {
-    /// Counts a connection that was as its policy wants.
+    /// Counts a connection that met its policy.
     pub fn success(&mut self, policy: &AppliedPolicy) {
         self.count(policy, (1, 0), Vec::new());
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_domain_can_make_us_keep_has_a_bound() {
+    fn the_data_kept_for_a_domain_has_a_bound() {
         let mut tally = TlsTally::default();
         for n in 0..1_000_u32 {
             let policy = AppliedPolicy { strings: vec![n.to_string()], ..sts() };

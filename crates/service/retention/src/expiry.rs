@@ -9,7 +9,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 pub enum Stay {
     /// Until its user removes it.
     Forever,
-    /// So many days, at least one.
+    /// This number of days, at least one.
     Days(u64),
     /// No number of days is certain: a rule counts messages, or its age is less than a day.
     Uncertain,
@@ -22,17 +22,17 @@ pub struct InboxExpiry {
 }
 
 impl InboxExpiry {
-    /// Those among all rules.
+    /// Selects them from all rules.
     pub fn new(rules: &[Rule]) -> Self {
         Self { rules: rules.iter().filter(|rule| rule.is_for_inbox()).cloned().collect() }
     }
 
-    /// For an account.
+    /// How long mail stays in this account's INBOX.
     pub fn of(&self, account: &str) -> Stay {
         least(self.rules.iter().filter(|rule| rule.is_for_account(account)))
     }
 
-    /// The least for any account.
+    /// The shortest stay in any account's INBOX.
     pub fn least(&self) -> Stay {
         least(self.rules.iter())
     }

@@ -20,7 +20,7 @@ pub(crate) fn is_within(name: &MailboxName, parent: &MailboxName) -> bool {
 }
 
 /// The folder of this name, which is made if it is not there and the account may have one more.
-pub(crate) async fn made(
+pub(crate) async fn find_or_create(
     store: &Store,
     account: &Account,
     name: &MailboxName,

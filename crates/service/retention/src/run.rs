@@ -18,8 +18,8 @@ use crate::rule::{Action, AgeFrom, Rule};
 const PAGE: usize = 200;
 /// Messages in one commit. Between two commits others change the folder.
 const BATCH: u32 = 500;
-/// Times that a batch is chosen again because clients change its messages meanwhile. What changes
-/// even then stays until the next run.
+/// Times that a batch is chosen again because clients change its messages meanwhile. A folder
+/// that changes even then stays until the next run.
 const TRIES: usize = 3;
 
 /// Whether messages are moved, or only counted.
@@ -31,7 +31,7 @@ pub enum Mode {
     Apply,
 }
 
-/// Where the messages of an outcome went, or would go.
+/// The target of the messages of an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Into this folder.
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub folder: MailboxName,
     /// The rule's number in the list, from 0.
     pub rule: usize,
-    /// Where they went.
+    /// Their target.
     pub target: Target,
     /// Messages.
     pub messages: u64,
@@ -88,7 +88,7 @@ pub enum RetentionError {
         /// How many messages it may hold.
         limit: u32,
     },
-    /// Messages went where the rule says, but not their annotations (RFC 5257).
+    /// The messages were moved, but not their annotations (RFC 5257).
     #[error("{account}, {folder}: messages were moved without their annotations: {error}")]
     Annotations {
         /// The account's name.
@@ -136,7 +136,8 @@ impl Retention {
 
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
     /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
-    /// run continues with the others. What was moved before an error is reported before it.
+    /// run continues with the others. Messages that were moved before an error are reported
+    /// before it.
     #[boxed]
     pub async fn run(
         &self,
@@ -299,9 +300,10 @@ impl Work<'_> {
     /// The folder that messages go to, which is made if it is not there. It keeps to its owner's
     /// limit of messages.
     async fn destination(&self, home: &Home, name: &MailboxName) -> Result<Destination, StoreError> {
-        let mut entry = folders::made(self.store, self.account, &home.name, Some(home.wanted)).await?;
+        let mut entry =
+            folders::find_or_create(self.store, self.account, &home.name, Some(home.wanted)).await?;
         if *name != home.name {
-            entry = folders::made(self.store, self.account, name, None).await?;
+            entry = folders::find_or_create(self.store, self.account, name, None).await?;
         }
         let destination = self.store.destination(entry.id);
         destination.note_owner_limit(self.account.folder_limits.max);
@@ -348,7 +350,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The first messages of a batch, as many as a full target has room for.
+    /// The first messages of a batch that fit into an almost full target.
     async fn fitting(
         &self,
         batch: &NumSet,
@@ -362,8 +364,8 @@ impl Work<'_> {
         Ok(batch.iter().take(room as usize).collect())
     }
 
-    /// Those of a batch that the rule still chooses: a client may have flagged some, or removed
-    /// newer ones, so that these are among the newest.
+    /// The messages of a batch that the rule still chooses. A client may have flagged some, or
+    /// removed newer ones, so that these are among the newest.
     async fn still_chosen(
         &self,
         mailbox: &Mailbox,
@@ -435,7 +437,7 @@ struct Rest {
     view: Arc<View>,
     /// Messages that it has if nobody else removes some.
     left: u64,
-    /// Those that the rule chose when it last looked at all of them.
+    /// The messages that the rule chose at its last complete look.
     chosen: NumSet,
 }
 
@@ -485,9 +487,9 @@ fn batches(uids: &NumSet) -> Vec<NumSet> {
     all
 }
 
-/// Those of `uids` that came into the folder before a time. UIDs are given in the order in which
-/// messages come, so the boundary is found by halving. Each message below it is looked at all the
-/// same: a clock may have been set back.
+/// The messages of `uids` that came into the folder before a time. UIDs are given in the order in
+/// which messages come, so the boundary is found by halving. Each message below it is looked at
+/// all the same: a clock may have been set back.
 async fn saved_before(mailbox: &Mailbox, uids: &NumSet, before: i64) -> Result<NumSet, StoreError> {
     let all: Vec<u32> = uids.iter().collect();
     let (mut low, mut high) = (0, all.len());

@@ -44,7 +44,7 @@ pub enum Verdict {
     Accept,
     /// It goes to the junk folder.
     Junk,
-    /// It is put off, for this reason.
+    /// It is deferred, for this reason.
     Defer(String),
     /// It is refused, for this reason.
     Reject(String),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Which greetings are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GreetingRule {
-    /// None.
+    /// No check of greetings.
     Off,
     /// Our own name, and another host's address.
     #[default]
@@ -31,8 +31,8 @@ pub enum Wrong {
 impl GreetingRule {
     /// The verdict on the name of a host at this address, where `ours` is our own name.
     ///
-    /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is not
-    /// asked here: nothing is looked up.
+    /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is
+    /// not checked here: nothing is looked up.
     pub fn check(self, name: &str, address: IpAddr, ours: &str) -> Result<(), Wrong> {
         if self == Self::Off {
             return Ok(());
@@ -51,8 +51,8 @@ impl GreetingRule {
     }
 }
 
-/// Whether an address literal (RFC 5321 §4.1.3) is this address. A host behind address translation
-/// knows a private one alone, which may be named.
+/// Whether an address literal (RFC 5321 §4.1.3) is this address. A host behind address
+/// translation knows only a private address, so it may name that.
 fn literal_is(literal: &str, address: IpAddr) -> bool {
     let tagged = literal.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
     let named: Option<IpAddr> = match tagged {

@@ -85,7 +85,7 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The network that one host is taken for: an IPv4 address, an IPv6 /64 (RFC 6177 §2).
+/// The network that counts as one host: an IPv4 address, an IPv6 /64 (RFC 6177 §2).
 pub(crate) fn host_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),

@@ -9,7 +9,7 @@ use crate::greeting;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A list has the address.
-    #[error("{address} is on the list {zone}{}", said(.reason))]
+    #[error("{address} is on the list {zone}{}", reason_text(.reason))]
     Listed {
         /// The host's.
         address: IpAddr,
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-fn said(reason: &str) -> String {
+fn reason_text(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 

@@ -42,8 +42,8 @@ pub(crate) struct KnownReader {
 struct VisibleMailboxes {
     /// How many changes there were before they were read.
     changes: u64,
-    /// Those who may share with it, and what. They may have shared something before, or may do so
-    /// with others.
+    /// The accounts that may share something with it, and their mailboxes. Some may have shared
+    /// something before, or share with others only.
     sharers: HashMap<AccountId, Shared>,
     visible: Arc<Visible>,
 }
@@ -60,10 +60,10 @@ impl KnownReaders {
         Arc::clone(self.0.lock().by_account.entry(reader).or_default())
     }
 
-    /// Drops all views if there are too many, after one had so many mailboxes and has others now.
-    pub(crate) fn keep_within_bounds(&self, had: usize, has: usize) {
+    /// Drops all views if there are too many. A view with `before` mailboxes has `now` ones.
+    pub(crate) fn keep_within_bounds(&self, before: usize, now: usize) {
         let mut readers = self.0.lock();
-        readers.mailboxes = (readers.mailboxes + has).saturating_sub(had);
+        readers.mailboxes = (readers.mailboxes + now).saturating_sub(before);
         if readers.by_account.len() > READERS_MAX || readers.mailboxes > MAILBOXES_MAX {
             *readers = Readers::default();
         }
@@ -71,7 +71,7 @@ impl KnownReaders {
 }
 
 impl KnownReader {
-    /// The mailboxes that the account sees, if they were read after so many changes.
+    /// The mailboxes that the account sees, if they were read after this many changes.
     pub(crate) fn as_of(&self, changes: u64) -> Option<Arc<Visible>> {
         let seen = self.seen.lock();
         seen.as_ref().filter(|seen| seen.changes >= changes).map(|seen| Arc::clone(&seen.visible))
@@ -103,7 +103,7 @@ impl KnownReader {
                 None => {
                     tracing::warn!(
                         reader = reader.name,
-                        "sees {VISIBLE_MAX} mailboxes of others, and no more"
+                        "an account sees only the first {VISIBLE_MAX} mailboxes of others"
                     );
                     continue;
                 }

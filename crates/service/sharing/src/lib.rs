@@ -11,8 +11,8 @@
 //! additional record. A command on a user's own mailboxes has no additional cost. Sessions of one
 //! account that need the lists at the same time read them once.
 //!
-//! Invariants: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
-//! account that does not exist. A user cannot distinguish these cases, not even by the time that a
+//! Invariants: a mailbox without rights is not in [`Visible`]. A missing mailbox or account is
+//! not visible, either. A user cannot distinguish these cases, not even by the time that a
 //! command takes.
 //!
 //! Not in here: the rights that a command needs, except those for flags.

@@ -34,7 +34,7 @@ impl Shown<'_> {
 }
 
 impl Namespace {
-    /// Both.
+    /// Both namespaces.
     pub const ALL: [Self; 2] = [Self::Others, Self::Shared];
 
     /// The first level of the namespace.

@@ -47,7 +47,7 @@ fn mailbox(n: u64) -> MailboxId {
 }
 
 #[tokio::test]
-async fn a_change_makes_nobody_read_the_lists_of_others_again() {
+async fn a_change_does_not_reload_the_lists_of_others() {
     let world = World::new();
     let (ana, bo) = (world.account("ana@example.org").await, world.account("bo@example.org").await);
     let (cy, dan) = (world.account("cy@example.org").await, world.account("dan@example.org").await);

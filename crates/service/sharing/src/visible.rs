@@ -16,7 +16,7 @@ pub struct Visible {
     by_mailbox: HashMap<MailboxId, Arc<Owner>>,
 }
 
-/// An account of which another one sees something.
+/// An account that shares something with another one.
 #[derive(Debug)]
 pub struct Owner {
     /// The owner of the mailboxes.

@@ -64,7 +64,7 @@ fn judge(claims: &Claims) -> Option<Option<u64>> {
     let (name, until) = wanted.judge(claims, NOW).ok()?;
     assert!(!name.is_empty() && claims.0["iss"] == "https://id.example" && claims.0.contains_key("aud"));
     assert!(until.is_none_or(|until| until > NOW));
-    // At its end it lets in nobody.
+    // At its end no token is accepted.
     let over = until.map(|until| wanted.judge(claims, until));
     assert!(over.is_none_or(|over| matches!(over, Err(TokenError::Expired))));
     Some(until)
@@ -81,7 +81,7 @@ fn now<T>(work: impl Future<Output = T>) -> T {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn nothing_lets_in_that_should_not() {
+    fn no_invalid_token_logs_in() {
         posthaste_testkit::fuzz_seeds("tokens", 50_000, super::tokens);
     }
 }

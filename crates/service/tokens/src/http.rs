@@ -98,8 +98,9 @@ pub struct Http {
 }
 
 impl Http {
-    /// Certificates are verified with the authorities of a PEM file; without one only URLs in clear
-    /// can be asked. Each request, its wait for a permit included, has the time `within`.
+    /// Certificates are verified with the authorities of a PEM file; without one only URLs in
+    /// clear can be requested. Each request, its wait for a permit included, has the time
+    /// `within`.
     pub fn new(authorities: Option<&Path>, within: Duration) -> Result<Self, String> {
         let tls = authorities.map(connector).transpose()?;
         Ok(Self { tls, within, permits: Semaphore::new(AT_ONCE) })

@@ -83,7 +83,7 @@ pub(crate) fn understood(answer: &[u8]) -> Result<Claims, TokenError> {
     let unclear = |why: &str| TokenError::Unavailable(why.to_owned());
     let claims: Map<String, Value> =
         serde_json::from_slice(answer).map_err(|_| unclear("does not answer with JSON"))?;
-    // RFC 7662 §2.2: REQUIRED. Nothing else is said of a token that is not valid.
+    // RFC 7662 §2.2: REQUIRED. The answer about an invalid token has no other field.
     match claims.get("active") {
         Some(Value::Bool(true)) => Ok(Claims(claims)),
         Some(Value::Bool(false)) => Err(TokenError::Invalid("the token is not active")),

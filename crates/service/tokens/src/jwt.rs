@@ -58,16 +58,16 @@ pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Re
 /// The claims in the payload of a token.
 pub(crate) fn claims_of(payload: &[u8]) -> Result<Claims, TokenError> {
     let claims = serde_json::from_slice::<Map<String, Value>>(payload).map(Claims).map_err(|_| SHAPE)?;
-    // RFC 9068 §2.2: REQUIRED. A token without it would let in for ever.
+    // RFC 9068 §2.2: REQUIRED. A token without it would be valid for ever.
     if !claims.expires() {
         return Err(TokenError::Invalid("the token has no time at which it expires"));
     }
     Ok(claims)
 }
 
-/// RFC 8725 §3.11: what another JWT of the same issuer is for must not let in. RFC 9068 §2.1 has
-/// `at+jwt`; many servers write `JWT` instead, or nothing. What else they sign has a type of its
-/// own more often: `logout+jwt`, `secevent+jwt`, `dpop+jwt`.
+/// RFC 8725 §3.11: a JWT of the same issuer for another purpose must not be accepted. RFC 9068
+/// §2.1 has `at+jwt`; many servers write `JWT` instead, or nothing. Their other signed objects
+/// usually have a type of their own: `logout+jwt`, `secevent+jwt`, `dpop+jwt`.
 fn is_access_token(typ: &str) -> bool {
     // RFC 7515 §4.1.9: a media type, in any case, whose `application/` may be left out.
     let typ = typ.to_ascii_lowercase();

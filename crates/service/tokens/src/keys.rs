@@ -175,7 +175,7 @@ struct Set {
     keys: Vec<Jwk>,
 }
 
-/// RFC 7517 §4. Keys of other kinds are passed over (§5).
+/// RFC 7517 §4. Keys of other kinds are skipped (§5).
 #[derive(Deserialize)]
 struct Jwk {
     #[serde(default)]

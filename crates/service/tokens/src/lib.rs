@@ -62,7 +62,7 @@ pub struct Tokens {
     wanted: RequiredClaims,
     /// For names without one.
     domain: String,
-    /// Those whose accounts tokens may name, in normal form; empty for all.
+    /// The domains whose accounts tokens may name, in normal form; empty for all.
     domains: Vec<String>,
     session_end: SessionEnd,
     discovery: Option<String>,

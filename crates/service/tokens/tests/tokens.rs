@@ -275,7 +275,7 @@ async fn a_new_key_is_fetched_and_strangers_cause_no_flood() {
 }
 
 #[tokio::test]
-async fn without_keys_nobody_can_say() {
+async fn without_keys_the_answer_is_unavailable() {
     let server = HttpServer::start(|_| (500, String::new()));
     let tokens = by_keys(KeySource::Url(server.url("/jwks").parse().unwrap(), http()), READ_AGAIN_AFTER);
     let token = Signer::ed25519().sign("k", &claims(now() + 60));

@@ -1,4 +1,4 @@
-//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
+//! The cost of the engine on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
 //! posthaste-store-cassandra --example measure [MESSAGES…]`.
 //!
 //! Prints a table of commits a second (one message each, one mailbox and sixteen). Then it prints
@@ -291,7 +291,7 @@ async fn hearing(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// What watching costs: heads of mailboxes, a thousand to a call.
+/// The cost of watching: heads of mailboxes, a thousand to a call.
 async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let mut ids = Vec::new();
     for _ in 0..WATCHED {

@@ -210,7 +210,7 @@ async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
     let dead = sweeper.sweep.dead_references(page).await.unwrap();
     assert_eq!(dead.len(), 2);
     let owners = sweeper.sweep.owners_of(&dead).await.unwrap();
-    // Now the messages go on, and what was alive a moment ago is dead as well.
+    // Now the messages continue, and what was alive a moment ago is dead as well.
     trash.commit_copies(trash.copying(&archive, &archive.uids()), &archive).await;
     archive.commit(archive.expunging(&archive.uids())).await;
     sweeper.sweep.release_all(dead, owners, now_us()).await.unwrap();
@@ -456,8 +456,7 @@ async fn an_answer_that_was_lost_before_the_log_was_cut_is_unknown() {
     world.check().await;
 }
 
-/// What the database has to do for each kind of mail into a mailbox of so many messages that nobody
-/// has open.
+/// The database's work for each kind of mail into a closed mailbox of this many messages.
 async fn costs(keyspace: &Keyspace, messages: usize) -> Vec<(&'static str, Work)> {
     let world = World::new(keyspace).await;
     let (mut source, mut target) = (world.folder().await, world.folder().await);

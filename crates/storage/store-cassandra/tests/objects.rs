@@ -104,7 +104,7 @@ async fn objects_go_with_the_last_message_that_had_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_be_under_way_is_left_alone() {
+async fn records_of_running_commits_stay() {
     let Some((host, bucket)) = offered() else { return };
     let options = keyspace(&host, &bucket, "young", Duration::from_secs(3600)).await;
     let (keyspace, store) = (options.keyspace.clone(), store(&bucket));

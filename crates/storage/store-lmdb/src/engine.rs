@@ -105,7 +105,7 @@ pub struct LmdbEngine {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     lacks: Option<StoreError>,
-    /// The lock of a serving process. With it, files of an ended server are not taken for work in
+    /// The lock of a serving process. With it, files of an ended server do not count as work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
 }
@@ -220,8 +220,8 @@ fn start_writer(
 impl LmdbEngine {
     /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
     ///
-    /// One process may have a directory open once at a time; several processes may. What is
-    /// acknowledged is on disk and in the index.
+    /// One process may have a directory open once at a time; several processes may. All
+    /// acknowledged commits are on disk and in the index.
     pub fn open(dir: &Path, options: Options) -> Result<Self> {
         Self::start(dir, options, None)
     }

@@ -1,8 +1,8 @@
 //! Runs every decoder of the disk formats on any bytes, for the fuzz targets and for plain tests.
 //!
-//! None of these may panic, end the process, or read beyond its input. Where a checksum is verified
-//! before a decoder runs, it is made to match, so that the decoder gets the bytes. Damage does not
-//! pass a checksum, but a faulty program may write a valid one.
+//! No decoder may panic, end the process, or read beyond its input. Where a checksum is verified
+//! first, it is made to match, so that the decoder gets the bytes. Damage does not pass a
+//! checksum, but a faulty program may write a valid one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) own: OwnTransactions,
     pub(crate) reader: PackReader,
-    /// The queue of processes that want to write.
+    /// The queue of processes that wait to write.
     pub(crate) queue_lock: QueueLock,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,

@@ -314,7 +314,7 @@ async fn of_two_tails_the_one_that_gives_up_the_other_counts() {
     verify(dir.path(), &world).await;
 }
 
-/// Seed 1005. The first pack could not be made; its number was passed over, and a rebuild missed a
+/// Seed 1005. The first pack could not be made; its number was skipped, and a rebuild missed a
 /// pack.
 #[tokio::test]
 async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
@@ -439,8 +439,8 @@ async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
     verify(dir.path(), &world).await;
 }
 
-/// A process was killed while it wrote the last body of a batch, and the index that knew where the
-/// log ended is lost. Nobody was answered: it is no damage, and a check finds none.
+/// A process was killed while it wrote the last body of a batch, and the index that knew where
+/// the log ended is lost. No commit was acknowledged: it is no damage, and a check finds none.
 #[tokio::test]
 async fn a_torn_body_without_a_commit_stays_out_where_the_index_is_lost() {
     // Another process may have made the next pack and not written to it.

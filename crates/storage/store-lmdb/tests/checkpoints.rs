@@ -58,7 +58,7 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
     assert!(many >= 3, "{many} checkpoints");
     rebuilt_equals(dir.path(), &world, &options).await;
 
-    // The rebuilt index goes on from there.
+    // The rebuilt index continues from there.
     let engine = LmdbEngine::open(dir.path(), options.clone()).unwrap();
     world.remove(&engine, other).await.unwrap();
     for _ in 0..200 {

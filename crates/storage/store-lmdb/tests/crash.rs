@@ -1,13 +1,13 @@
 //! Cuts at every file operation of the packs.
 //!
-//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable).
-//! Writes become durable at the sync, files and their names at the sync of the directory. From a
-//! chosen operation on, everything fails. Then the store is reopened as each kind of crash leaves
-//! it. It must hold every acknowledged commit, nothing of the others, and be able to go on. The
-//! index is LMDB's own. It is as it was when the last of its transactions returned, which for a
-//! server is a while before the crash. After a server's crash, the commit at which the trouble
-//! began may be there though it was refused. Its records were whole, and no process was left to
-//! strike them out.
+//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves
+//! (durable). Writes become durable at the sync, files and their names at the sync of the
+//! directory. From a chosen operation on, everything fails. Then the store is reopened as each
+//! kind of crash leaves it. It must hold every acknowledged commit, nothing of the others, and be
+//! able to continue. The index is LMDB's own. It is as it was when the last of its transactions
+//! returned, which for a server is a while before the crash. After a server's crash, the commit
+//! at which the trouble began may be there though it was refused. Its records were whole, and no
+//! process was left to strike them out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -94,9 +94,9 @@ impl Faulty {
         Err(io::Error::other("the disk fails, as the test wants it"))
     }
 
-    /// The disk after a crash. `kept` says which share of the unsynced writes reached the disk, in
-    /// the order they were made. A process that is killed on a machine that goes on keeps all of
-    /// them.
+    /// The disk after a crash. `kept` says which share of the unsynced writes reached the disk,
+    /// in the order they were made. A process that is killed on a machine that continues keeps
+    /// all of them.
     fn after_crash(&self, kept: f64) -> Self {
         let state = self.0.lock();
         let mut next = State { room: state.room, ..State::default() };
@@ -298,7 +298,7 @@ async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreErro
     }
 }
 
-/// Reopens with the files that a crash left, verifies, goes on, verifies again.
+/// Reopens with the files that a crash left, verifies, continues, verifies again.
 async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, what: &str) {
     let engine = opening.open(dir, disk);
     println!("{what}");
@@ -312,7 +312,7 @@ async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, wh
     world::maintain(&engine).await;
     world.verify(&engine).await;
     engine.close();
-    // The log says the same as the index, whatever lies in the tails.
+    // The log has the same content as the index, whatever the tails contain.
     std::fs::remove_dir_all(dir.join("index")).unwrap();
     world::rebuild_whole(dir, &options(disk));
     let engine = LmdbEngine::open(dir, options(disk)).unwrap();
@@ -347,7 +347,7 @@ async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening, room: O
     }
     match opening {
         Opening::Command => {
-            // Reading goes on, whatever the disk does.
+            // Reading continues, whatever the disk does.
             world.verify(&engine).await;
             engine.close();
         }
@@ -398,12 +398,12 @@ async fn all_cuts(trouble: Trouble, opening: Opening, room: Option<u64>) {
 }
 
 #[tokio::test]
-async fn the_machine_goes_at_any_operation() {
+async fn a_power_cut_at_any_operation() {
     all_cuts(Trouble::Off, Opening::Command, None).await;
 }
 
 #[tokio::test]
-async fn the_machine_goes_at_any_operation_of_a_server() {
+async fn a_power_cut_at_any_operation_of_a_server() {
     all_cuts(Trouble::Off, Opening::Serving, None).await;
 }
 
@@ -431,7 +431,7 @@ async fn the_disk_is_full_from_any_operation_of_a_server_on() {
 const LITTLE: Option<u64> = Some(6_000);
 
 #[tokio::test]
-async fn the_machine_goes_while_packs_are_cut() {
+async fn a_power_cut_while_packs_are_cut() {
     all_cuts(Trouble::Off, Opening::Serving, LITTLE).await;
 }
 

@@ -57,7 +57,7 @@ async fn repair(dir: &Path, world: &World) {
 }
 
 /// A compressed body whose record is as it was written, and which gives no message: a check says
-/// so. Of an intact one it says nothing.
+/// so. It reports nothing about an intact one.
 #[tokio::test]
 async fn a_body_that_cannot_be_decompressed() {
     let served = body(7, 300_000);
@@ -167,7 +167,7 @@ async fn a_missing_pack_among_others() {
     let old = &world.boxes[&inbox].messages[&300];
     assert!(matches!(engine.read_body(old.body, 0..10).await, Err(StoreError::Corrupt(_))));
     assert!(faults(&engine).await.iter().any(|f| f.contains("pack 1 cannot be opened")));
-    // Mail outside that pack goes on.
+    // Mail outside that pack continues.
     world.append(&engine, inbox, &[body(3, 10)]).await.unwrap();
     let new = world.boxes[&inbox].messages[&303].body;
     assert_eq!(engine.read_body(new, 0..10).await.unwrap(), body(3, 10));

@@ -316,13 +316,13 @@ async fn a_check_names_what_a_busy_store_kept_it_from() {
 }
 
 #[tokio::test]
-async fn what_lies_behind_a_damaged_record_is_read() {
+async fn records_after_a_damaged_one_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let world = store(dir.path(), small()).await;
     let path = dir.path().join("packs/00000001.pack");
     let mut pack = std::fs::read(&path).unwrap();
     let at = |pack: &[u8], what: &[u8]| pack.windows(what.len()).position(|w| w == what).unwrap();
-    // The head of one record, and the content of another behind it.
+    // The head of one record, followed by the content of another.
     let (head, content) = (at(&pack, b"Message 1010,") - 20, at(&pack, b"Message 1050,") + 5);
     pack[head] ^= 1;
     pack[content] ^= 1;
@@ -426,7 +426,7 @@ fn transaction_of(index: &[u8], meta: usize) -> u64 {
     u64::from_le_bytes(index[meta * PAGE + 16 + 128..][..8].try_into().unwrap())
 }
 
-/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie
+/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees are
 /// beyond the old last page.
 fn half_written(whole: &[u8], meta: usize) -> Vec<u8> {
     let mut bytes = whole.to_vec();
@@ -471,8 +471,8 @@ async fn any_bit_of_the_last_page() {
     }
 }
 
-/// The index with one bit of a key turned, wherever such a record stands. `len`: bytes of the key;
-/// `at`: the byte of it.
+/// The index with one inverted bit of a key, at each place of such a record. `len`: bytes of the
+/// key; `at`: the byte of it.
 fn turned_keys(whole: &[u8], begins: &[u8], len: usize, at: usize) -> Vec<Vec<u8>> {
     let is_key = |place: &usize| {
         whole[*place..].starts_with(begins)
@@ -504,7 +504,7 @@ async fn a_chunk_of_rows_under_another_key_is_missed() {
     }
 }
 
-/// A record of another kind was passed over, and the subscription was not there, without an error.
+/// A record of another kind was skipped, and the subscription was not there, without an error.
 #[tokio::test]
 async fn a_record_of_no_known_kind_in_a_list_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

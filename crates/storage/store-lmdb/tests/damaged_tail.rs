@@ -1,5 +1,5 @@
-//! Damage in the part of the log that the index does not have yet. After a crash, that part is the
-//! last batches. With an old index it is all later batches. The commits behind it were
+//! Damage in the part of the log that the index does not have yet. After a crash, that part is
+//! the last batches. With an old index it is all later batches. The commits after it were
 //! acknowledged.
 
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use world::{World, body, flip, records, serve, small};
 
 const BODY: u8 = 1;
 const COMMIT: u8 = 2;
-/// Messages that the index has, and those behind its end, each a batch of its own.
+/// Messages that the index has, and messages after its end, each in its own batch.
 const KNOWN: u32 = 2;
 const LATER: u32 = 6;
 
@@ -27,7 +27,7 @@ enum Damage {
     Head,
     /// A bit of its content.
     Content,
-    /// The disk lost the sectors in which the record lies.
+    /// The disk lost the sectors of the record.
     Sectors,
 }
 

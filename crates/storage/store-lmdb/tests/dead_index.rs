@@ -32,7 +32,7 @@ static META_FAILS: AtomicBool = AtomicBool::new(false);
 
 /// LMDB writes a page, or several, but of a meta page only what follows its head: a few hundred
 /// bytes of the first two pages. Packs are written in the same places, but never so while this is
-/// requested: their ends lie further on.
+/// requested: their ends are further on.
 fn is_meta(len: usize, at: i64) -> bool {
     len < 1024 && at > 0 && at < 2 * 4096
 }

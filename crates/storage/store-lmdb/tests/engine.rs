@@ -71,7 +71,7 @@ async fn the_index_can_be_made_again_from_the_packs() {
         world::rebuild_whole(&dir, &small());
         let engine = LmdbEngine::open(&dir, small()).unwrap();
         world.verify(&engine).await;
-        // And it goes on from there.
+        // And it continues from there.
         let inbox = *world.boxes.keys().next().unwrap();
         world.append(&engine, inbox, &[body(1, 5)]).await.unwrap();
         maintain(&engine).await;
@@ -157,7 +157,7 @@ async fn ranges_of_a_body() {
 }
 
 #[tokio::test]
-async fn packs_are_emptied_and_what_lives_moves_on() {
+async fn packs_are_emptied_and_live_records_move() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let mut world = World::new();
@@ -313,7 +313,7 @@ async fn a_body_in_another_form_survives_crash_and_rebuild() {
 }
 
 /// One account gave an original up, and another one received it again. Its record is before or
-/// behind the one without it, since each process has a pack of its own.
+/// after the one without it, since each process has a pack of its own.
 #[tokio::test]
 async fn a_rebuild_finds_an_original_among_the_records_of_a_body() {
     let dir = tempfile::tempdir().unwrap();

@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Everything that a store holds, a line for each thing. A message's bytes stand as their SHA-256.
+/// Everything that a store holds, a line for each thing. The SHA-256 replaces a message's bytes.
 async fn describe(engine: &LmdbEngine, accounts: &[AccountId]) -> String {
     let mut text = String::new();
     for entry in engine.directory_scan("", None, usize::MAX).await.unwrap() {

@@ -1,5 +1,5 @@
-//! An index is missing, empty or old beside full packs, or a file `format` is lost or damaged. The
-//! store is not opened, or is brought up to date. No mail is lost.
+//! The packs are complete, but the index is missing, empty or old, or the file `format` is lost
+//! or damaged. The store is not opened, or is brought up to date. No mail is lost.
 
 #![allow(clippy::unwrap_used)]
 

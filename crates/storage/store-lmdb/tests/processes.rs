@@ -107,7 +107,7 @@ async fn the_other_process() {
 }
 
 /// Files may not grow over this; what would be `ENOSPC` on a full disk is `EFBIG` here, which the
-/// engine treats alike.
+/// engine treats in the same way.
 fn limit_file_size(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: both calls take plain values, and a pointer to a struct that lives for the call.
@@ -289,8 +289,8 @@ async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     assert!(seen.is_some());
 }
 
-/// Commits of a server beside which a command gets no turn: a transaction of some 30,000 commits
-/// (4 MiB) for each of the command's.
+/// The server's commits if it starves a command: a transaction of some 30,000 commits (4 MiB) for
+/// each commit of the command.
 const STARVED: usize = 600_000;
 
 /// The server's thread that writes always has the next commits at hand, and nothing but their

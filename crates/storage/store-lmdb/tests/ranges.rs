@@ -156,7 +156,7 @@ async fn a_rebuild_at_any_step_of_the_passes_equals_the_index() {
     world.create(&engine, "INBOX").await.unwrap();
     for n in 0_u32..60 {
         engine.maintain().await.unwrap();
-        // Changes before and behind the place where the pass goes on.
+        // Changes before and after the place where the pass continues.
         world.set_directory(&engine, "account/0001@example.org", Some(&n.to_le_bytes())).await.unwrap();
         for script in [n, n + 7, n + 14] {
             let value = (n % 3 != 0).then_some(&[b'z'; 40_000][..]);
@@ -196,7 +196,7 @@ async fn passed(dir: &Path) -> World {
     for round in 0..6 {
         come_and_go(&mut world, &engine, round * 60..(round + 1) * 60).await;
         list_churn(&mut world, &engine, 30).await;
-        // What a range of the pass before does not have.
+        // Rows that a range of the pass before lacks.
         let name = format!("account/{round:04}@example.org");
         world.set_directory(&engine, &name, Some(b"changed")).await.unwrap();
         world.create(&engine, &format!("Kept {round}")).await.unwrap();

@@ -20,7 +20,7 @@ const MESSAGES: u32 = 60;
 const COMMIT: u8 = 2;
 const LIST: u8 = 3;
 
-/// A closed store: 60 messages in as many commits, flags, an expunge, a copy.
+/// A closed store: 60 messages in 60 commits, flags, an expunge, a copy.
 async fn store(dir: &Path) -> (World, MailboxId) {
     let engine = LmdbEngine::open(dir, small()).unwrap();
     let mut world = World::new();
@@ -376,7 +376,7 @@ async fn a_rebuild_needs_the_store_for_itself() {
     let lock = EngineLock::acquire(dir.path()).unwrap();
     let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
     assert!(refusal.contains("another process has the store open"), "{refusal}");
-    // Nor is a damaged `format` replaced, whose lock the other process has.
+    // A damaged `format` whose lock the other process has is not replaced, either.
     let format = dir.path().join("format");
     let whole = std::fs::read(&format).unwrap();
     std::fs::write(&format, b"nothing").unwrap();
@@ -388,8 +388,8 @@ async fn a_rebuild_needs_the_store_for_itself() {
     rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
 }
 
-/// A name that is removed beside a running command lets nobody in: what it acknowledges would go
-/// into an index that is not the store's any more.
+/// If the file is removed while a command runs, no other process can open the store. Otherwise
+/// the command's acknowledged commits would go into an index that no longer belongs to the store.
 #[tokio::test]
 async fn removing_the_format_beside_a_command_lets_nobody_in() {
     for has_mail in [false, true] {
@@ -408,7 +408,7 @@ async fn removing_the_format_beside_a_command_lets_nobody_in() {
         let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
         let why = if has_mail { "another process has the store open" } else { "no store is here" };
         assert!(refusal.contains(why), "{refusal}");
-        // Nor is a new store made in its place.
+        // No new store is made in its place, either.
         LmdbEngine::open(dir.path(), small()).unwrap_err();
         assert!(!format.exists());
         match inbox {

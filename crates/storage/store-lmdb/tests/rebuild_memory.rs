@@ -21,7 +21,7 @@ static MEMORY: CountingAllocator = CountingAllocator::new();
 
 const MESSAGES: u32 = 4_000;
 const AT_ONCE: u32 = 1_000;
-/// What a rebuild may take more, for any number of records.
+/// The additional memory of a rebuild, for any number of records.
 const MORE: usize = 300 << 10;
 /// A page of directory records, with one record beyond it.
 const PAGE: usize = 2 << 20;
@@ -33,7 +33,7 @@ async fn append(world: &mut World, engine: &LmdbEngine, mailbox: MailboxId, coun
     }
 }
 
-/// What a store has besides its messages.
+/// The bytes of a store besides its messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Extra {
     Nothing,

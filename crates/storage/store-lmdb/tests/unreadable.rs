@@ -1,5 +1,5 @@
-//! Sectors of a pack that the disk cannot read: they cost what lies in them. A folder of packs that
-//! cannot be listed fails a check.
+//! Sectors of a pack that the disk cannot read: only their contents are lost. A folder of packs
+//! that cannot be listed fails a check.
 
 #![allow(clippy::unwrap_used)]
 
@@ -156,7 +156,7 @@ async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
         world.doubt = None;
         engine.close();
     }
-    // The remedy goes on in another pack.
+    // The remedy continues in another pack.
     let lock = EngineLock::acquire(dir.path()).unwrap();
     let report = rebuild(&lock, &options(bad.clone()), Rebuild::UnlessFaulty, &mut |_| {}).unwrap();
     assert_eq!(report.faults, [""; 0]);

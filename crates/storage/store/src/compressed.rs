@@ -21,8 +21,8 @@ use zstd::zstd_safe::CParameter;
 
 use crate::form::{Form, FormHeader};
 
-/// Octets of a message in a frame. Half would compress attachments 1 % less. Twice as much would
-/// make the first 4 KiB of a large message cost twice as much.
+/// Octets of a message in a frame. Half would compress attachments 1 % less. Twice this would
+/// double the cost of the first 4 KiB of a large message.
 pub const FRAME_LEN: usize = 128 << 10;
 /// The binary logarithm of [`FRAME_LEN`], which each body names.
 const FRAME_BITS: u8 = FRAME_LEN.ilog2() as u8;
@@ -255,7 +255,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_compressed_comes_back(len in 0usize..400_000, seed in any::<u32>()) {
+        fn compressed_bodies_come_back(len in 0usize..400_000, seed in any::<u32>()) {
             let served = text(len, seed);
             let Some(stored) = compress(&served) else {
                 prop_assert!(len < LEN_MIN + 200);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_nothing_stays() {
+    fn bodies_that_compression_does_not_shorten_stay() {
         assert_eq!(compress(&[b'a'; LEN_MIN - 1]), None);
         let mut state = 1u64;
         let random: Vec<u8> = std::iter::repeat_with(|| {

@@ -217,14 +217,14 @@ mod tests {
     use crate::suite::new_body_id;
 
     /// An engine that has one body, and notes the ranges that are read of it.
-    struct Noting {
+    struct ReadRecorder {
         inner: MemoryEngine,
         bytes: Bytes,
         read: Mutex<Vec<BodyRange>>,
     }
 
     #[async_trait::async_trait]
-    impl Layer for Noting {
+    impl Layer for ReadRecorder {
         type Inner = MemoryEngine;
         fn inner(&self) -> &MemoryEngine {
             &self.inner
@@ -240,7 +240,8 @@ mod tests {
     async fn a_long_body_is_read_in_pieces() {
         for len in [0, 10, 999, 1000, 1001, 2000, 4321] {
             let bytes: Bytes = (0..len).map(|n| (n % 251) as u8).collect();
-            let engine = Noting { inner: MemoryEngine::new(), bytes: bytes.clone(), read: Mutex::default() };
+            let engine =
+                ReadRecorder { inner: MemoryEngine::new(), bytes: bytes.clone(), read: Mutex::default() };
             let engine = Arc::new(engine);
             let context = Context::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
             let body = new_body_id();

@@ -38,7 +38,7 @@ pub enum StoreError {
         /// The limit in the unit that `what` names.
         limit: u64,
     },
-    /// The account has as many mailboxes as it may (RFC 9208 §5.3), or would have more. No
+    /// The account has reached its limit of mailboxes (RFC 9208 §5.3), or would exceed it. No
     /// mailbox was created.
     #[error(
         "the account may have {limit} mailboxes at most: delete some, or let an administrator raise its limit"
@@ -47,7 +47,8 @@ pub enum StoreError {
         /// The account's limit.
         limit: u64,
     },
-    /// The mailbox has as many messages as the store allows, or would have more. Nothing was added.
+    /// The mailbox has reached the store's limit of messages, or would exceed it. Nothing was
+    /// added.
     #[error("the folder may hold {limit} messages: delete or move some")]
     FolderFull {
         /// How many it may hold.
@@ -67,7 +68,7 @@ pub enum StoreError {
     #[error("the disk is full ({0}): free space on it, or delete mail")]
     Full(String),
     /// The disk fails or is read-only, or the database is unreachable. Nothing was done; reading
-    /// may go on.
+    /// may continue.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// A record whose checksum or form is wrong. It is never served.

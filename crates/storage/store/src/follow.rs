@@ -1,5 +1,5 @@
-//! Accounts that are followed: which of their mailboxes changed, for sessions that want reports
-//! (RFC 5465).
+//! Accounts that are followed: which of their mailboxes changed, for sessions that requested
+//! reports (RFC 5465).
 //!
 //! All sessions of an account share one record. It holds the newest list, and for each mailbox
 //! its last head and the number of its last change. Each session has the number of the last
@@ -51,7 +51,7 @@ struct Followed {
 struct State {
     /// Counts the changes.
     at: u64,
-    mailboxes: HashMap<MailboxId, Last>,
+    mailboxes: HashMap<MailboxId, LastChange>,
     /// The mailboxes by the number of their last change.
     order: BTreeMap<u64, MailboxId>,
     list: Arc<MailboxList>,
@@ -61,9 +61,9 @@ struct State {
 
 /// The last change of a mailbox.
 #[derive(Clone, Copy, Default)]
-struct Last {
+struct LastChange {
     /// The head after the change; `None` until it is read.
-    head: Option<Brief>,
+    head: Option<ComparedHead>,
     /// The change's number; 0 before the first change.
     at: u64,
     /// The number of the change before it.
@@ -75,13 +75,13 @@ struct Last {
 
 /// The part of a head that is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Brief {
+struct ComparedHead {
     modseq: ModSeq,
     uid_next: Uid,
     counts: Counts,
 }
 
-impl Brief {
+impl ComparedHead {
     fn of(head: &MailboxHead) -> Self {
         Self { modseq: head.modseq, uid_next: head.uid_next, counts: head.counts }
     }
@@ -206,9 +206,9 @@ impl Drop for AccountWatch {
     }
 }
 
-impl Last {
+impl LastChange {
     /// Whether the session's own messages are the only change since `seen`.
-    fn is_own(&self, id: MailboxId, seen: u64, head: &Brief, own: &[OwnArrivals]) -> bool {
+    fn is_own(&self, id: MailboxId, seen: u64, head: &ComparedHead, own: &[OwnArrivals]) -> bool {
         self.before <= seen
             && own.iter().any(|own| {
                 let step = Step { given: own.count, more: i64::from(own.count) };
@@ -243,14 +243,14 @@ impl State {
     /// Notes a head. Returns whether it is new.
     fn note(&mut self, id: MailboxId, head: &MailboxHead) -> bool {
         let Some(last) = self.mailboxes.get_mut(&id) else { return false };
-        let now = Brief::of(head);
+        let now = ComparedHead::of(head);
         let was = last.head;
         if was.is_some_and(|was| was.modseq >= now.modseq) {
             return false;
         }
         last.head = Some(now);
         // A mailbox whose head was not read yet: anything may have happened.
-        let zero = Brief { modseq: ModSeq::ZERO, uid_next: Uid::MIN, counts: Counts::default() };
+        let zero = ComparedHead { modseq: ModSeq::ZERO, uid_next: Uid::MIN, counts: Counts::default() };
         let was = was.unwrap_or(zero);
         self.at += 1;
         self.order.remove(&last.at);
@@ -322,7 +322,7 @@ impl Followers {
             if let Some(last) = state.mailboxes.get_mut(&id)
                 && last.head.is_none()
             {
-                last.head = Some(Brief::of(&head));
+                last.head = Some(ComparedHead::of(&head));
             }
         }
     }
@@ -368,7 +368,7 @@ impl Followers {
         owners.extend(list.entries.iter().map(|entry| (entry.id, list.account)));
         state.index();
         // A new mailbox begins empty: its first message is a change to report.
-        let empty = Brief::of(&MailboxHead::default());
+        let empty = ComparedHead::of(&MailboxHead::default());
         for last in state.mailboxes.values_mut() {
             last.head.get_or_insert(empty);
         }

@@ -126,8 +126,8 @@ impl FormHeader {
     }
 }
 
-/// Octets that clients see of a stored body: RFC822.SIZE. Of [`Form::Unconverted`], those that were
-/// sent.
+/// Octets that clients see of a stored body: RFC822.SIZE. For [`Form::Unconverted`], the octets
+/// that were sent.
 pub fn served_len(stored: &[u8]) -> usize {
     FormHeader::of(stored).map_or(stored.len(), |header| header.served_len as usize)
 }
@@ -159,9 +159,10 @@ pub fn is_body_of(begin: &[u8], len: u64, row: &Row) -> bool {
     header.map_or(len, |header| u64::from(header.served_len)) == u64::from(row.size())
 }
 
-/// Whether two stored bodies of one id are the same, or are two forms that clients see alike. Two
-/// forms are compared by their headers only. Of [`Form::Unconverted`], the header does not say what
-/// clients see. Of [`Form::Compressed`], it has no hash, so the lengths are compared.
+/// Whether two stored bodies of one id are the same, or are two forms that clients see in the
+/// same way. Two forms are compared by their headers only. The header of [`Form::Unconverted`]
+/// does not describe what clients see. The header of [`Form::Compressed`] has no hash, so the
+/// lengths are compared.
 pub fn show_the_same(one: &[u8], other: &[u8]) -> bool {
     let (form, other_form) = (FormHeader::of(one).map(|h| h.form), FormHeader::of(other).map(|h| h.form));
     if form != other_form && (form == Some(Form::Unconverted) || other_form == Some(Form::Unconverted)) {

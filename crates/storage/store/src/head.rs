@@ -40,7 +40,7 @@ impl Counts {
             if by > 0 { self.bytes.saturating_add(weight) } else { self.bytes.saturating_sub(weight) };
     }
 
-    /// Octets of all messages (RFC 8438). Of those without items, the octets that were sent.
+    /// Octets of all messages (RFC 8438). For messages without items, the octets that were sent.
     pub const fn octets(&self) -> u64 {
         self.bytes & ((1 << OCTETS_BITS) - 1)
     }

@@ -7,9 +7,9 @@ use posthaste_mail_model::BodyId;
 use crate::context::Context;
 use crate::served::{Kept, Piece};
 
-/// The converted message and the summary that is not stored, of one body. Neither is evicted from
-/// the memory for conversions, nor counted there, while a reader has this value. They are made when
-/// they are first read.
+/// The converted message and the summary that is not stored, of one body. While a reader has this
+/// value, its memory is not evicted, and is not counted as memory for conversions. They are made
+/// when they are first read.
 pub struct HeldBody {
     context: Arc<Context>,
     pieces: Vec<(Piece, Arc<Kept>)>,

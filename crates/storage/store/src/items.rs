@@ -56,7 +56,7 @@ impl Context {
             Ok(_) => {}
             Err(error) if keep == Keep::Always => return Err(error),
             Err(error) => {
-                tracing::warn!(%mailbox, %uid, %error, "the items of a message were made and cannot be kept");
+                tracing::warn!(%mailbox, %uid, %error, "the items of a message were made, but cannot be stored");
             }
         }
         Ok(summary)
@@ -103,8 +103,8 @@ impl Context {
 }
 
 impl Store {
-    /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Those that delivery did
-    /// not make are made.
+    /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Summaries that delivery
+    /// did not make are made.
     #[boxed]
     pub async fn made_summaries(
         &self,
@@ -161,7 +161,7 @@ impl Mailbox {
             };
             let Unreadable(left) = self.context().made_summaries(self.id(), &uids, &mut visit).await?;
             if !left.is_empty() {
-                tracing::error!(mailbox = %self.id(), uids = %left, "the sizes of messages are unknown");
+                tracing::error!(mailbox = %self.id(), uids = %left, "the sizes of messages cannot be computed");
             }
         }
         Ok(Arc::new(view.edited(view.head().clone(), &sized, &NumSet::new(), &[])))

@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 /// times as long as a switch to another thread. Ten times as many would take 20 ms.
 pub(crate) const AT_ONCE: u64 = if cfg!(test) { 100 } else { 10_000 };
 
-/// Whether a change of so many messages is large. Without a runtime no change is large: no other
+/// Whether a change of these messages is large. Without a runtime no change is large: no other
 /// task waits.
 pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
@@ -38,7 +38,7 @@ impl LargePermits {
             session.run(work)
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "a change of many messages could not be resolved");
+            tracing::error!(%error, "a large change was not resolved: if its resolution panicked, please report this bug");
             failed()
         })
     }

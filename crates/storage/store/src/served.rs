@@ -1,10 +1,10 @@
-//! What clients see of bodies that are stored in another form.
+//! The bytes that clients see of bodies that are stored in another form.
 //!
-//! A body that is stored as clients see it costs one comparison of 16 bytes more. A body in another
-//! form is read and converted whole, once for all who read it at that time. The result is kept
-//! within a budget, so a client that reads it in small pieces pays for one conversion. Of a
-//! compressed body, only the frames are read and decompressed in which the range lies. Those that
-//! are read in part are kept within the same budget.
+//! A body that is stored as clients see it costs one comparison of 16 bytes more. A body in
+//! another form is read and converted whole, once for all who read it at that time. The result is
+//! kept within a budget, so a client that reads it in small pieces pays for one conversion. Of a
+//! compressed body, only the frames that contain the range are read and decompressed. Compressed
+//! bodies that are read in part are kept within the same budget.
 //!
 //! A reader may hold what is converted of one body ([`crate::HeldBody`]). It is not evicted then,
 //! and does not count in this budget: the reader pays for it. So two clients that read large
@@ -12,8 +12,9 @@
 //!
 //! A summary that is made for a reader and not stored is kept like a converted message.
 //!
-//! What delivery converted is kept for the first readers: the search index and the first FETCH. It
-//! has a part of the budget to itself, so that a burst of mail does not evict what is being read.
+//! Messages that delivery converted are kept for their first readers: the search index and the
+//! first FETCH. It has a part of the budget to itself, so that a burst of mail does not evict
+//! what is being read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,7 +144,7 @@ impl StoredAs {
 pub(crate) struct Served {
     pub serve: Arc<dyn Serve>,
     kept: Mutex<Cache<Piece, Arc<Kept>>>,
-    /// What delivery converted, for the first readers.
+    /// Messages that delivery converted, for their first readers.
     arrived: Mutex<Cache<BodyId, Bytes>>,
     arrived_len_max: usize,
     /// How the bodies read last are stored, and the engine's epoch when that was read. Another
@@ -274,7 +275,7 @@ impl Served {
         Ok(stored_as)
     }
 
-    /// A range of a body in frames, of which `begin` was read before.
+    /// A range of a body in frames. `begin` was read before.
     async fn frames(
         &self,
         engine: &dyn Engine,

@@ -104,7 +104,7 @@ async fn a_client_that_reads_in_pieces_pays_once() {
 }
 
 #[tokio::test]
-async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
+async fn concurrent_readers_share_a_reservation_and_the_budget_holds() {
     let world = World::new(1_000).await;
     let (first, body) = world.append(&[b'a'; 400], 800).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();
@@ -123,7 +123,7 @@ async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
 /// The search index and the first FETCH get what delivery converted. A burst of mail does not evict
 /// what is being read, and stays within its part of the budget.
 #[tokio::test]
-async fn what_delivery_converted_is_there_for_the_first_readers() {
+async fn a_message_that_delivery_converted_is_cached_for_the_first_readers() {
     let world = World::new(80_000).await;
     let (read, read_body) = world.append(&[b'r'; 5_000], 10_000).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();
@@ -181,7 +181,7 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
             let sized = mailbox.sized(&view, &view.all()).await.unwrap();
             assert_eq!((sizes(&sized), sized.counts().octets()), (vec![5, 12], 17));
             assert_eq!(sized.counts().without_items(), 0);
-            // Something else was converted meanwhile, and nothing is cached beside it.
+            // Another message was converted meanwhile, and only it is cached.
             let (uid, other) = world.append(b"other", 10).await;
             mailbox.read_body(uid, other, 0..1).await.unwrap();
             assert_eq!(world.conversions(), if keeps { 1 + round } else { 2 * round });
@@ -199,7 +199,7 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_is_an_error_each_time() {
+async fn a_failed_conversion_is_an_error_each_time() {
     let world = World::new(1_000).await;
     let (uid, body) = world.append(&[], 9).await;
     let mailbox = world.store.open(world.mailbox).await.unwrap();
@@ -323,7 +323,7 @@ async fn readers_who_hold_their_messages_do_not_evict_each_other() {
     }
     in_turns().await;
     assert!(world.conversions() <= 18, "{}", world.conversions());
-    // What is held has no part in the budget of the others.
+    // Held messages do not count against the budget of the others.
     let (small, other) = world.append(&[b'c'; 200], 400).await;
     for _ in 0..2 {
         mailbox.read_body(small, other, 5..9).await.unwrap();

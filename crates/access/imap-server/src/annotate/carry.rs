@@ -40,7 +40,7 @@ impl<'s> CarriedAnnotations<'s> {
         way: Way,
     ) -> Result<Self, Failure> {
         if way == Way::Move && from.owner == to.owner {
-            // It takes no more room than before.
+            // It takes the same space as before.
             return Ok(Self::all(from, to, rights));
         }
         let (mut read, mut pace) = (from.read(uids).await?, Pace::default());
@@ -54,7 +54,7 @@ impl<'s> CarriedAnnotations<'s> {
         Ok(Self { from, to, what: CarriedValues::Values(read, rights) })
     }
 
-    /// Of messages that are moved within their account.
+    /// The annotations that a MOVE within the account carries.
     pub(crate) fn all(from: AnnotationReader<'s>, to: AnnotationReader<'s>, rights: Rights) -> Self {
         let scopes: &[Scope] = if rights.contains(Rights::ANNOTATE) { Scope::ALL } else { &[Scope::Private] };
         Self { from, to, what: CarriedValues::All(scopes) }
@@ -73,8 +73,8 @@ impl<'s> CarriedAnnotations<'s> {
     pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
         match &self.what {
             CarriedValues::Values(_, rights) => {
-                // Other sessions may have set some since the first reading. What was acknowledged
-                // is there by now.
+                // Other sessions may have set some since the first reading. All acknowledged
+                // messages are there by now.
                 let (mut last, mut pace) =
                     (self.from.read_again(&moved.copied.source).await?, Pace::default());
                 for all in last.values_mut() {

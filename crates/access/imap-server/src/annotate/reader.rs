@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use posthaste_directory::{
     AnnotationError, Before, Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX,
-    MessageAnnotations, NewValue, OthersWrote, Scope, Written,
+    MessageAnnotations, NewValue, OnConflict, Scope, Written,
 };
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{AnnotateCode, ValueChange, ValueScope};
@@ -226,7 +226,7 @@ impl<'s> AnnotationReader<'s> {
             }
             let before = Before::of_new_messages(keeping);
             let directory = &self.service.directory;
-            directory.annotate_messages(&before, kept, OthersWrote::Follow).await.map_err(refused)?;
+            directory.annotate_messages(&before, kept, OnConflict::Follow).await.map_err(refused)?;
         }
         self.touch_new(&noted, &[]).await
     }
@@ -278,7 +278,7 @@ impl<'s> AnnotationReader<'s> {
 impl Planned<'_> {
     /// Gives messages of the plan the values. Returns what became of them, for each account that
     /// keeps some.
-    pub(crate) async fn write(&self, uids: &NumSet, others: OthersWrote) -> Result<Vec<Written>, Failure> {
+    pub(crate) async fn write(&self, uids: &NumSet, others: OnConflict) -> Result<Vec<Written>, Failure> {
         let (mut all, mut left) = (Vec::with_capacity(self.parts.len()), NumSet::new());
         let directory = &self.reader.service.directory;
         for (before, kept) in &self.parts {

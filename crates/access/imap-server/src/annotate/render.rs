@@ -52,7 +52,7 @@ impl Rendered {
     }
 }
 
-/// Prints each item of the FETCH that asks for annotations, in the order of the items.
+/// Prints each item of the FETCH that requests annotations, in the order of the items.
 pub(crate) async fn render(
     reader: AnnotationReader<'_>,
     items: &[FetchItem],
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// What is reserved is enough, whatever names and values have.
+    /// The reserved octets are enough for any names and values.
     #[tokio::test]
     async fn an_item_has_no_more_octets_than_are_paid_for() {
         let quotes = "\"".repeat(300);

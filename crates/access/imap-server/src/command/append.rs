@@ -114,7 +114,7 @@ pub(super) fn annotations_of(message: &AppendMessage, rights: Rights) -> Result<
     let parts = annotate::check_names(&message.annotations)?;
     annotate::permit(rights, &message.annotations)?;
     if !parts.is_empty() {
-        // The message is not taken apart before it is stored.
+        // The message is not parsed before it is stored.
         let text = "Annotations of parts are set by STORE, once the message is there";
         return Err(Reply::no(Code::Cannot, text).into());
     }

@@ -30,9 +30,9 @@ const TEXT_STEPS: u64 = 200;
 pub(super) struct Assembly {
     /// Bytes of the messages so far, and the parts that were read for them.
     total: u64,
-    /// Memory for the messages that were put together, of each.
+    /// The memory of each complete message.
     paid: Vec<BytePermit>,
-    /// Those messages.
+    /// The complete messages.
     made: Vec<Bytes>,
     pace: Pace,
 }
@@ -115,7 +115,7 @@ impl Assembly {
         let paid = source.service.budget.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         paid.grow_to_within(bytes, MEMORY_WITHIN).await.map_err(|_| Failure::from(no_memory()))?;
-        // The command was received whole, so its memory is not taken for others.
+        // The command was received completely, so its memory is not evicted for others.
         paid.complete();
         self.paid.push(paid);
         Ok(())

@@ -6,7 +6,7 @@ use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::wire::Wire;
 
-/// The comparator of all texts: RFC 5051, which RFC 5255 §4.4 wants as the default.
+/// The comparator of all texts: RFC 5051, which RFC 5255 §4.4 requires as the default.
 const COMPARATOR: &str = "i;unicode-casemap";
 
 /// Reports the comparator in use. With names, whether it is one of them.

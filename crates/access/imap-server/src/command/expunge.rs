@@ -28,7 +28,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, uids: Option<&UidSet>) -> 
     if let Some(uids) = &mut only
         && ctx.message_limit().process().is_some()
     {
-        // RFC 9738 §3.1 limits UID EXPUNGE alone. What counts is what would be expunged.
+        // RFC 9738 §3.1 limits UID EXPUNGE alone. Only the messages that would be expunged count.
         let view = ctx.selected.mailbox.view();
         let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
         *uids = view.uids_of_seqs(&view.seqs_of_uids(uids).intersection(&deleted));

@@ -17,7 +17,7 @@ use crate::table::Numbers;
 use crate::waiting::{RareEvent, rare_event, watch_of};
 use crate::wire::Line;
 
-/// Bytes that may lie unread while the server waits for `DONE`.
+/// Unread bytes that are allowed while the server waits for `DONE`.
 const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// The event that ended a wait.

@@ -278,9 +278,9 @@ const LINE_STEPS: u64 = 200;
 const ANNOTATION_STEPS: u64 = 5000;
 /// Steps of heavy work between two pauses: some tens of milliseconds.
 pub(super) const HEAVY_STEPS: u64 = 40_000_000;
-/// The most levels that LIST adds because they lie above mailboxes or subscriptions and are not
-/// mailboxes themselves. Ordinary accounts have a few. 10,000 names of 32 levels without a common
-/// parent would have 310,000, and each takes up to 1 KiB.
+/// The most levels that LIST adds: levels above mailboxes or subscriptions that are not mailboxes
+/// themselves. Ordinary accounts have a few. 10,000 names of 32 levels without a common parent
+/// would have 310,000, and each takes up to 1 KiB.
 pub(super) const DERIVED_MAX: usize = 50_000;
 
 /// Finds out which names the answer has, in steps.

@@ -75,7 +75,7 @@ pub(super) async fn set(
         other => account_in_domain(session, &setter, other).await?,
     };
     let Some(account) = account else {
-        // Which accounts other domains have is not said.
+        // The answer does not reveal accounts of other domains.
         return Err(Reply::no(Code::NonExistent, "There is no such quota root that you may set").into());
     };
     let outcome = session.service.directory.set(&account.name, change).await;

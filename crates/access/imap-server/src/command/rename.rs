@@ -61,10 +61,10 @@ pub(super) async fn run(
     Ok(DONE)
 }
 
-/// Renames, if the rights suffice in the very list that is changed. Another session may have moved
-/// a mailbox to a name below the source meanwhile. New levels above, and what INBOX becomes, need
-/// room within the account's quota (RFC 9208 §5.3). What INBOX becomes also keeps to the account's
-/// limit of messages in a folder.
+/// Renames, if the rights suffice in the very list that is changed. Another session may have
+/// moved a mailbox to a name below the source meanwhile. New levels above, and what INBOX
+/// becomes, need room within the account's quota (RFC 9208 §5.3). The new mailbox of a renamed
+/// INBOX obeys the account's limit of messages in a folder, too.
 async fn rename(
     asker: Asker<'_>,
     source: &ResolvedName,

@@ -91,7 +91,7 @@ pub(super) async fn run(
     Ok(reply)
 }
 
-/// The new message, taken apart.
+/// The new message, parsed.
 async fn prepared(
     session: &mut Session,
     tag: &Tag,

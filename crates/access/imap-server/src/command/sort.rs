@@ -175,7 +175,7 @@ async fn sort(
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
-    let criteria = once_each(criteria);
+    let criteria = deduplicated(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
     let (asked, mut answered) = (asked(&criteria), None);
     if let Some(asked) = &asked {
@@ -198,7 +198,7 @@ async fn sort(
     Ok(Sorted { gathered, seqs, places, scores })
 }
 
-/// What a remembered result answers. `None` if the keys may change, or belong to one search.
+/// The name of the result in the cache. `None` if the keys may change, or belong to one search.
 fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
     let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_) | SortKey::ModSeq);
     (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))
@@ -253,7 +253,7 @@ fn sorted_by(mut order: Order, keys: Vec<u64>, direction: Direction, pace: &mut 
 
 /// The criteria without those whose key comes a second time: messages that are equal in a key are
 /// so in either direction.
-fn once_each(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
+fn deduplicated(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
     let is_first =
         |at: usize, one: &SortCriterion| criteria.iter().take(at).all(|other| other.key != one.key);
     criteria.iter().enumerate().filter(|(at, one)| is_first(*at, one)).map(|(_, one)| *one).collect()
@@ -284,7 +284,7 @@ async fn by_ranks(gathered: &Gathered, ranks: Option<&Ranks>, pace: &mut Pace) -
     keys
 }
 
-/// The keys of the messages as numbers that compare alike.
+/// The keys of the messages as numbers in the same order.
 async fn keys(
     gathered: &Gathered,
     selected: &Selected,
@@ -471,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_lies_where_counting_says() {
+    fn a_page_matches_a_naive_count() {
         let n = |n| NonZeroU32::new(n).unwrap();
         for count in 0..6usize {
             for a in 1..8u32 {

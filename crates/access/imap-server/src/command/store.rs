@@ -90,7 +90,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     Ok(reply(modified, there))
 }
 
-/// Those that others had changed: RFC 7162 §3.1.3.
+/// The MODIFIED code: the messages that others had changed (RFC 7162 §3.1.3).
 pub(super) async fn modified(
     ctx: &Ctx<'_>,
     uids: &NumSet,
@@ -104,7 +104,7 @@ pub(super) async fn modified(
 }
 
 /// How many messages of the command are still there.
-enum There {
+enum Remaining {
     All,
     /// Other sessions expunged the rest, and this session has not reported that yet.
     Some,
@@ -113,7 +113,7 @@ enum There {
 
 /// The messages of the command that were not changed.
 struct NotChanged {
-    there: There,
+    there: Remaining,
     /// Their flags already were as requested.
     same: NumSet,
 }
@@ -128,9 +128,9 @@ impl NotChanged {
         };
         let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
         let there = match expunged.count() {
-            0 => There::All,
-            count if count < uids.count() => There::Some,
-            _ => There::None,
+            0 => Remaining::All,
+            count if count < uids.count() => Remaining::Some,
+            _ => Remaining::None,
         };
         Self { there, same }
     }
@@ -187,14 +187,14 @@ fn change_of(action: StoreAction) -> FlagChange {
 /// were expunged, and §4.2.3 allows it if some were. But the client has nothing to correct.
 /// Several of them on one mailbox would get failures for changes that nobody misses. Messages that
 /// exist were changed, and their FETCH responses say so. The code says the rest (RFC 5530 §3).
-fn reply(modified: Option<Code>, there: There) -> Reply {
+fn reply(modified: Option<Code>, there: Remaining) -> Reply {
     let expunged =
         |text: &'static str, code: Option<Code>| Reply::ok(text).with(code.unwrap_or(Code::ExpungeIssued));
     match (there, modified) {
-        (There::All, None) => DONE,
-        (There::All, Some(code)) => Reply::ok("Some messages were changed by others").with(code),
-        (There::Some, code) => expunged("Some of the messages were expunged", code),
-        (There::None, code) => expunged("All of the messages were expunged", code),
+        (Remaining::All, None) => DONE,
+        (Remaining::All, Some(code)) => Reply::ok("Some messages were changed by others").with(code),
+        (Remaining::Some, code) => expunged("Some of the messages were expunged", code),
+        (Remaining::None, code) => expunged("All of the messages were expunged", code),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_delivery::has_parts;
-use posthaste_directory::{NewValue, OthersWrote};
+use posthaste_directory::{NewValue, OnConflict};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, Tag, ValueChange};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
@@ -26,7 +26,7 @@ use crate::table::Numbers;
 /// one is read with them. A structure has 8 MiB at most.
 const PARTS_BATCH: usize = 16;
 const PARTS_BATCH_OCTETS: usize = 128 * 1024;
-/// Steps of an octet of a structure that is taken apart, and of a number of a part.
+/// Steps of an octet of a structure that is parsed, and of a number of a part.
 const OCTET_STEPS: u64 = 12;
 const PATH_STEPS: u64 = 100;
 /// Octets of a structure in memory, for each one that is printed.
@@ -76,16 +76,16 @@ pub(super) async fn run(
     reply(code, &withdrawn, &expunged)
 }
 
-/// What a command has changed.
+/// The outcome of a command.
 struct Changed {
     /// The messages that passed the test of their mod-sequences, and those of them that existed.
     tested: NumSet,
     there: NumSet,
-    /// Those that others had changed.
+    /// The messages that others had changed.
     modified: NumSet,
-    /// Those whose mod-sequences have risen.
+    /// The messages whose mod-sequences have risen.
     touched: NumSet,
-    /// Those that were expunged before they had their values.
+    /// The messages that were expunged before they had their values.
     withdrawn: NumSet,
     written: Result<(), Failure>,
 }
@@ -105,12 +105,12 @@ impl Changed {
         // The stored values are read before the test of the mod-sequences. A value that others
         // write after it, before this command's, is found by its record.
         let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
-        let (mut modified, mut others, mut tested) = (NumSet::new(), OthersWrote::Follow, uids.clone());
+        let (mut modified, mut others, mut tested) = (NumSet::new(), OnConflict::Follow, uids.clone());
         if unchanged_since.is_some() {
-            // The test and the change are one step. Annotations are apart, so the mod-sequences
-            // rise before they are written: a later test fails.
+            // The test and the change are one step. Annotations are separate records, so the
+            // mod-sequences rise before they are written: a later test fails.
             modified = mailbox.touch(uids, unchanged_since).await?.modified;
-            (tested, others) = (uids.difference(&modified), OthersWrote::Refuse);
+            (tested, others) = (uids.difference(&modified), OnConflict::Refuse);
         }
         let there = view.existing(&tested).intersection(&mailbox.view().existing(&tested));
         let written = planned.write(&there, others).await;
@@ -213,7 +213,7 @@ async fn are_parts(
         pace.worked(steps).await;
         return Ok(found);
     }
-    // Taken apart it has a multiple of its octets.
+    // The parsed structure takes a multiple of its octets.
     let needed = structure.len() as u64 * TREE_SHARE;
     let (login, parts) = (reader.login, Arc::clone(parts));
     let _paid = reader.service.reserve_to_read(login, needed).await?;

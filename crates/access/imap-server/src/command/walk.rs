@@ -127,7 +127,7 @@ pub(super) struct LongSummary {
     _paid: BytePermit,
 }
 
-/// What became of a message whose summary is long.
+/// The outcome for a message with a long summary.
 pub(super) enum Long {
     Read(LongSummary),
     Expunged,
@@ -266,12 +266,12 @@ struct NextMessage {
 }
 
 /// A message of the batch whose summary delivery did not make.
-struct Unmade {
+struct WithoutSummary {
     body: BodyId,
     saved: i64,
 }
 
-impl Unmade {
+impl WithoutSummary {
     /// Shows the command the message with the summary that was made. Whether its buffer is full
     /// does not matter: the walk has paused.
     fn show<E>(
@@ -408,7 +408,7 @@ impl<'v> Walk<'v> {
                     // Delivery did not make it. This message is the first after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
-                        unmade = Some(Unmade { body: stored.body, saved: stored.saved });
+                        unmade = Some(WithoutSummary { body: stored.body, saved: stored.saved });
                         is_paused = true;
                         return ControlFlow::Break(());
                     }

@@ -24,7 +24,7 @@ struct Block {
 /// The set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
-    /// Those that are not empty, by their numbers.
+    /// The blocks that are not empty, by their numbers.
     blocks: Vec<Block>,
 }
 

@@ -44,14 +44,14 @@ pub(super) async fn add(
 }
 
 /// A message, and the part of the list in which its place is.
-struct Coming {
+struct Arrival {
     uid: u32,
     keys: Vec<Value>,
     low: usize,
     high: usize,
 }
 
-impl Coming {
+impl Arrival {
     /// The members to compare it with.
     fn probes(&self) -> impl Iterator<Item = usize> + use<> {
         let (low, len) = (self.low, self.high - self.low);
@@ -71,12 +71,12 @@ async fn place(
     let keys: Vec<SortKey> = criteria.iter().map(|criterion| criterion.key).collect();
     let wanted = batch.iter().copied().collect();
     let Some(mut of_batch) = values(source, &keys, &wanted, pace).await? else { return Ok(None) };
-    let mut coming: Vec<Coming> = batch
+    let mut coming: Vec<Arrival> = batch
         .iter()
-        .filter_map(|uid| Some(Coming { uid: *uid, keys: of_batch.remove(uid)?, low: 0, high: order.len() }))
+        .filter_map(|uid| Some(Arrival { uid: *uid, keys: of_batch.remove(uid)?, low: 0, high: order.len() }))
         .collect();
     loop {
-        let probed = coming.iter().flat_map(Coming::probes).filter_map(|at| order.get(at));
+        let probed = coming.iter().flat_map(Arrival::probes).filter_map(|at| order.get(at));
         let mut probed: Vec<u32> = probed.collect();
         if probed.is_empty() {
             break;
@@ -93,7 +93,12 @@ async fn place(
 }
 
 /// Takes the answers of one round.
-fn narrow(message: &mut Coming, criteria: &[SortCriterion], order: &Order, known: &HashMap<u32, Vec<Value>>) {
+fn narrow(
+    message: &mut Arrival,
+    criteria: &[SortCriterion],
+    order: &Order,
+    known: &HashMap<u32, Vec<Value>>,
+) {
     for at in message.probes() {
         let Some((uid, keys)) = order.get(at).and_then(|uid| Some((uid, known.get(&uid)?))) else { continue };
         match compare(criteria, (keys, uid), (&message.keys, message.uid)) {

@@ -1,4 +1,4 @@
-//! The members of a sorted result in their order, in blocks that know how many they are.
+//! The members of a sorted result in their order, in blocks. Each block counts its members.
 //!
 //! A change looks at the blocks that it concerns, and counts the blocks once: some 2,000 of a
 //! result of a million. A member takes some 20 bytes: itself, and which block it is in.
@@ -31,7 +31,7 @@ struct Block {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Order {
-    /// None is empty.
+    /// No block is empty.
     blocks: Vec<Block>,
     /// How many members are before each block.
     before: Vec<usize>,
@@ -57,7 +57,7 @@ impl Order {
         order
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.of.len()
     }

@@ -92,8 +92,8 @@ pub(super) async fn unordered(
     vec![(0, seqs.ranges().to_vec())]
 }
 
-/// Runs of messages in their order, each with its place. What ascends by one is a range
-/// (RFC 5267 §3.2).
+/// Runs of messages in their order, each with its place. Consecutive numbers are a range (RFC
+/// 5267 §3.2).
 pub(super) async fn ordered(
     view: &View,
     numbering: Numbering,

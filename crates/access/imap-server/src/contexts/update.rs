@@ -138,9 +138,9 @@ impl Contexts {
             turn.give();
             part_ended().await;
             let ended = match looked {
-                Ok(Looked::Done) => None,
+                Ok(UpdateOutcome::Done) => None,
                 // Its EXPUNGE comes next, and then the rest can be evaluated.
-                Ok(Looked::Postponed) => {
+                Ok(UpdateOutcome::Postponed) => {
                     postponed = true;
                     None
                 }
@@ -187,7 +187,7 @@ fn is_passing(error: &StoreError) -> bool {
 }
 
 /// The outcome of an update of a context.
-enum Looked {
+enum UpdateOutcome {
     /// It is up to date.
     Done,
     /// Somebody expunged a message that has to be read.
@@ -202,19 +202,19 @@ impl Context {
         source: Source<'_>,
         step: &Step<'_>,
         due: &NumSet<SeqNum>,
-    ) -> Result<Looked, Failure> {
+    ) -> Result<UpdateOutcome, Failure> {
         to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
         // `kept` rejects criteria that depend on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
         if candidates.is_empty() {
-            return Ok(Looked::Done);
+            return Ok(UpdateOutcome::Done);
         }
         let mut evaluation = Job::new(source, question, Pace::default());
         let work = Box::pin(evaluation.matching(&candidates));
         let job::Matches { seqs, expunged } = to.wire.while_there(work).await??;
         if expunged > 0 {
-            return Ok(Looked::Postponed);
+            return Ok(UpdateOutcome::Postponed);
         }
         let (mut added, mut dropped) = (NumSet::new(), NumSet::new());
         let pace = &mut Pace::default();
@@ -266,7 +266,7 @@ impl Context {
         (source, view): (Source<'_>, &View),
         added: NumSet,
         dropped: NumSet,
-    ) -> Result<Looked, Failure> {
+    ) -> Result<UpdateOutcome, Failure> {
         let pace = &mut Pace::default();
         let (removed, stood) = self.remove(view, &dropped, pace).await;
         let mut updates: Vec<Update> = removed.into_iter().collect();
@@ -278,7 +278,7 @@ impl Context {
             if !matches!(outcome, Ok(true)) {
                 // Nothing has changed.
                 sorted.order.put_back(&stood, pace).await;
-                return outcome.map(|_| Looked::Postponed);
+                return outcome.map(|_| UpdateOutcome::Postponed);
             }
         }
         for uid in dropped.iter() {
@@ -301,7 +301,7 @@ impl Context {
             updates.push(Update { kind: UpdateKind::AddTo, places });
         }
         to.send((&self.tag, self.numbering), &updates).await?;
-        Ok(Looked::Done)
+        Ok(UpdateOutcome::Done)
     }
 
     /// Takes messages out of the order. Returns what to report, if anything, and their earlier

@@ -128,8 +128,8 @@ fn has_attachment(structure: &[u8]) -> bool {
 /// RFC 9051 §9: `body-fld-param = "(" string SP string *(SP string SP string) ")"`. Every other
 /// list of strings that a structure has begins otherwise, or has a NIL before its third string.
 fn any_file_name(structure: &[u8], mut is_it: impl FnMut(&[u8]) -> bool) -> bool {
-    // The strings of the innermost list; odd ones are names of parameters. None, if something else
-    // is in the list.
+    // The strings of the innermost list; odd ones are names of parameters. `None` if something
+    // else is in the list.
     let mut strings = None;
     let mut is_name = false;
     for token in Tokens(structure) {

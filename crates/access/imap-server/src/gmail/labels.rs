@@ -11,9 +11,9 @@
 //! | `\Inbox`, `\Sent`, `\Trash`, `\Spam`, `\All`, `\Archive` | the mailbox with that use |
 //! | any other text | a keyword |
 //!
-//! The keyword of a text is the text itself. What an atom cannot hold is written as `=` and two
-//! hexadecimal digits for each byte: `two words` is the keyword `two=20words`. Base64 as in
-//! modified UTF-7 would not do, because keywords have no case.
+//! The keyword of a text is the text itself. Octets that an atom cannot hold are written as `=`
+//! and two hexadecimal digits for each byte: `two words` is the keyword `two=20words`. Base64 as
+//! in modified UTF-7 would not do, because keywords have no case.
 //!
 //! A message has the label of its mailbox. As with Gmail, FETCH leaves it out. No STORE changes
 //! it: COPY and MOVE do.

@@ -3,7 +3,7 @@
 //! * X-GM-MSGID is made of EMAILID, and X-GM-THRID of THREADID: numbers of 63 bits.
 //! * X-GM-LABELS: see [`labels`].
 //! * X-GM-RAW: see [`raw`]. Before a search begins, [`search`] replaces it and labels by other
-//!   keys. What these cannot express is in [`attachments`].
+//!   keys. Queries that these cannot express are in [`attachments`].
 
 pub(crate) mod attachments;
 pub(crate) mod labels;

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn invalid_queries_are_refused() {
         for query in [
             "in:snoozed",
             "is:snoozed",

@@ -1,4 +1,4 @@
-//! What labels and queries mean in one mailbox.
+//! The meaning of labels and queries in one mailbox.
 
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::command::SearchKey;
@@ -10,7 +10,7 @@ use super::labels::{self, Label, Place};
 /// Words after `in:` and `is:` for states that messages do not have here.
 const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox", "pinned"];
 
-/// What labels and queries mean depends on this.
+/// The state that gives labels and queries their meaning.
 #[derive(Clone, Copy)]
 pub(crate) struct Searched<'s> {
     /// The mailbox. `None` if it was deleted meanwhile.

@@ -58,7 +58,7 @@ impl<T: Copy> Column<T> {
         self.values.push(value);
     }
 
-    /// How many messages it has.
+    /// The number of its messages.
     pub(super) fn len(&self) -> usize {
         self.uids.len()
     }

@@ -74,9 +74,8 @@ impl LinkColumn {
     }
 }
 
-/// What summaries have of messages that get links together. Looking one identifier after the other
-/// up takes less time than looking each up between two summaries: the processor does not wait for
-/// one place of the table before it asks for the next.
+/// The identifiers of messages that get links together. Looking them up in a row is faster than
+/// one between two summaries: the processor fetches several places of the table at once.
 #[derive(Debug, Default)]
 pub(crate) struct NewLinks {
     messages: Vec<NewLink>,
@@ -136,7 +135,7 @@ impl Identifiers {
         }
     }
 
-    /// Whether so many more have places without growth: as [`Self::number`] grows.
+    /// Whether this many more have places without growth: as [`Self::number`] grows.
     fn has_room(&self, more: usize) -> bool {
         self.slots.len() > (self.hashes.len() + more) * 4 / 3
     }

@@ -123,7 +123,7 @@ struct State {
     uses: u64,
 }
 
-/// What is kept of a mailbox.
+/// The cached columns of a mailbox.
 #[derive(Debug, Default)]
 struct Cached {
     table: Table,
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_added_before_between_and_behind() {
+    fn values_are_added_before_between_and_after_others() {
         let mut column = Column::default();
         column.add(&[4, 6], &["d", "f"]);
         column.add(&[9], &["i"]);

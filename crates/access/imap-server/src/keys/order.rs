@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_that_of_a_stable_sort() {
+    fn the_order_equals_a_stable_sort() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut state = 3u64;
         let mut random = |below: u64| {

@@ -14,7 +14,7 @@ pub(super) const RESULTS_MAX: usize = 4;
 /// results whose place it would take.
 pub(super) const PART_MIN: usize = 8;
 
-/// What a result answers.
+/// The question that a result answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// SORT by these criteria. They compare what never changes.
@@ -29,7 +29,7 @@ pub(crate) struct Step {
     /// The message's place among those that were asked for, from 0; [`u32::MAX`] for a parent that
     /// the mailbox lacks.
     pub(crate) place: u32,
-    /// How many children it has.
+    /// The number of its children.
     pub(crate) children: u32,
 }
 

@@ -31,8 +31,8 @@ const PART: usize = 11;
 const COMPARED_MAX: usize = 24;
 
 /// Texts that get numbers together. Looking one text after the other up takes less time than
-/// looking each up between two summaries: the processor does not wait for one place of the table
-/// before it asks for the next.
+/// looking each up between two summaries: the processor fetches several places of the table at
+/// once.
 #[derive(Debug, Default)]
 pub(crate) struct NewTexts {
     bytes: Vec<u8>,
@@ -147,7 +147,7 @@ impl Texts {
         }
     }
 
-    /// How many texts there are.
+    /// The number of texts.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -162,7 +162,7 @@ impl Texts {
         &self.bytes[self.place(number)]
     }
 
-    /// Where a text lies.
+    /// The place of a text.
     fn place(&self, number: u32) -> Range<usize> {
         let number = number as usize;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };
@@ -216,7 +216,7 @@ impl Texts {
         }
     }
 
-    /// The entry of a text, with the part that follows so many bytes.
+    /// The entry of a text, with the part that follows this many bytes.
     fn entry(&self, number: u32, skipped: usize) -> Entry {
         let Range { start, end } = self.place(number);
         let start = (start + skipped).min(end);
@@ -255,7 +255,8 @@ impl Texts {
             if group.len() > 1 {
                 open.push((0..group.len(), PART));
             }
-            // Texts that begin alike, then those of them that go on alike.
+            // Texts with the same beginning, then those of them that also continue in the same
+            // way.
             while let Some((range, skipped)) = open.pop() {
                 let tied = &mut group[range.clone()];
                 if tied.len() <= COMPARED_MAX {
@@ -273,8 +274,8 @@ impl Texts {
         entries
     }
 
-    /// Sorts texts that begin alike by the part that follows so many bytes. Returns those that are
-    /// alike in it, too.
+    /// Sorts texts with the same beginning by the part after this many bytes. Returns those with
+    /// the same part, too.
     async fn sort_by_part(&self, tied: &mut [Entry], skipped: usize, pace: &mut Pace) -> Vec<Range<usize>> {
         let mut parts = Vec::with_capacity(tied.len());
         for entry in tied.iter() {
@@ -326,7 +327,7 @@ fn number_of(entry: Entry) -> u32 {
     (entry & NUMBER) as u32
 }
 
-/// Whether the texts of two entries are alike in this part and continue after it.
+/// Whether two entries have the same text in this part and continue after it.
 fn is_tied(a: Entry, b: Entry) -> bool {
     (a ^ b) >> 32 == 0 && (a >> 32) as u8 as usize > PART
 }

@@ -47,7 +47,7 @@ pub(crate) struct SelectedRequest {
 }
 
 impl SelectedRequest {
-    /// What reports leave out.
+    /// Which reports the client does not want.
     pub(crate) fn quiet(&self) -> Quiet {
         Quiet { messages: !self.messages, flags: !self.flags, annotations: !self.annotations }
     }

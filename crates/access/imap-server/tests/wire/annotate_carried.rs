@@ -126,8 +126,8 @@ fn they_go_with_their_message_and_their_mailbox() {
     assert_eq!(records(&server), 4);
     client.run("C: i DELETE Temporary\nS: i OK …");
     assert_eq!(records(&server), 2);
-    // What another program expunges is not forgotten with the next change: a MOVE may be about to
-    // take it along. It goes with the mailbox.
+    // The next change does not remove annotations of messages that another program expunged: a
+    // MOVE may be about to take it along. It goes with the mailbox.
     server.expunge_elsewhere("INBOX", 39);
     client.run("C: j UID STORE 40 ANNOTATION (/comment (value.priv \"y\"))\nS~ j OK …");
     assert_eq!(records(&server), 2);

@@ -75,7 +75,7 @@ fn without_annotations_little_is_read() {
     }
 }
 
-/// RFC 7162 §3.1.3: annotations and mod-sequences are apart, so the test of both must hold.
+/// RFC 7162 §3.1.3: annotations and mod-sequences are separate, so the test of both must hold.
 #[test]
 fn a_value_that_others_write_between_test_and_change_is_not_lost() {
     let (server, faulty) = Server::start_faulty();
@@ -145,7 +145,7 @@ fn the_room_of_both_accounts_is_looked_at_first() {
     assert_eq!(server.message_annotations(), 64);
 }
 
-/// What a FETCH prints takes memory: names of entries that are printed for each message, too.
+/// The output of a FETCH takes memory: names of entries that are printed for each message, too.
 #[test]
 fn printed_annotations_are_paid_for() {
     let server = Server::start_reading(ByteBudget::new(1 << 20), 1 << 18);
@@ -159,8 +159,8 @@ fn printed_annotations_are_paid_for() {
     client.run("C: d FETCH 1:200 (ANNOTATION (/comment value))\nS~ d OK …");
 }
 
-/// A structure that is long to take apart is not taken apart in the session's task, which would
-/// panic: it is work of over `SLICE_STEPS + STEPS_MAX`.
+/// A long structure is not parsed in the session's task, which would panic: it is work of over
+/// `SLICE_STEPS + STEPS_MAX`.
 #[test]
 fn parts_of_a_large_structure_are_found() {
     let server = Server::start();
@@ -187,7 +187,7 @@ fn parts_of_a_large_structure_are_found() {
     ));
 }
 
-/// Those of all users: a mailbox that is restored with that id must not show them.
+/// The annotations of all users: a mailbox that is restored with that id must not show them.
 #[test]
 fn values_of_readers_go_with_message_and_mailbox() {
     let server = crate::sharing::server("lri");

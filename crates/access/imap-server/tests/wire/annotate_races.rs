@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use posthaste_directory::{Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Relocated, Scope};
+use posthaste_directory::{Before, Directory, Keeping, NewAccount, NewValue, OnConflict, Relocated, Scope};
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, NumSet};
 use posthaste_store::Store;
 
@@ -144,7 +144,7 @@ fn a_value_that_is_set_during_a_move_to_others_goes_along() {
         let value = Some(bytes::Bytes::from_static(b"new"));
         let value = NewValue { scope: Scope::Private, entry: "/comment".to_owned(), value };
         let before = Before::of_new_messages(Keeping { keeper: owner, owner, mailbox });
-        let change = directory.annotate_messages(&before, vec![(1, [value].into())], OthersWrote::Follow);
+        let change = directory.annotate_messages(&before, vec![(1, [value].into())], OnConflict::Follow);
         change.await.unwrap();
         let one = NumSet::from_ranges([ONE]);
         assert_eq!(store.open(mailbox).await.unwrap().touch(&one, None).await.unwrap().changed, one);

@@ -176,7 +176,7 @@ fn the_lines_of_an_exchange_obey_the_deadline_of_the_login() {
 }
 
 #[test]
-fn what_does_nothing_forgives_no_bad_command() {
+fn a_noop_does_not_reset_the_count_of_bad_commands() {
     let server = Server::start();
     let mut wire = server.connect();
     for _ in 0..4 {
@@ -253,7 +253,7 @@ fn starttls() {
 }
 
 #[test]
-fn nothing_may_ride_ahead_of_tls() {
+fn octets_after_starttls_in_clear_are_refused() {
     let certificates = Certificates::self_signed_in_memory("localhost").unwrap();
     let server = Server::start_tls(ImapOptions::default(), Some(certificates));
     let mut wire = server.connect();

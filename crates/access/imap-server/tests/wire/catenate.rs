@@ -63,7 +63,7 @@ fn every_form_of_url() {
         ("/INBOX/;UID=1/;PARTIAL=9.5", "parts"),
         ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=3", "ond"),
         ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)/;PARTIAL=9.5", "parts"),
-        // There is nothing behind the end, which is no fault (RFC 5092 §6).
+        // A range after the end is empty, which is no fault (RFC 5092 §6).
         ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=300.5", ""),
     ];
     let mut count = 0;
@@ -78,7 +78,7 @@ fn every_form_of_url() {
 }
 
 #[test]
-fn a_url_that_names_nothing_is_named_and_nothing_comes() {
+fn a_url_without_a_message_is_reported_and_nothing_is_appended() {
     let server = Server::start();
     let mut wire = server.with_message(PARTS);
     for url in [

@@ -118,7 +118,7 @@ fn coming_back_after_a_while() {
 }
 
 #[test]
-fn a_new_mailbox_says_one_and_means_none() {
+fn a_new_mailbox_reports_uid_one_and_has_no_message() {
     let server = Server::start();
     let mut wire = server.login();
     let lines = wire.run("C: a ENABLE QRESYNC\nS~ a OK …\nC: b SELECT INBOX").skip_to("b OK …");

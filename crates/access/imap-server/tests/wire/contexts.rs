@@ -28,7 +28,7 @@ fn a_search_that_is_kept_up_to_date() {
         S: c OK …
         "#,
     );
-    // Of another session: RFC 5267 §4.3.3, ADDTO comes after EXISTS.
+    // A context of another session: RFC 5267 §4.3.3, ADDTO comes after EXISTS.
     server.with_messages(2);
     two.run("C: a STORE 1 +FLAGS (\\Seen \\Deleted)\nS~ a OK …");
     one.run(
@@ -230,7 +230,7 @@ fn updates_come_while_a_client_idles() {
 }
 
 #[test]
-fn what_is_not_kept_up_to_date() {
+fn results_that_are_not_updated() {
     let server = Server::start();
     server.with_messages(2);
     let mut wire = server.select("INBOX");

@@ -1,6 +1,5 @@
-//! Results that are kept up to date beside fresh searches: random changes by two sessions. A client
-//! builds a result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new
-//! search.
+//! Compares updated results with new searches: random changes by two sessions. A client builds a
+//! result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new search.
 
 use posthaste_testkit::Wire;
 
@@ -11,7 +10,7 @@ const WORDS: [&str; 5] = ["alpha", "beta", "gamma", "delta", "omega"];
 const FLAGS: [&str; 5] = ["\\Seen", "\\Flagged", "\\Deleted", "work", "later"];
 const STEPS: u32 = 160;
 
-/// Results of which each session keeps up to eight. Whether the numbers are UIDs, the command up to
+/// The results of a session: at most eight. Whether the numbers are UIDs, the command up to
 /// RETURN, and the rest.
 const RESULTS: [(bool, &str, &str); 8] = [
     (true, "UID SEARCH", "UNSEEN"),
@@ -193,7 +192,7 @@ fn change(random: &mut Random, exists: u32, next: u32, by_uid: bool) -> String {
         false if exists == 0 => return "NOOP".to_owned(),
         false => ("", 1 + random.below(exists)),
     };
-    // Of sequence numbers only those that exist may be named.
+    // Only sequence numbers that exist may be named.
     let last = (number + random.below(4)).min(if word.is_empty() { exists } else { next });
     let set = format!("{number}:{last}");
     match random.below(12) {

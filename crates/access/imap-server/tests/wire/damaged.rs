@@ -5,7 +5,7 @@
 use crate::harness::Server;
 
 #[test]
-fn fetch_answers_the_others_and_names_what_it_cannot() {
+fn fetch_answers_for_readable_messages_and_names_the_others() {
     let server = Server::start();
     server.with_messages(5);
     if !server.damage_summaries(&[2, 4, 5]) {

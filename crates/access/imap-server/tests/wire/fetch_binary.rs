@@ -98,7 +98,7 @@ fn an_unknown_encoding_is_reported() {
 }
 
 #[test]
-fn what_holds_nuls_is_taken_and_given_back() {
+fn messages_with_nuls_are_accepted_and_returned() {
     let server = Server::start();
     let mut wire = server.login();
     wire.run("C: a APPEND INBOX ~{28}\nS: + …");

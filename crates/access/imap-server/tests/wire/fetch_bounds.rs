@@ -46,7 +46,7 @@ fn a_part_is_decoded_once_for_all_items() {
     assert_eq!(reads.available(), message.len(), "all is given back");
 }
 
-/// A part that is not encoded is never held: of each item as much is read as it prints.
+/// A part that is not encoded is never held: each item reads only the octets that it prints.
 #[test]
 fn many_pieces_of_a_part_as_it_stands() {
     let text: String = (0..100_000).map(|n| format!("{n:07}\r\n")).collect();
@@ -64,7 +64,7 @@ fn many_pieces_of_a_part_as_it_stands() {
         .map(|k| format!("BODY[1]<{0}> {{2000}}\r\n{1}", k * 900, &text[k * 900..k * 900 + 2000]))
         .collect();
     assert!(answer == format!("* 1 FETCH ({})\r\n", pieces.join(" ")), "not what was asked for");
-    // The NUL is at the very end, far behind the first piece that is read.
+    // The NUL is at the very end, far after the first piece that is read.
     wire.send(b"b FETCH 1 (BINARY.SIZE[1] BINARY.PEEK[1])\r\n");
     let start = wire.line().unwrap();
     assert!(start.starts_with("* 1 FETCH (BINARY.SIZE[1] 900001 BINARY[1] ~{900001}"), "{start}");

@@ -42,7 +42,7 @@ fn outer(encoding: &str, inner: &str) -> String {
 /// them are those of the same message in 8bit; only its own bytes stay encoded. The larger message
 /// is read piece by piece.
 #[test]
-fn sections_are_those_of_the_decoded_message() {
+fn sections_belong_to_the_decoded_message() {
     let server = Server::start();
     for filler in [1, 20_000] {
         let inner = inner(filler);

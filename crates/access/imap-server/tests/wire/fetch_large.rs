@@ -55,8 +55,8 @@ fn a_reader_that_takes_its_time() {
     server.put("INBOX", &message);
     let wire = server.select("INBOX");
     let mut socket = wire.socket();
-    // Twice in one go, with a command behind it: nothing of it is lost while the first answer waits
-    // to be read.
+    // Twice in one packet, followed by another command: nothing of it is lost while the first
+    // answer waits to be read.
     socket.write_all(b"a FETCH 1 (BODY.PEEK[] UID)\r\nb FETCH 1 (UID BODY.PEEK[])\r\nc NOOP\r\n").unwrap();
     let mut expected = format!("* 1 FETCH (BODY[] {{{LEN}}}\r\n").into_bytes();
     expected.extend_from_slice(&message);

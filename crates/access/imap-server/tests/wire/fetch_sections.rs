@@ -190,7 +190,7 @@ fn partial_ranges() {
 }
 
 #[test]
-fn what_sets_seen_and_what_does_not() {
+fn fetch_items_that_set_seen_and_others() {
     let server = Server::start();
     server.with_messages(1);
     let mut wire = server.login();

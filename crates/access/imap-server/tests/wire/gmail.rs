@@ -156,7 +156,8 @@ fn labels_beyond_ascii() {
     wire.run(&format!("C: f STORE 1 +X-GM-LABELS (\"{long}\")\nS: f NO [CANNOT] …"));
 }
 
-/// What Gmail has mailboxes for are mailboxes here: a message has the label of its own one.
+/// Labels for which Gmail has mailboxes name mailboxes here: a message has the label of its own
+/// one.
 #[test]
 fn labels_of_gmail_that_are_mailboxes() {
     let server = Server::start();
@@ -210,7 +211,7 @@ fn labels_of_gmail_that_are_mailboxes() {
 /// Others have expunged a message of the set, and the session has not reported that yet: the labels
 /// of the others are replaced whole (RFC 2180 §4.2).
 #[test]
-fn labels_are_replaced_beside_an_expunged_message() {
+fn labels_are_replaced_if_another_message_is_expunged() {
     let server = Server::start();
     server.with_messages(3);
     let mut wire = server.select("INBOX");

@@ -100,7 +100,7 @@ impl Server {
         Self::start_as(|delivery| ImapService::new(options, delivery, certificates, budget))
     }
 
-    /// With this much memory for messages that are read, the largest of which has this many bytes.
+    /// With this memory for messages that are read. The largest message has this many bytes.
     pub fn start_reading(reads: ByteBudget, largest: u64) -> Self {
         let options = unhurried(ImapOptions { append_bytes_max: largest, ..ImapOptions::default() });
         Self::start_as(|delivery| {
@@ -138,8 +138,8 @@ impl Server {
         (server, index)
     }
 
-    /// Waits until the index knows so many messages of the mailboxes that have segments. Those
-    /// behind the last segment are in memory: how many depends on when the task looked.
+    /// Waits until the index knows this many messages of the mailboxes that have segments.
+    /// Messages after the last segment are in memory: how many depends on when the task looked.
     pub fn await_indexed(&self, index: &SearchIndex, wanted: u64) {
         let query = [Query::new(Scope::Texts, b"any").expect("a word that is long enough")];
         self.runtime.block_on(async {
@@ -540,7 +540,7 @@ pub fn fetch_text(wire: &mut Wire, number: u32, item: &str) -> String {
     String::from_utf8(fetch(wire, number, item)).expect("UTF-8")
 }
 
-/// How a literal is written behind its label.
+/// How a literal is written after its label.
 pub fn literal(label: &str, content: &str) -> String {
     format!("{label} {{{}}}\r\n{content}", content.len())
 }

@@ -18,9 +18,9 @@ fn news_come_by_themselves() {
     idle.run("C: DONE\nS: i OK IDLE completed\nC: j NOOP\nS: j OK …");
 }
 
-/// Angus Mail's `idle(true)` returns at the first response behind the continuation.
+/// Angus Mail's `idle(true)` returns at the first response after the continuation.
 #[test]
-fn what_is_news_already_comes_behind_the_continuation() {
+fn earlier_changes_are_reported_after_the_continuation() {
     let server = Server::start();
     server.with_messages(3);
     let (mut idle, mut other) = (server.select("INBOX"), server.select("INBOX"));

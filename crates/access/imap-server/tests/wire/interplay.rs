@@ -1,5 +1,5 @@
-//! Extensions beside UIDONLY (RFC 9586) and QRESYNC (RFC 7162), each with a change that another
-//! session makes.
+//! Extensions together with UIDONLY (RFC 9586) and QRESYNC (RFC 7162), each with a change by
+//! another session.
 
 use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_testkit::Wire;
@@ -217,7 +217,7 @@ fn several_mailboxes_and_filters() {
     }
 }
 
-/// What is said of mailboxes has no sequence numbers. What vanished is reported beside it.
+/// Reports about mailboxes have no sequence numbers. VANISHED is reported with them.
 #[test]
 fn metadata_quota_rights_and_xlist() {
     for extension in BOTH {
@@ -358,7 +358,7 @@ fn idle() {
         wire.run(&format!("S: * … {name} (…FLAGS (…\\Seen)…)"));
         server.expunge_elsewhere("INBOX", 2);
         wire.run("S: * VANISHED 2");
-        // What came before the command comes behind the continuation.
+        // Earlier changes are reported after the continuation.
         wire.run("C: DONE\nS: c OK …");
         server.expunge_elsewhere("INBOX", 3);
         wire.run("C: d IDLE\nS: + idling\nS: * VANISHED 3\nC: DONE\nS: d OK …");

@@ -7,7 +7,7 @@ fn own(range: std::ops::Range<usize>) -> String {
     range.map(|n| format!("own{n}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A mailbox whose first message has as many keywords as there is room for.
+/// A mailbox whose first message has all keywords that fit.
 fn full() -> Server {
     let server = Server::start();
     server.put(&format!("INBOX ({})", own(0..51)), b"Subject: a\r\n\r\na\r\n");

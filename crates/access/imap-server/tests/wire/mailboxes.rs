@@ -220,7 +220,7 @@ fn status() {
 }
 
 #[test]
-fn levels_stand_for_what_the_answer_does_not_show() {
+fn levels_are_listed_for_hidden_names_below_them() {
     let server = Server::start();
     server.login().run(
         r#"

@@ -41,7 +41,7 @@ fn announced_literals_cost_nothing() {
 }
 
 #[test]
-fn a_literal_that_does_not_move_gives_way() {
+fn a_stalled_literal_is_evicted() {
     let (server, budget) = impatient();
     let (mut still, mut moving) = (server.login(), server.login());
     still.run("C: a APPEND INBOX {900000}\nS: + …");

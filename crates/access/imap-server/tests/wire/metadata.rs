@@ -5,7 +5,7 @@ use posthaste_imap_server::ImapOptions;
 use crate::harness::Server;
 
 #[test]
-fn what_is_set_is_there_until_it_is_removed() {
+fn values_stay_until_they_are_removed() {
     let server = Server::start();
     server.login().run(
         r#"

@@ -137,7 +137,7 @@ fn the_selected_mailbox_is_searched_as_the_session_knows_it() {
 }
 
 #[test]
-fn what_belongs_to_the_selected_mailbox_is_refused_elsewhere() {
+fn criteria_of_the_selected_mailbox_are_refused_elsewhere() {
     let server = example();
     let mut wire = server.select("folder1");
     for command in [

@@ -123,7 +123,7 @@ fn without_selected_nothing_is_reported_of_that_mailbox_also_while_it_idles() {
 }
 
 #[test]
-fn what_a_session_does_itself_is_no_news_to_it() {
+fn a_sessions_own_changes_are_not_reported_to_it() {
     let server = Server::start();
     server.put("INBOX", MESSAGE);
     let mut wire = server.select("INBOX");
@@ -151,7 +151,7 @@ fn what_a_session_does_itself_is_no_news_to_it() {
         S: h OK …
         "#,
     );
-    // Of others it is.
+    // Changes by others are reported.
     server.put("INBOX", MESSAGE);
     wire.run("S: * 2 EXISTS\nS: * … RECENT\nS: * 2 FETCH (UID 3)");
     server.put("Archive", MESSAGE);
@@ -254,7 +254,7 @@ fn events_of_all_groups_that_name_a_mailbox_are_reported() {
     wire.expect("* STATUS INBOX (UIDVALIDITY … UIDNEXT 2 MESSAGES 1)");
     other.run("C: c SETMETADATA a (/private/comment \"mine\")\nS: c OK …");
     wire.expect("* METADATA a /private/comment");
-    // Of the two groups that name it, one does so only until the change.
+    // Two groups name the mailbox. One of them names it only until the change.
     other.run("C: d UNSUBSCRIBE a\nS: d OK …");
     wire.expect(r#"* LIST (\HasNoChildren) "/" a"#);
     other.run("C: e DELETE a\nS: e OK …");
@@ -267,7 +267,7 @@ fn events_of_all_groups_that_name_a_mailbox_are_reported() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn senseless_commands_are_refused_and_change_nothing() {
     let server = Server::start();
     let mut wire = server.login();
     wire.run("C: a NOTIFY SET (PERSONAL (MessageNew MessageExpunge))\nS: a OK …");

@@ -1,4 +1,4 @@
-//! What NOTIFY leaves out (RFC 5465): no command of the session brings it either.
+//! Changes that NOTIFY does not report (RFC 5465): no command of the session brings it either.
 
 use posthaste_imap_server::ImapOptions;
 

@@ -64,7 +64,7 @@ fn a_page_of_a_search() {
 
 /// RFC 9394 §3.2.
 #[test]
-fn what_a_page_saves() {
+fn a_saved_page_contains_only_its_messages() {
     let server = Server::start();
     server.with_messages(6);
     server.select("INBOX").run(

@@ -71,7 +71,7 @@ fn a_limit_that_is_not_set_is_not_named() {
 }
 
 #[test]
-fn what_is_not_there_or_not_allowed() {
+fn missing_and_forbidden_objects_are_refused() {
     let server = limited(None, Some(9));
     server.connect().run("C: a GETQUOTA \"\"\nS: a BAD …");
     server.login().run(
@@ -251,7 +251,7 @@ fn a_message_that_is_sent_at_once_is_refused_and_read() {
     wire.run("S: a NO [OVERQUOTA] …\nC: b NOOP\nS: b OK …");
 }
 
-/// So many bytes of a message, and what follows them.
+/// This many bytes of a message, and the text after them.
 fn literal(len: usize, end: &str) -> Vec<u8> {
     let head = "Subject: x\r\n\r\n";
     format!("{head}{}{end}", "x".repeat(len - head.len())).into_bytes()
@@ -268,7 +268,7 @@ fn with_setter() -> Server {
 
 /// RFC 9208 §4.1.3, with its example.
 #[test]
-fn who_may_set_quotas_sets_those_of_the_domain() {
+fn an_administrator_sets_the_quotas_of_the_domain() {
     if posthaste_testkit::skips_cluster("the harness compares accounts in one poll") {
         return;
     }

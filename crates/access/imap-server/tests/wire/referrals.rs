@@ -37,7 +37,7 @@ fn a_right_password_is_answered_with_the_other_server() {
     ));
 }
 
-/// Who does not know the password does not learn that there is an account, nor where.
+/// A client without the password does not learn whether the account exists, or where it is.
 #[test]
 fn a_wrong_password_is_answered_as_for_any_account() {
     let server = referring(false);

@@ -34,7 +34,7 @@ fn a_draft_is_replaced_in_its_mailbox() {
         S: b OK …
         "#,
     );
-    // By UID, with another session beside it.
+    // By UID, with another session open.
     let mut two = server.select("INBOX");
     replace(&mut one, "c UID REPLACE 4 INBOX");
     one.run("S: * OK [APPENDUID … 5] …\nS: * 3 EXPUNGE\nS: * 3 EXISTS\nS~ c OK …");
@@ -70,7 +70,7 @@ fn a_message_is_replaced_by_one_in_another_mailbox() {
 }
 
 #[test]
-fn what_cannot_be_replaced_stays_and_nothing_comes() {
+fn a_message_that_cannot_be_replaced_stays_and_none_is_added() {
     let server = Server::start();
     server.with_messages(2);
     let mut one = server.select("INBOX");
@@ -105,7 +105,7 @@ fn what_cannot_be_replaced_stays_and_nothing_comes() {
 }
 
 #[test]
-fn what_goes_makes_room_for_what_comes() {
+fn removed_messages_make_room_for_added_ones() {
     let server = Server::start();
     server.with_messages(1);
     let full = AccountChange {

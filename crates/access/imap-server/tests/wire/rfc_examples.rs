@@ -123,7 +123,7 @@ fn rfc_5267_contexts() {
         S: B02 OK …
         "#,
     );
-    // Another session changes two messages. Of the result only the difference is sent.
+    // Another session changes two messages. Only the difference of the result is sent.
     server.select("INBOX").run("C: x STORE 3:4 +FLAGS.SILENT (\\Deleted $Junk)\nS: x OK …");
     one.run(
         r#"
@@ -401,7 +401,7 @@ fn rfc_7162_condstore() {
 /// RFC 7162, example 11: of the messages, others have expunged some and changed one. The RFC lets
 /// the server answer NO or OK.
 #[test]
-fn rfc_7162_condstore_beside_an_expunge() {
+fn rfc_7162_condstore_during_an_expunge() {
     let server = Server::start();
     server.with_messages(7);
     let (mut wire, mut other) = (server.login(), server.select("INBOX"));

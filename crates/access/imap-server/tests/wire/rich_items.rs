@@ -93,7 +93,7 @@ fn every_command_answers_as_if_all_had_their_items() {
     }
 }
 
-/// What a client knows of the folder stays valid when items are made, also in copies and after
+/// A client's state of the folder stays valid when items are made, also in copies and after
 /// changes of flags.
 #[test]
 fn making_items_changes_nothing_that_a_client_knows() {

@@ -29,7 +29,7 @@ fn unconverted(sent: &[u8], number: u32) -> Bytes {
     FormHeader { form: Form::Unconverted, served_len: sent.len() as u32, digest }.before(sent)
 }
 
-/// What an earlier program showed of a message.
+/// The bytes that an earlier program served of a message.
 const SHOWN_EARLIER: &[u8] = b"Subject: Pr\r\nContent-Type: text/plain\r\n\r\nas it was shown\r\n";
 
 /// A rich body whose conversion gave [`SHOWN_EARLIER`]. The hash is another one in any case.
@@ -78,7 +78,7 @@ fn each_message_is_read_by_its_uid_or_by_a_new_one() {
         let server = server(precompute);
         let mut wire = server.select("INBOX");
         let mime = as_mime(&note());
-        // What was never shown otherwise stays.
+        // Messages that were never served in another way stay.
         assert_eq!(fetched(&mut wire, 1), Some(mime.clone()));
         for (old, new) in [(2, 5), (3, 6), (4, 7)] {
             assert_eq!(fetched(&mut wire, old), None, "{precompute:?}: UID {old}");

@@ -15,7 +15,7 @@ fn two_blanks_are_not_one_in_a_header_key() {
     let server = server(&[
         "Subject: one two\nFrom: Ann Other <a@x.test>\nX-Own: one two\n\none  two\n",
         "Subject: one  two\nFrom: \"Ann  Other\" <a@x.test>\nX-Own: one  two\n\none two\n",
-        // A fold is the white space behind it (RFC 5322 §2.2.3). A tab counts as a blank.
+        // A fold is the white space after it (RFC 5322 §2.2.3). A tab counts as a blank.
         "Subject: one\n two\nTo: \"Ann\n\tOther\" <a@x.test>\nX-Own: one\n\ttwo\n\none\ntwo\n",
         "Subject: one\n  two\nX-Own: one\n \ttwo\n\none\n\ntwo\n",
         "Subject: =?utf-8?q?one__two?=\nCc: =?utf-8?q?Ann__Other?= <a@x.test>\nX-Own: =?utf-8?q?one_two?=\n\nx\n",
@@ -71,7 +71,7 @@ fn header_keys_compare_by_unicode_casemap() {
             ("FUZZY SUBJECT \"straße\"", "1 2"),
         ],
     );
-    // `ß` is behind all letters of ASCII, and a ligature begins with a small letter.
+    // `ß` sorts after all letters of ASCII, and a ligature begins with a small letter.
     wire.run("C: a SORT (SUBJECT) UTF-8 ALL\nS: * SORT 4 2 1 3\nS: a OK …");
     wire.run("C: b SORT (DISPLAYFROM) UTF-8 1:2\nS: * SORT 2 1\nS: b OK …");
     wire.run("C: c THREAD ORDEREDSUBJECT UTF-8 1:2\nS: * THREAD (1)(2)\nS: c OK …");

@@ -7,7 +7,7 @@ use crate::harness::{Server, search};
 
 /// More than twice the messages of the smallest segment.
 const MESSAGES: u32 = 560;
-/// Messages behind the last segment.
+/// Messages after the last segment.
 const LATER: u32 = 20;
 const SYLLABLES: [&str; 10] = ["ba", "ko", "lin", "ter", "Ma", "Öl", "ße", "su", "x-", "9 "];
 

@@ -1,4 +1,4 @@
-//! SEARCH beside a naive model of it: random messages, random keys, one answer.
+//! Compares SEARCH with a naive model of it: random messages, random keys, one answer.
 
 use std::fmt::Write;
 

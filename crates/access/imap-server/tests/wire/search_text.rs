@@ -168,7 +168,7 @@ fn bodies() {
     );
 }
 
-/// RFC 3501 §6.4.4: only parts of other types than TEXT and MESSAGE may be passed over.
+/// RFC 3501 §6.4.4: only parts of other types than TEXT and MESSAGE may be skipped.
 #[test]
 fn reports_are_searched() {
     let server = Server::start();

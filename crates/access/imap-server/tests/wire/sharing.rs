@@ -67,7 +67,7 @@ fn namespaces_and_lists() {
         S: k NO [CANNOT] …
         "#,
     );
-    // Nobody logs in to a shared account.
+    // A login to a shared account is refused.
     server.connect().run("C: l LOGIN sales@example.org \"sesame street\"\nS: l NO [AUTHORIZATIONFAILED] …");
 }
 
@@ -370,7 +370,7 @@ fn a_rename_takes_no_mailbox_along_that_may_not_be_moved() {
         "#,
     );
     bo.run(stays);
-    // Nor with all rights but the one.
+    // It fails with all rights but this one, too.
     server.grant(USER, "P/New/Hidden", BO, "lrswiktea");
     bo.run(
         r#"
@@ -461,7 +461,7 @@ fn an_administrator_of_a_mailbox_may_share_it_further() {
 }
 
 #[test]
-fn messages_count_for_whom_the_mailbox_belongs_to() {
+fn messages_count_for_the_owner_of_the_mailbox() {
     let server = server("lritep");
     server.limit(AccountChange { quota_messages: Some(Some(3)), ..AccountChange::default() });
     let mut bo = server.login_as(BO);
@@ -502,7 +502,8 @@ fn messages_count_for_whom_the_mailbox_belongs_to() {
     ));
 }
 
-/// What a session says that may no longer read the selected mailbox, however it learns of it.
+/// The response of a session that may no longer read its selected mailbox, for each way in which
+/// it learns that.
 const GONE: &str = "* BYE The selected mailbox was deleted, or may no longer be read";
 
 #[test]
@@ -522,7 +523,7 @@ fn a_lost_right_reaches_open_sessions() {
     server.login_as(BO).run(&format!("C: a SELECT {SHARED}\nS: a NO [NONEXISTENT] …"));
 }
 
-/// As an administrator takes it beside the server: nothing wakes the session.
+/// An administrator removes the right while the server runs: nothing wakes the session.
 #[test]
 fn nothing_is_reported_after_another_process_took_the_right() {
     let server = server("lr");

@@ -39,7 +39,7 @@ fn each_user_has_private_annotations_and_all_share_the_others() {
 
 /// RFC 5464 §4.3: all of it or nothing, also where the two scopes are two accounts' records.
 #[test]
-fn what_is_set_in_both_scopes_is_set_in_both_or_in_none() {
+fn a_value_for_both_scopes_is_set_in_both_or_in_neither() {
     let server = server("lrw");
     let full = |scope: &str| {
         let many: Vec<String> = (0..100).map(|n| format!("/{scope}/{n} \"\"")).collect();

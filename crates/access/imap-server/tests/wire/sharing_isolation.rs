@@ -105,7 +105,7 @@ fn a_mailbox_without_rights_is_one_that_does_not_exist() {
 }
 
 #[test]
-fn an_account_that_shares_nothing_is_one_that_does_not_exist() {
+fn an_account_that_shares_nothing_looks_like_a_missing_one() {
     let (there, not_there) = ("Other Users/cy@example.org", "Other Users/xy@example.org");
     cannot_distinguish(&server(), &format!("{there}/INBOX"), &format!("{not_there}/INBOX"));
     cannot_distinguish(&server(), there, not_there);
@@ -135,7 +135,7 @@ fn identifiers_reveal_nothing_about_accounts() {
     }
 }
 
-/// Each command with each single right, `l` beside it: what it needs, as letters.
+/// Each command with each single right and `l`: what it needs, as letters.
 #[test]
 fn each_command_needs_its_right() {
     let rows = [

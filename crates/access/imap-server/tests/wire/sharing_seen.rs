@@ -19,7 +19,7 @@ fn ana_in(server: &Server) -> Wire {
 }
 
 #[test]
-fn what_one_user_has_seen_is_unseen_for_others() {
+fn seen_flags_of_one_user_do_not_affect_others() {
     let server = server("lrswi");
     let (mut ana, mut bo) = (ana_in(&server), bo_in(&server));
     ana.run("C: a STORE 1 +FLAGS (\\Seen)\nS: * 1 FETCH (UID 1 FLAGS (…\\Flagged \\Seen))\nS: a OK …");
@@ -163,7 +163,7 @@ fn an_expunge_that_is_held_back_and_arrivals_keep_what_was_seen() {
 }
 
 #[test]
-fn copies_and_new_messages_are_seen_by_who_has_seen_them() {
+fn copies_and_new_messages_are_seen_for_users_who_saw_them() {
     let server = server("lrswite");
     ana_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS: a OK …");
     let mut bo = bo_in(&server);
@@ -261,7 +261,7 @@ fn reports_and_live_results_count_the_readers_own() {
 
 /// In a mailbox of a shared account, and after its rights were taken and given again.
 #[test]
-fn what_was_seen_lasts() {
+fn seen_flags_last() {
     let server = server("lrs");
     bo_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS: a OK …");
     server.grant(USER, "P", BO, "");

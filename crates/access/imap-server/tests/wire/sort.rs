@@ -321,11 +321,11 @@ fn a_damaged_summary_is_named() {
     );
 }
 
-/// Random messages in random orders beside a stable sort of the written messages. New mail comes
-/// and old mail leaves, so kept keys have gaps at both ends and in between.
+/// Compares random messages in random orders with a stable sort of the written messages. New mail
+/// comes and old mail leaves, so kept keys have gaps at both ends and in between.
 #[test]
 fn as_a_stable_sort_says() {
-    /// The keys of a message in the order of `KEYS`, as text that compares alike.
+    /// The keys of a message in the order of `KEYS`, as text that sorts in the same order.
     type Message = (u32, [String; 6]);
     const KEYS: [&str; 6] = ["SUBJECT", "FROM", "TO", "CC", "DATE", "ARRIVAL"];
     const WORDS: [&str; 5] = ["", "alpha", "Beta", "_x", "gamma"];

@@ -6,12 +6,12 @@ use posthaste_testkit::Wire;
 use crate::harness::Server;
 use crate::random::Random;
 
-/// More than a segment has at least; some messages are behind it.
+/// More than a segment has at least; some messages come after it.
 const MESSAGES: u32 = 290;
 const LATER: u32 = 12;
 const WORDS: [&str; 6] = ["", "alpha", "Beta", "=?utf-8?q?=C3=84rger?=", "gamma delta", "_x"];
 
-/// The header of a message. Of one in 40, the keys are too long for a segment.
+/// The header of a message. One message in 40 has keys that are too long for a segment.
 fn header(random: &mut Random, number: u32) -> String {
     let prefix = ["", "Re: ", "Fwd: "][number as usize % 3];
     let long = if number % 40 == 7 { "long ".repeat(120) } else { String::new() };

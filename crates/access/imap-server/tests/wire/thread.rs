@@ -7,7 +7,7 @@ use posthaste_testkit::Wire;
 
 use crate::harness::Server;
 
-/// The text behind `* THREAD`, or all lines if the command does not end in OK.
+/// The text after `* THREAD`, or all lines if the command does not end in OK.
 fn thread(wire: &mut Wire, arguments: &str) -> String {
     wire.send(format!("q THREAD {arguments}\r\n").as_bytes());
     let lines = wire.skip_to("q …");

@@ -42,7 +42,7 @@ fn a_conversation_has_one_thread() {
 }
 
 #[test]
-fn threads_by_uid_only_and_beside_other_items() {
+fn threads_by_uid_only_and_with_other_items() {
     let server = Server::start();
     server.put("INBOX", &message("1@x", ""));
     server.login().run(

@@ -33,7 +33,7 @@ fn fetched(wire: &mut Wire, url: &str) -> Option<String> {
 }
 
 #[test]
-fn a_url_is_authorised_and_read_by_whom_it_names() {
+fn a_url_is_authorised_and_read_by_the_user_it_names() {
     let server = Server::start();
     let mut ana = server.with_message(MESSAGE);
     let mut bo = server.login_as_new("bo@example.org");
@@ -126,7 +126,7 @@ fn a_url_may_name_its_user_as_people_write_addresses() {
 }
 
 #[test]
-fn what_cannot_be_authorised() {
+fn urls_that_cannot_be_authorised() {
     let server = Server::start();
     let mut ana = server.with_message(MESSAGE);
     for rump in [

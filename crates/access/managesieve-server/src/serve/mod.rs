@@ -21,7 +21,7 @@ use crate::syntax::{self, Framed};
 /// The answer to a client over the connection limit.
 pub const REFUSAL: &[u8] = b"BYE (TRYLATER) \"Too many connections\"\r\n";
 
-/// Octets of a command over the limit that are read and thrown away, so that the client reads the
+/// Octets of a command over the limit that are read and discarded, so that the client reads the
 /// answer. A client that sends more is disconnected.
 const DRAIN_MAX: u64 = 4 << 20;
 /// Octets read ahead of a command.

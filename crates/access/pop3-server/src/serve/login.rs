@@ -16,7 +16,7 @@ use crate::maildrop::Maildrop;
 use crate::session::Refusal;
 
 /// How an exchange ends before the directory ends it.
-enum Cut {
+enum EarlyEnd {
     /// The client gave it up.
     Cancelled,
     Bad(SyntaxError),
@@ -62,12 +62,12 @@ impl Driver {
                 // RFC 7628 §3.2.3: the client's answer to it does not count.
                 Ok(_) if refused.is_some() => break,
                 Ok(octets) => Some(octets),
-                Err(Cut::Silent) => return Ok(Next::End),
-                Err(Cut::Refused(refusal)) => return Ok(self.refuse(refusal)),
-                Err(Cut::Cancelled) => {
+                Err(EarlyEnd::Silent) => return Ok(Next::End),
+                Err(EarlyEnd::Refused(refusal)) => return Ok(self.refuse(refusal)),
+                Err(EarlyEnd::Cancelled) => {
                     return Ok(Self::after(&self.session.login_cancelled(None, &mut self.out)));
                 }
-                Err(Cut::Bad(error)) => {
+                Err(EarlyEnd::Bad(error)) => {
                     return Ok(Self::after(&self.session.login_cancelled(Some(error), &mut self.out)));
                 }
             };
@@ -85,13 +85,13 @@ impl Driver {
     }
 
     /// The client's next line, decoded, or how the exchange ends instead.
-    async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, Cut>, NetError> {
+    async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, EarlyEnd>, NetError> {
         Ok(match self.line().await? {
-            Line::Good(line) if &line[..] == b"*" => Err(Cut::Cancelled),
-            Line::Good(line) => command::response(&line).map_err(Cut::Bad),
-            Line::Bad(error) => Err(Cut::Bad(error)),
-            Line::Refused(refusal) => Err(Cut::Refused(refusal)),
-            Line::Silent => Err(Cut::Silent),
+            Line::Good(line) if &line[..] == b"*" => Err(EarlyEnd::Cancelled),
+            Line::Good(line) => command::response(&line).map_err(EarlyEnd::Bad),
+            Line::Bad(error) => Err(EarlyEnd::Bad(error)),
+            Line::Refused(refusal) => Err(EarlyEnd::Refused(refusal)),
+            Line::Silent => Err(EarlyEnd::Silent),
         })
     }
 

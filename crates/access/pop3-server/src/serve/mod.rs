@@ -94,7 +94,7 @@ struct Driver {
     service: Arc<Pop3Service>,
     connection: Connection,
     session: Session,
-    /// Ends when the account that logged in may no longer be used as it was.
+    /// Ends when the login is no longer valid.
     lease: Option<Lease>,
     /// Ends the session if it holds an old view that others need memory for.
     end: Arc<SessionEnd>,

@@ -130,7 +130,7 @@ async fn numbers_that_no_message_has() {
 }
 
 #[tokio::test]
-async fn top_gives_the_header_and_so_many_lines() {
+async fn top_returns_the_header_and_the_requested_lines() {
     let server = server(&["A: b\r\n\r\n1\r\n.2\r\n3", "A: b"]).await;
     let mut client = server.logged_in().await;
     for (command, wanted) in [
@@ -215,7 +215,7 @@ async fn unique_ids_stay_and_are_never_given_twice() {
     client.play("S: .").await;
 }
 
-/// RFC 6856 §2.1 wants a refusal or another form without UTF8: a deviation (docs/rfc.md).
+/// RFC 6856 §2.1 requires a refusal or another form without UTF8: a deviation (docs/rfc.md).
 #[tokio::test]
 async fn headers_in_utf_8_are_sent_as_stored() {
     let server = server(&["Subject: Gr\u{fc}\u{df}e\r\n\r\none\r\n"]).await;
@@ -243,7 +243,7 @@ async fn unique_ids_survive_a_rename_of_inbox() {
         .play(&format!("C: UIDL 2\nS: +OK 2 {}\nC: RETR 2\nS: -ERR The message was removed …", before[1]))
         .await;
     server.append(&[ONE]).await;
-    // Who renames the messages back to INBOX by a copy has new ids, too.
+    // Messages that are copied back to INBOX have new ids, too.
     let list = store.list(account.id).await.unwrap();
     let old = store.open(list.find(&old).unwrap().id).await.unwrap();
     server.inbox().await.copy_from(&old, &NumSet::range(1, 2)).await.unwrap();
@@ -251,7 +251,7 @@ async fn unique_ids_survive_a_rename_of_inbox() {
     client.play("C: UIDL\nS: +OK …").await;
     let after: Vec<String> = client.lines().await.iter().map(|line| line[2..].to_owned()).collect();
     assert_eq!(after.len(), 3);
-    // The same INBOX, and UIDs that go on.
+    // The same INBOX, and UIDs that continue.
     assert!(after.iter().all(|id| id[..8] == before[0][..8] && *id > before[1]), "{before:?} {after:?}");
     // Later sessions list the same.
     let mut client = server.logged_in().await;
@@ -360,7 +360,7 @@ async fn commands_of_the_wrong_state() {
 
 /// RFC 2449 §6.7: what rules remove from the INBOX does not stay for ever.
 #[tokio::test]
-async fn expire_is_what_the_rules_of_retention_say() {
+async fn expire_follows_the_rules_of_retention() {
     let days = |n: u64| std::time::Duration::from_secs(n * 24 * 60 * 60);
     let rule = |accounts: &str, older_than| Rule {
         accounts: vec![accounts.to_owned()],

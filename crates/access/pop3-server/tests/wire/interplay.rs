@@ -1,4 +1,4 @@
-//! POP3 beside IMAP, beside itself, and around a crash.
+//! POP3 together with IMAP, with other sessions of POP3, and around a crash.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_directory::{Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_directory::{Before, Keeping, NewValue, OnConflict, Scope};
 use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::suite::new_id;
@@ -151,7 +151,7 @@ async fn failing() -> (Arc<Failing>, crate::talk::Server) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_removed_is_said_and_stays() {
+async fn a_message_that_cannot_be_removed_is_reported_and_stays() {
     let (engine, server) = failing().await;
     let mut client = server.logged_in().await;
     client.play("C: DELE 1\nS: +OK …\nC: DELE 2\nS: +OK …").await;
@@ -203,7 +203,7 @@ async fn annotations_of_removed_messages_are_forgotten() {
         };
         let values = vec![(1, [new(b"one")].into()), (2, [new(b"two")].into())];
         let before = Before::of_new_messages(of(keeper));
-        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
     }
     let mut client = server.logged_in().await;
     client.play("C: DELE 1\nS: +OK …\nC: QUIT\nS: +OK Removed. Goodbye").await;

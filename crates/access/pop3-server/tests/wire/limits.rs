@@ -46,7 +46,7 @@ async fn a_silent_session_ends_without_an_answer() {
     let server = Setup { options, ..Setup::default() }.start().await;
     server.append(&["A: b\r\n\r\n"]).await;
     let mut client = server.connect().await;
-    // In one packet, so that only the silence behind it counts.
+    // In one packet, so that only the silence after it counts.
     client
         .play(&format!(
             "C: USER {USER}\nC: PASS {PASSWORD}\nC: DELE 1\nS: +OK …\nS: +OK …\nS: +OK …\nS: +OK …"

@@ -9,7 +9,7 @@ use crate::talk::{Setup, USER};
 const PLAIN: &str = "Subject: 1\r\n\r\none\r\n";
 
 #[tokio::test]
-async fn sizes_are_those_of_what_retr_sends() {
+async fn sizes_equal_the_octets_that_retr_sends() {
     let rich = samples::mail(&samples::note());
     let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
     for precompute in [Precompute::Delivery, Precompute::FirstFetch, Precompute::Never] {

@@ -89,7 +89,8 @@ async fn two_clients_by_turns_pay_once_each() {
         assert_eq!(all.as_bytes(), mime);
     }
     assert_eq!(counted.count(), 2, "a conversion for each client");
-    // Who has a message needs it no more: it is not held, and there is no room for both.
+    // A session that has its message needs no more memory: it is not held, and there is no room
+    // for both.
     lines(&mut clients[0], "TOP 2 0").await;
     lines(&mut clients[1], "TOP 1 0").await;
     assert!(counted.count() > 2);

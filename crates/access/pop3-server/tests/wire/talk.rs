@@ -99,7 +99,7 @@ impl Server {
         self.connect().await.handshake(self.certificates.leaf()).await
     }
 
-    /// A client behind its login.
+    /// A client after its login.
     pub async fn logged_in(&self) -> Talk<TcpStream> {
         let mut client = self.connect().await;
         client

@@ -48,7 +48,7 @@ pub(crate) enum PolicyError {
 }
 
 impl Policy {
-    /// Reads a policy. Keys that are not known are passed over; of a key that is there twice the
+    /// Reads a policy. Keys that are not known are skipped; of a key that is there twice the
     /// first counts, except for `mx`.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let (mut version, mut mode, mut max_age, mut mx) = (None, None, None, Vec::new());
@@ -123,8 +123,9 @@ fn pattern(text: &str) -> Option<String> {
     (text.len() <= 253 && name.split('.').all(is_label)).then(|| text.to_ascii_lowercase())
 }
 
-/// The identifier of a domain's policy, from the texts at `_mta-sts.DOMAIN` (RFC 8461 §3.1). None
-/// if the domain has no policy: there must be exactly one text that begins with the version.
+/// The identifier of a domain's policy, from the texts at `_mta-sts.DOMAIN` (RFC 8461 §3.1).
+/// `None` if the domain has no policy: there must be exactly one text that begins with the
+/// version.
 pub(crate) fn policy_id<'t>(texts: impl Iterator<Item = &'t str>) -> Option<String> {
     let mut ours = texts.filter(|text| {
         text.strip_prefix("v=STSv1").is_some_and(|rest| rest.trim_start_matches([' ', '\t']).starts_with(';'))
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy() {
+    fn texts_that_are_not_policies() {
         let error = |text: &str| Policy::parse(text).unwrap_err();
         assert_eq!(error(""), PolicyError::Version);
         assert_eq!(error("<html>"), PolicyError::Lines);

@@ -41,7 +41,7 @@ pub enum Command {
     Data,
     /// The number of octets of the message that follow.
     Bdat {
-        /// How many.
+        /// The number of octets.
         size: u64,
         /// Whether they are the last of it.
         last: bool,
@@ -55,7 +55,7 @@ pub enum Command {
     },
     /// Forgets the transaction.
     Rset,
-    /// Nothing.
+    /// Does nothing (RFC 5321 §4.1.1.9).
     Noop,
     /// The end.
     Quit,

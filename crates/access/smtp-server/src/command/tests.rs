@@ -171,7 +171,7 @@ fn command() -> impl Strategy<Value = Command> {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(command in command()) {
+    fn printed_commands_are_read_back(command in command()) {
         let line = command.to_string();
         prop_assert_eq!(parse(&line), Ok(command), "{}", line);
     }

@@ -67,7 +67,7 @@ impl Driver {
             false => Some(self.relay(id, &message, &outgoing).await),
         };
         if let Some(refusal) = queued.clone().filter(Reply::is_refusal) {
-            // Nobody has the message yet.
+            // No recipient has the message yet.
             return self.session.refused(count, refusal);
         }
         let outcomes = self.deliver_here(id, &message, envelope, &here).await;
@@ -224,7 +224,7 @@ fn sorted(to: Vec<To>, here: &[Target], outcomes: &[Delivered]) -> (Vec<(Success
     for ((to, target), outcome) in to.into_iter().zip(here).zip(outcomes) {
         match outcome {
             Ok(Some(success)) => reached.push((*success, to)),
-            // Its sender has a report of the refusal, or wants none.
+            // Its sender has a report of the refusal, or requested none.
             Ok(None) => {}
             Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
         }

@@ -100,9 +100,9 @@ async fn chunks_without_an_end_have_a_deadline_of_their_own() {
     }
 }
 
-/// Octets for nobody, which are read and thrown away: one before each wait has passed.
+/// Octets for nobody, which are read and discarded: one before each wait has passed.
 #[tokio::test]
-async fn what_is_thrown_away_holds_no_connection() {
+async fn discarded_data_holds_no_connection() {
     for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
         let mut talk = Talk::begin(role).await;
         talk.0.send(b"BDAT 134217728\r\n").await;
@@ -117,7 +117,7 @@ async fn what_is_thrown_away_holds_no_connection() {
 }
 
 #[tokio::test]
-async fn what_is_thrown_away_does_not_delay_the_end() {
+async fn discarded_data_does_not_delay_the_end() {
     let mut talk = Talk::begin(Role::Smtp).await;
     talk.0.send(b"BDAT 134217728\r\nx").await;
     tokio::task::yield_now().await;

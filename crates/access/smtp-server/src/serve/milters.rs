@@ -74,8 +74,8 @@ impl Driver {
         Ok(Verified { message, trace_len, is_quarantined, client_name, memory })
     }
 
-    /// A recipient that a milter wants. One that takes no mail is named in the log: the client
-    /// knows nothing of it.
+    /// A recipient that a milter adds. One that takes no mail is named in the log: the client
+    /// does not know it.
     async fn add_recipient(&self, id: &str, address: &str, recipients: &mut Vec<Addressee>) {
         let Ok(to) = Mailbox::parse(address) else {
             return tracing::warn!(id, address, "a milter added a recipient that is not an address");

@@ -99,7 +99,7 @@ enum Line {
     Shutdown,
     /// The client sent nothing for too long.
     Silent,
-    /// The account that logged in may no longer be used as it was.
+    /// The login is no longer valid.
     Revoked,
     /// Commands came, and no message or login.
     Late,
@@ -109,7 +109,7 @@ struct Driver {
     service: Arc<SmtpService>,
     connection: Connection,
     session: Session,
-    /// Ends when the account that logged in may no longer be used as it was.
+    /// Ends when the login is no longer valid.
     lease: Option<Lease>,
     /// The greeting of the host, and the verdict of the screening on it.
     standing: Option<(String, Standing)>,
@@ -462,7 +462,7 @@ impl Driver {
             () = self.shutdown.requested(), if is_refused => return Ok(Some(closing((4, 3, 2), STOPS))),
             () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
             filled = self.connection.fill_rest(READ_AHEAD, within) => filled?,
-            // The rest is read and thrown away.
+            // The rest is read and discarded.
             () = incoming.evicted() => 0,
         };
         self.rest(came).await;

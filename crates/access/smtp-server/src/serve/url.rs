@@ -9,8 +9,8 @@ use super::{Driver, Next};
 use crate::reply::{Enhanced, Reply};
 
 impl Driver {
-    /// Reads a part of a message from a URL (RFC 4468 §3). The store is at hand, so that no other
-    /// server is asked.
+    /// Reads a part of a message from a URL (RFC 4468 §3). Messages come from this server's
+    /// store, so no other server is queried.
     pub(super) async fn url(&mut self, url: &str, last: bool) -> Result<Next, NetError> {
         let (id, mut incoming) = match self.incoming.take() {
             Some(begun) => begun,

@@ -76,7 +76,7 @@ pub enum Action {
     Data(Reply),
     /// Read this many octets of the message.
     Chunk {
-        /// How many.
+        /// The number of octets.
         size: u64,
         /// Whether they end the message.
         last: bool,
@@ -90,7 +90,7 @@ pub enum Action {
     },
     /// Read this many octets, forget them, and send this.
     Discard {
-        /// How many.
+        /// The number of octets.
         size: u64,
         /// The reply then.
         reply: Reply,
@@ -455,7 +455,8 @@ impl Session {
         if self.role == Role::Lmtp {
             return replies;
         }
-        // Failures that time may heal go first: the client must not give up for all because of one.
+        // Failures that time may heal go first: one recipient must not make the client abandon
+        // the others.
         let worst = replies.into_iter().min_by_key(|reply| match reply.code() {
             400..500 => 0,
             500.. => 1,

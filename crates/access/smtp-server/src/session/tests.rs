@@ -132,7 +132,7 @@ fn sizes_and_letters_are_refused_at_mail() {
 }
 
 #[test]
-fn submission_wants_a_login_and_an_address_of_ones_own() {
+fn submission_requires_a_login_and_an_own_address() {
     let mut session = session(Role::Submission);
     session.expect(&[
         ("AUTH PLAIN", "503 5.5.1"),

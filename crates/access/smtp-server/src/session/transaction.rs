@@ -132,7 +132,7 @@ impl Session {
             Role::Submission => self.account.is_some(),
             Role::Smtp => {
                 let Some((local, domain)) = to.as_str().rsplit_once('@') else { return false };
-                // The next host may take such a local part apart, and relay for anybody.
+                // The next host may split such a local part, and relay for anybody.
                 let is_routed = local.contains(['@', '%', '!']);
                 let ours = &self.options.relay_domains;
                 !is_routed && normal_domain(domain).is_ok_and(|domain| ours.contains(&domain))

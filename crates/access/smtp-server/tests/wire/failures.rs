@@ -169,7 +169,7 @@ impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
     ) -> Result<(), RelayRefusal> {
         let missed: Vec<_> = missed.iter().map(|one| one.to.address.as_str()).collect();
         assert_eq!(missed, ["ben@example.org"]);
-        // Who has logged in, and nobody else.
+        // Only a client that has logged in has an account.
         let from = envelope.from.as_str();
         let submitter = (from != "x@example.net").then_some("ana@example.org");
         assert_eq!(envelope.account.as_deref(), submitter, "{from}");
@@ -207,7 +207,7 @@ async fn replies_for_ana_and_ben(sink: fn(Delivery) -> Arc<dyn MailSink>, reply:
 
 /// The client must not send the message again to those who have it.
 #[tokio::test]
-async fn one_who_has_it_is_enough_where_a_queue_takes_over_the_others() {
+async fn one_delivery_is_enough_if_a_queue_takes_the_other_recipients() {
     replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<true>(delivery)), "250 2.0.0 Delivered, id …")
         .await;
     replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<false>(delivery)), "452 4.3.1 …").await;
@@ -348,7 +348,7 @@ async fn unfinished_messages_do_not_shut_others_out() {
 
 /// Between two chunks the server waits for no byte, and the message can still be evicted.
 #[tokio::test]
-async fn a_message_gives_way_between_its_chunks() {
+async fn a_message_is_evicted_between_its_chunks() {
     let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
     let mut setup = Setup { budget: Some(budget), ..Setup::new(Role::Lmtp) };
     setup.options.message_size_max = 180_000;
@@ -390,7 +390,7 @@ async fn at_data(server: &Server) -> Talk<TcpStream> {
 }
 
 #[tokio::test]
-async fn lines_that_are_none() {
+async fn lines_that_are_invalid() {
     let mut setup = Setup::new(Role::Smtp);
     setup.options.errors_max = 5;
     let server = setup.start().await;

@@ -94,7 +94,7 @@ async fn each_recipient_has_its_own_reply() {
              S: 250 2.0.0 Nothing done",
         )
         .await;
-    // The address and its alias are one account: one copy. Nobody learns the others' names.
+    // The address and its alias are one account: one copy. No recipient sees the others' names.
     let (head, message) = server.only_message("ana@example.org").await;
     assert_eq!(message.len(), 100_002);
     assert!(head.starts_with("Return-Path: <>\r\n") && !head.contains("for"), "{head}");

@@ -47,7 +47,7 @@ const SAMPLES: usize = 3;
 /// The groups of rows, in the order in which they are measured.
 const GROUPS: [&str; 8] = ["opening", "listings", "sessions", "changes", "lmtp", "idle", "memory", "closed"];
 
-/// What is measured.
+/// The selected rows.
 struct Options {
     groups: Vec<String>,
     large: bool,
@@ -152,7 +152,7 @@ fn main() {
     }
 }
 
-/// What is measured on servers that run for the whole time.
+/// The rows of servers that run for the whole time.
 fn running(sides: &mut [Side], options: &Options) {
     let servers: Vec<Server> = sides.iter().map(Side::start).collect();
     let each = |sides: &mut [Side], group: &str, measure: &dyn Fn(&Server, &mut Table)| {

@@ -20,8 +20,8 @@ impl Cpu {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// What was used since, by all threads that are there now: one that has ended meanwhile had
-    /// nothing to do for a while.
+    /// The use since `before`, by all threads that exist now. A thread that has ended meanwhile
+    /// had been idle for a while.
     fn since(&self, before: &Self) -> u64 {
         self.0.iter().map(|(task, ns)| ns - before.0.get(task).copied().unwrap_or(0)).sum()
     }

@@ -78,8 +78,8 @@ idle = [open_session() for _ in range(int(count))]
 print((anonymous(pid) - before) // int(count))
 "#;
 
-/// What is measured on servers that have done nothing yet. It is opening folders, and then the
-/// memory of an idle session. Each row has a server of its own.
+/// The rows of servers that have done nothing yet: opening folders, and then the memory of an
+/// idle session. Each row has a server of its own.
 pub fn memory(side: &mut Side, options: &Options) {
     let mut rows = vec![("imap", "F1000", 2_000, "≤ 24 KiB"), ("imaps", "F1000", 2_000, "≤ 48 KiB")];
     rows.push(("imaps", "F100000", 2_000, "< 64 KiB"));

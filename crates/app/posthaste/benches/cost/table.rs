@@ -8,7 +8,7 @@ struct Row {
     name: String,
     reach: &'static str,
     unit: &'static str,
-    /// What one run is divided by, to be in `unit`.
+    /// The divisor that brings one run to `unit`.
     per: f64,
     least: f64,
     wall: f64,

@@ -274,7 +274,7 @@ pub enum Queue {
     Hold(QueueItems),
     /// Try held items again, at once.
     Release(QueueItems),
-    /// Remove items. Nobody gets them, and their senders get no report.
+    /// Remove items. They are not delivered, and their senders get no report.
     Drop(QueueItems),
 }
 

@@ -10,7 +10,7 @@ use crate::config::{Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
 use crate::private;
 
-/// What `--version` prints: the version and the engines.
+/// The text of `--version`: the version and the engines.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (engines: embedded, cassandra)");
 
 /// Where a cluster is, and how it is reached.
@@ -48,7 +48,7 @@ impl Cluster {
         Ok(Arc::new(CassandraEngine::open(self.0).await?))
     }
 
-    /// What its administrator should change, a sentence each.
+    /// Changes that its administrator should make, a sentence each.
     pub async fn advice(&self) -> Result<Vec<String>> {
         Ok(posthaste_store_cassandra::advice(&self.0).await?)
     }

@@ -11,10 +11,10 @@ use super::SCHEME;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
-/// What `--version` prints: the version and the engines.
+/// The text of `--version`: the version and the engines.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (engines: embedded)");
 
-/// What follows the address of a cluster.
+/// The error text after the address of a cluster.
 const REMEDY: &str = "is a cluster, and this program was built without clusters; build it with \
                       `cargo build --release --features cluster`";
 

@@ -29,7 +29,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let name = full_name(&name, &config);
             let opened = open::create(&config).await?;
             let password = match shared {
-                // Nobody knows it, and nobody would be let in with it.
+                // A password that nobody knows. A login with it would be refused, too.
                 true => password::generate()?,
                 false => password::read(&name, password_stdin, config.login.password_length_min)?,
             };

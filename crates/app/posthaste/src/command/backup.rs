@@ -29,13 +29,13 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
-use posthaste_queue::{Arrive, QueueError, compare_queues, copy_queue};
+use posthaste_queue::{CopiedItems, QueueError, compare_queues, copy_queue};
 use posthaste_store::{Compare, Engine, LeftOut, StoreError, set_directory_entry};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
-use crate::command::ends::{Ends, How, bar, open, open_instant};
+use crate::command::ends::{How, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -101,7 +101,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let _lock = EngineLock::acquire(&options.target)?;
     let (from, lacks) = open_instant(&config, &place).await?;
     let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
-    let ends = Ends::new(from, to)?;
+    let ends = StorePair::new(from, to)?;
     let last = last_run(&*ends.to).await?;
     if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
         return Err(Failure::Usage(format!(
@@ -184,7 +184,7 @@ pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
-pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<AccountRecord>> {
+pub async fn account_record(engine: &dyn Engine, account: &str) -> Result<Option<AccountRecord>> {
     let name = taken_name(account);
     match engine.directory_entry(&name).await? {
         Some(record) => parse(&name, &record.value).map(Some),
@@ -227,7 +227,7 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
 }
 
 struct BackupJob<'o> {
-    ends: Ends,
+    ends: StorePair,
     options: &'o Backup,
     /// Unix milliseconds.
     begun: u64,
@@ -336,7 +336,7 @@ impl BackupJob<'_> {
             if self.is_left_out(account).await?.is_some() {
                 continue;
             }
-            let known = taken(&*self.ends.to, &account.name).await?;
+            let known = account_record(&*self.ends.to, &account.name).await?;
             let (id, taken) =
                 known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
             let marked = AccountRecord { id, taken, run: Some(self.begun) };
@@ -401,7 +401,7 @@ impl BackupJob<'_> {
     /// Copies the queue and compares it.
     async fn queue(&self, damaged: &mut Vec<String>, faults: &mut Vec<String>) -> Result<()> {
         let (from, to) = (&*self.ends.from, &*self.ends.to);
-        match copy_queue(from, to, Arrive::Held).await {
+        match copy_queue(from, to, CopiedItems::Held).await {
             Ok(items) if items > 0 => println!("backed up {items} messages that wait to be sent, held"),
             Ok(_) => {}
             Err(QueueError::Store(error)) if error.is_damage() => {
@@ -414,7 +414,7 @@ impl BackupJob<'_> {
             }
             Err(error) => return Err(error.into()),
         }
-        faults.extend(compare_queues(from, to, Arrive::Held, self.how_compared()).await?);
+        faults.extend(compare_queues(from, to, CopiedItems::Held, self.how_compared()).await?);
         Ok(())
     }
 

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use posthaste_directory::Account;
-use posthaste_queue::{Arrive, compare_queues, copy_queue, has_other_items};
+use posthaste_queue::{CopiedItems, compare_queues, copy_queue, has_other_items};
 use posthaste_store::Compare;
 
 use crate::cli::{Common, CopyStore};
-use crate::command::ends::{Ends, How, bar, open};
+use crate::command::ends::{How, StorePair, bar, open};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
@@ -29,7 +29,7 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     }
     let from = open(&config, &options.from, How::Read).await?;
     let to = open(&config, &options.to, How::Write).await?;
-    let ends = Ends::new(from, to)?;
+    let ends = StorePair::new(from, to)?;
     let whole = options.account.is_empty();
     if whole && has_other_items(&*ends.from, &*ends.to).await? {
         return Err(Failure::Usage(
@@ -56,20 +56,20 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     bar.finish_and_clear();
     if whole {
         // Last, so that it is as new as can be.
-        let items = copy_queue(&*ends.from, &*ends.to, Arrive::AsTheyAre).await?;
+        let items = copy_queue(&*ends.from, &*ends.to, CopiedItems::AsTheyAre).await?;
         println!("copied {items} messages that wait to be sent");
     }
     println!("copied {} accounts with {total} messages; comparing both stores", accounts.len());
     let compare = if options.skip_bodies { Compare::Summaries } else { Compare::All };
     let faults = match whole {
-        true => compare_queues(&*ends.from, &*ends.to, Arrive::AsTheyAre, compare).await?,
+        true => compare_queues(&*ends.from, &*ends.to, CopiedItems::AsTheyAre, compare).await?,
         false => Vec::new(),
     };
     audit(&ends, &accounts, total, (compare, faults)).await
 }
 
 async fn audit(
-    ends: &Ends,
+    ends: &StorePair,
     accounts: &[Account],
     total: u64,
     (compare, mut faults): (Compare, Vec<String>),

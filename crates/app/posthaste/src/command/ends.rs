@@ -103,14 +103,14 @@ pub fn bar(what: &str, total: u64) -> ProgressBar {
 }
 
 /// Both stores.
-pub struct Ends {
+pub struct StorePair {
     pub from: Arc<dyn Engine>,
     pub to: Arc<dyn Engine>,
     pub here: Directory,
     pub there: Directory,
 }
 
-impl Ends {
+impl StorePair {
     pub fn new(from: Arc<dyn Engine>, to: Arc<dyn Engine>) -> Result<Self> {
         let (here, there) = (Directory::new(Arc::clone(&from))?, Directory::new(Arc::clone(&to))?);
         Ok(Self { from, to, here, there })

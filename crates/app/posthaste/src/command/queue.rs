@@ -54,7 +54,7 @@ async fn change(
     Ok(())
 }
 
-/// Prints what was done. Of all items, one may leave the queue before its turn.
+/// Prints what was done. With all items, one may leave the queue before its turn.
 fn report(which: &cli::QueueItems, done: &str, outcome: std::result::Result<Item, QueueError>) -> Result<()> {
     match outcome {
         Ok(item) => println!("item {} {done}", item.id),

@@ -32,20 +32,20 @@ use posthaste_directory::{
     Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint, unix_time,
 };
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, UidValidity};
-use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
+use posthaste_queue::{CopiedItems, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
 use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, StoreError, TargetIds};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
-use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
-use crate::command::ends::{Ends, How, bar, open, open_instant};
+use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
+use crate::command::ends::{How, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
 /// `restore/<name>`
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Underway {
+struct RestoreRecord {
     account: String,
     fresh: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
     let (from, lacks) = open_instant(&config, &backup).await?;
-    let ends = Ends::new(from, open(&config, &place, How::Write).await?)?;
+    let ends = StorePair::new(from, open(&config, &place, How::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as names one account; say --account once".into()));
     }
@@ -141,14 +141,14 @@ struct AccountToRestore {
     name: String,
     source: String,
     /// The id it has in the store, if a restore that was cut off chose one.
-    chosen: Option<Underway>,
-    /// That restore was cut off right after it made the account visible. Its mail is its owner's by
-    /// now.
+    chosen: Option<RestoreRecord>,
+    /// That restore was cut off right after it made the account visible. By now its owner may use
+    /// its mail.
     visible: bool,
 }
 
 struct RestoreJob {
-    ends: Ends,
+    ends: StorePair,
     /// No UID was given since the backup was made.
     keeps_uid_validity: bool,
 }
@@ -169,7 +169,7 @@ impl RestoreJob {
         };
         let (mut half, mut removed) = (Vec::new(), Vec::new());
         for account in &accounts {
-            let taken = taken(from, &account.name).await?;
+            let taken = account_record(from, &account.name).await?;
             let last = taken.as_ref().map_or(0, |taken| taken.run.unwrap_or(taken.taken));
             if named.is_empty() && begun.is_some_and(|begun| last < begun) {
                 removed.push(account.name.clone());
@@ -194,20 +194,20 @@ impl RestoreJob {
         Ok(accounts)
     }
 
-    /// The steps for an account; `None` if an earlier restore did them. What that could not read
-    /// goes to `damaged`.
+    /// The steps for an account; `None` if an earlier restore did them. Messages that it could
+    /// not read go to `damaged`.
     async fn wanted(
         &self,
         account: Account,
         name: String,
         damaged: &mut Vec<String>,
     ) -> Result<Option<AccountToRestore>> {
-        let taken = taken(&*self.ends.from, &account.name).await?;
+        let taken = account_record(&*self.ends.from, &account.name).await?;
         let instant = taken.map_or(0, |taken| taken.run.unwrap_or(taken.taken));
         let source = format!("{}@{instant}", account.id);
         let record = underway_name(&name);
         let chosen = match self.ends.to.directory_entry(&record).await? {
-            Some(entry) => Some(parse::<Underway>(&record, &entry.value)?),
+            Some(entry) => Some(parse::<RestoreRecord>(&record, &entry.value)?),
             None => None,
         };
         if self.ends.to.directory_entry(&format!("alias/{name}")).await?.is_some() {
@@ -232,7 +232,8 @@ impl RestoreJob {
                 account.name
             ))),
             (None, chosen) => {
-                // An account that was restored and then removed comes back as if it never was here.
+                // An account that was restored and then removed is restored again as if it had
+                // never been here.
                 let chosen = chosen.filter(|chosen| !chosen.done);
                 Ok(Some(AccountToRestore { account, name, source, chosen, visible: false }))
             }
@@ -298,8 +299,8 @@ impl RestoreJob {
             return Ok(());
         }
         write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: false }).await?;
-        let items = copy_queue(from, to, Arrive::Held).await?;
-        let faults = compare_queues(from, to, Arrive::Held, Compare::All).await?;
+        let items = copy_queue(from, to, CopiedItems::Held).await?;
+        let faults = compare_queues(from, to, CopiedItems::Held, Compare::All).await?;
         if let Some(fault) = faults.first() {
             return Err(Failure::Incomplete(format!("{fault}; run the same command again")));
         }
@@ -331,7 +332,7 @@ impl RestoreJob {
     async fn bring(
         &self,
         wanted: &AccountToRestore,
-        underway: &mut Underway,
+        underway: &mut RestoreRecord,
         bar: &ProgressBar,
     ) -> Result<()> {
         let account = Id::parse(&underway.account).map(AccountId);
@@ -360,14 +361,14 @@ impl RestoreJob {
         underway.left_out = left_out.into_iter().map(named).collect();
         // Before the account is visible: a later run does not look at its mail again.
         write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
-        let Ends { here, there, .. } = &self.ends;
+        let StorePair { here, there, .. } = &self.ends;
         there.adopt(here, &wanted.account.name, &wanted.name, account).await?;
         self.name_certificates(wanted).await
     }
 
     /// Names the certificates that another account has by now.
     async fn name_certificates(&self, wanted: &AccountToRestore) -> Result<()> {
-        let Ends { here, there, .. } = &self.ends;
+        let StorePair { here, there, .. } = &self.ends;
         let (listed, has) =
             (here.certificates(&wanted.account.name).await?, there.certificates(&wanted.name).await?);
         for fingerprint in listed.iter().filter(|one| !has.contains(one)) {
@@ -389,7 +390,7 @@ impl RestoreJob {
     }
 
     /// Chooses the account's id and notes it, unless that was done.
-    async fn begin(&self, wanted: &AccountToRestore) -> Result<Underway> {
+    async fn begin(&self, wanted: &AccountToRestore) -> Result<RestoreRecord> {
         if let Some(chosen) = &wanted.chosen {
             if chosen.source == wanted.source {
                 let keeps = chosen.uid_validity.is_none();
@@ -416,7 +417,7 @@ impl RestoreJob {
             true => None,
             false => Some(self.uid_validity_for(wanted.account.id, AccountId(id)).await?),
         };
-        let underway = Underway {
+        let underway = RestoreRecord {
             account: id.to_string(),
             fresh,
             uid_validity,
@@ -428,8 +429,8 @@ impl RestoreJob {
         Ok(underway)
     }
 
-    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had, also
-    /// after the backup was made. Those were given by the clock.
+    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had,
+    /// also after the backup was made. The clock gave those numbers.
     async fn uid_validity_for(&self, account: AccountId, there: AccountId) -> Result<u32> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
         // The list of an account that was removed is there still.
@@ -469,8 +470,14 @@ impl RestoreJob {
         }
     }
 
-    /// Where the mailboxes of an account go. Those of an earlier run are found by their names.
-    async fn places(&self, account: AccountId, there: AccountId, underway: &Underway) -> Result<TargetIds> {
+    /// Where the mailboxes of an account go. The mailboxes of an earlier run are found by their
+    /// names.
+    async fn places(
+        &self,
+        account: AccountId,
+        there: AccountId,
+        underway: &RestoreRecord,
+    ) -> Result<TargetIds> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
         let mut places = TargetIds::with_ids(there, BTreeMap::new());
         for (entry, n) in list.entries.iter().zip(0..) {

@@ -69,7 +69,7 @@ fn rules(config: &Config, command: &cli::Retention) -> Result<Vec<Rule>> {
         }
         return Ok(rules);
     };
-    // The parser of the command line wants both.
+    // The parser of the command line requires both.
     let Some(action) = command.to else { return Err(Failure::Usage("--mailbox needs --to".into())) };
     let rule = Rule {
         accounts: vec!["*".to_owned()],

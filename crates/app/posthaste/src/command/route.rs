@@ -32,7 +32,7 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let senders = Senders::new(Arc::clone(opened.store.engine()));
     let bounces = Bounces { senders, now: opened.store.unix_ms() / 1000 };
     let site = config.sieve.site()?;
-    let ways = Ways { directory: &opened.directory, bounces, config: &config, relays, site };
+    let ways = RouteInputs { directory: &opened.directory, bounces, config: &config, relays, site };
     let steps = ways.steps(&address).await?;
     let mut out = std::io::stdout().lock();
     for Step { depth, address, what } in &steps {
@@ -61,7 +61,7 @@ async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool>
 }
 
 /// All that decides about mail for an address.
-struct Ways<'w> {
+struct RouteInputs<'w> {
     directory: &'w Directory,
     bounces: Bounces,
     config: &'w Config,
@@ -71,7 +71,7 @@ struct Ways<'w> {
     site: SiteScripts,
 }
 
-impl Ways<'_> {
+impl RouteInputs<'_> {
     /// The target of an address. For the postmaster of this server's own name, also the address
     /// that gets that mail.
     async fn target(&self, address: &str) -> (std::result::Result<Target, ResolveError>, Option<String>) {
@@ -156,8 +156,8 @@ impl Ways<'_> {
                     let sender = Some(recipient.account.name);
                     next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
                 }
-                // What an untrusted host may send is decided at RCPT. This is what becomes of our
-                // own mail.
+                // RCPT decides which mail of untrusted hosts is accepted. This is the route of
+                // our own mail.
                 Err(ResolveError::NotLocal) => push(elsewhere(&address, config, *relays)),
                 Err(ResolveError::Directory(error)) => return Err(error.into()),
                 Err(error) => {

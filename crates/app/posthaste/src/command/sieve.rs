@@ -69,7 +69,7 @@ fn test(options: &cli::SieveTest) -> Result<()> {
     };
     let to = options.to.clone().or_else(|| field("to")).unwrap_or_default();
     let unix_s = unix_time::now_signed();
-    let trial = Trial {
+    let trial = TestContext {
         own: vec![to.clone()],
         from,
         to,
@@ -103,7 +103,7 @@ fn first_address(message: &[u8], name: &str) -> Option<String> {
 }
 
 /// The world as the command line has it.
-struct Trial<'o> {
+struct TestContext<'o> {
     from: String,
     to: String,
     own: Vec<String>,
@@ -117,7 +117,7 @@ struct Trial<'o> {
     host: String,
 }
 
-impl Context for Trial<'_> {
+impl Context for TestContext<'_> {
     fn envelope_from(&self) -> &str {
         &self.from
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{Config, has_password};
 
-/// A file of any bytes: refused by an error that names it, or read. What is read can be shown, and
-/// then has no password of a cluster.
+/// A file of any bytes: refused by an error that names it, or read. Any configuration that can be
+/// read can be shown, without the password of a cluster.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match Config::parse(Path::new("posthaste.toml"), text) {

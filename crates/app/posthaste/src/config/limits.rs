@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::values::{Auto, duration};
 
-/// The largest message where nothing says how much memory there is.
+/// The largest message if the memory of the machine is unknown.
 const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;
 /// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
 const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;

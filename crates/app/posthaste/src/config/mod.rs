@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_no_password() {
+    fn shown_settings_have_no_password() {
         let shown = |engine: &str| parse(&format!("engine = \"{engine}\"")).unwrap().without_secrets().engine;
         assert_eq!(shown("cassandra://u:p@ss@h,i:9/mail?tls=yes"), "cassandra://u:…@h,i:9/mail?tls=yes");
         for engine in
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_server_does_not_take_up_is_named() {
+    fn settings_that_need_a_restart_are_named() {
         let running = parse("").unwrap();
         assert!(parse("[limits]\nconnections = 7").unwrap().keys_that_wait(&running).is_empty());
         let next = parse("data = \"d\"\n[log]\nformat = \"json\"").unwrap();

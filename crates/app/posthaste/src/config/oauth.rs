@@ -140,7 +140,8 @@ impl Oauth {
             );
         }
         if !self.jwks.is_empty() && (self.issuer.is_empty() || self.audience.is_empty()) {
-            // RFC 9068 §4: otherwise a token for any other service of the issuer would let in.
+            // RFC 9068 §4: otherwise a token for any other service of the issuer would be
+            // accepted.
             return Err(
                 "`oauth.jwks` needs `oauth.issuer` and `oauth.audience`: otherwise a token for another \
                         service would be accepted here"
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_remedy() {
+    fn impossible_settings_are_named_with_a_remedy() {
         assert!(error("introspection = \"http://id.example/x\"").contains("in clear"));
         assert!(error("introspection = \"id.example\"").contains("is not a URL"));
         assert!(error("jwks = \"https://\"").contains("is not a URL"));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_key() {
+    fn inconsistent_settings_are_refused_by_name() {
         let error = |text: &str| {
             Config::parse(Path::new("x.toml"), &format!("[relay]\n{text}")).unwrap_err().to_string()
         };

@@ -87,7 +87,7 @@ pub enum Greeting {
 }
 
 impl Screening {
-    /// Longest that an unknown host may be asked to wait: hosts give mail up after days, and some
+    /// The longest wait that an unknown host may get: hosts give mail up after days, and some
     /// after hours.
     const GREYLIST_MAX: Duration = Duration::from_secs(3600);
 

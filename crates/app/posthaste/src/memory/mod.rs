@@ -1,4 +1,4 @@
-//! Memory: how much the server may use, how that is divided, and how the allocator gives it back.
+//! Memory: the limit of the server, its division into budgets, and its return by the allocator.
 
 mod allocator;
 mod machine;

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_taken_and_refused_if_it_is_too_much() {
+    fn memory_settings_are_used_or_refused_if_too_large() {
         let set = "[limits]\nconnections = 100\nincoming_bytes = \"1 GiB\"\nmemory = \"4 GiB\"";
         let plan_set = plan(set, GIB).unwrap();
         assert_eq!((plan_set.connections, plan_set.incoming, plan_set.memory), (100, GIB, 4 * GIB));

@@ -1,4 +1,4 @@
-//! Restores into a served store beside an import, its maintenance, and each other.
+//! Restores into a served store, at the same time as an import, maintenance and other restores.
 
 use super::*;
 

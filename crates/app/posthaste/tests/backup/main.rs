@@ -247,7 +247,7 @@ fn an_account_comes_back_beside_deliveries_to_others() {
     let target = dir.path().join("backup");
     let target = target.to_str().unwrap();
     done(&server.command(&["backup", target], ""));
-    // What the account was, to compare with: another server on the backup.
+    // The account's state, to compare with: another server on the backup.
     let before = served(Path::new(target));
     refused(&server.command(&["restore", target, "--account", ANA], ""), "restore overwrites nothing");
     refused(&server.command(&["restore", target], ""), "restore overwrites nothing");
@@ -341,7 +341,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
 }
 
 #[test]
-fn what_is_no_backup_is_not_written_to() {
+fn a_directory_that_is_no_backup_is_not_written() {
     if skips_cluster(EMBEDDED) {
         return;
     }
@@ -428,7 +428,7 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
     done(&restore(&["--incomplete"]));
     let restored = served(&restored);
     same(&server, &restored, (BEN, BEN), &["INBOX"]);
-    // Of ana everything but the damaged message.
+    // Everything of ana except the damaged message.
     same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
     let all = count(&mut ana, "Archive");
     assert_eq!(count(&mut login(restored.address("imap"), ANA), "Archive"), all - 1);

@@ -106,7 +106,7 @@ fn a_run_of_one_account_leaves_the_state_of_all_as_it_was() {
 
 /// Messages that came after the backup are lost, and others get their UIDs.
 #[test]
-fn what_is_restored_has_new_uid_validities() {
+fn restored_mailboxes_have_new_uid_validities() {
     if skips_cluster(EMBEDDED) {
         return;
     }
@@ -174,7 +174,7 @@ fn a_mailbox_that_came_back_keeps_nobody_else_out_of_the_backup() {
 
 /// The store went back to an earlier state, and only the backup has the mail that came since.
 #[test]
-fn what_the_store_lost_stays_in_the_backup() {
+fn mail_that_the_store_lost_stays_in_the_backup() {
     if skips_cluster(EMBEDDED) {
         return;
     }
@@ -204,7 +204,7 @@ fn what_the_store_lost_stays_in_the_backup() {
     assert!(backup.command(&["check"], "").status.success());
 }
 
-/// A store whose log is damaged behind the end of its index is backed up, and the run says that
+/// A store whose log is damaged after the end of its index is backed up, and the run reports that
 /// mail may be missing.
 #[test]
 fn a_store_that_lacks_acknowledged_commits_is_no_whole_backup() {

@@ -97,7 +97,7 @@ same("one expunged", c.search(), [uids[0], uids[4]])
 c.expunge()
 same("all expunged", c.search(), [uids[4]])
 
-# What migrations from Gmail use.
+# Extensions that migrations from Gmail use.
 c.add_gmail_labels(uids[4], ["work", "two words", "Grüße (ß)"])
 same("labels", set(c.get_gmail_labels(uids[4])[uids[4]]), {"work", "two words", "Grüße (ß)"})
 same("found", c.gmail_search("subject:long label:two-words"), [uids[4]])

@@ -82,7 +82,7 @@ class Browser:
                 return answer["result"]
 
     def value(self, script):
-        """What an expression of JavaScript is, or None while its page is not there."""
+        """The value of an expression of JavaScript, or None while its page is not there."""
         answer = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         return answer["result"].get("value") if "exceptionDetails" not in answer else None
 
@@ -105,7 +105,7 @@ class Browser:
         self.wait("window.rcmail && !rcmail.busy && jQuery.active == 0")
 
     def octets(self, query):
-        """What an address of Roundcube answers."""
+        """The answer of an address of Roundcube."""
         text = self.run(f"""(async () => {{
             const bytes = new Uint8Array(await (await fetch(`{site}?{query}&_token=${{rcmail.env.request_token}}`)).arrayBuffer());
             return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(''));

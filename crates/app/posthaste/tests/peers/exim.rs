@@ -33,7 +33,7 @@ pub struct Exim {
 }
 
 impl Exim {
-    /// What must be there; an error says what is missing.
+    /// Required programs; an error says what is missing.
     pub fn check() -> Result<(), String> {
         let Some(program) = program() else {
             return Err("needs Debian's exim4-daemon-light, which scripts/test unpacks".to_owned());

@@ -28,7 +28,7 @@ const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What ana submits.
+/// The message that ana submits.
 fn message(serial: usize) -> Vec<u8> {
     message_by("Ana <ana@a.test>", serial)
 }
@@ -97,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// What its Received fields have of it.
+    /// The peer's name in its Received fields.
     fn trace(self) -> &'static str {
         match self {
             Self::Postfix => "by mail.p.test (Postfix)",
@@ -105,7 +105,8 @@ impl Kind {
         }
     }
 
-    /// What it reports of an alias. Exim counts the hand-over to the next host as the delivery.
+    /// The peer's report about an alias. Exim counts the hand-over to the next host as the
+    /// delivery.
     fn alias_action(self) -> &'static str {
         match self {
             Self::Postfix => "\r\nAction: expanded\r\n",
@@ -121,7 +122,7 @@ impl Kind {
         }
     }
 
-    /// What its log has for a message that it gave up.
+    /// The line of its log for a message that it gave up.
     fn bounce(self) -> &'static str {
         match self {
             Self::Postfix => "status=bounced",
@@ -243,8 +244,8 @@ fn mail_goes_through_a_peer_and_comes_back_byte_for_byte() {
     }
 }
 
-/// What leaves `a.test` is signed. Behind Postfix the sender's address proves nothing (SPF), and
-/// the signatures do.
+/// Mail that leaves `a.test` is signed. Behind Postfix the sender's address proves nothing (SPF),
+/// and the signatures do.
 #[test]
 fn signatures_are_verified_behind_a_peer() {
     for world in World::each() {
@@ -295,7 +296,7 @@ fn a_peer_reports_what_it_was_asked_for() {
         let report = String::from_utf8_lossy(&reports[1]);
         assert!(report.contains(world.kind.alias_action()), "{report}");
         // Our 550 makes the peer write the report; a sender who wanted no report gets none. Exim
-        // 4.96 reports all the same where an alias is behind the address.
+        // 4.96 reports nevertheless if the address is an alias.
         if world.kind == Kind::Postfix {
             world.submit("", "<lost@p.test> NOTIFY=NEVER", &message(2));
         }

@@ -17,7 +17,7 @@ pub struct Postfix {
 }
 
 impl Postfix {
-    /// What must be installed; an error says what is missing.
+    /// Required programs; an error says what is missing.
     pub fn check() -> Result<(), String> {
         let is_there = Path::new(PROGRAM).exists();
         is_there.then_some(()).ok_or_else(|| format!("needs {PROGRAM} (Debian: apt-get install postfix)"))

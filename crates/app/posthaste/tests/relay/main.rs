@@ -22,7 +22,7 @@ const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What ana submits.
+/// The message that ana submits.
 fn message(serial: usize) -> Vec<u8> {
     message_by("Ana <ana@a.test>", serial)
 }
@@ -353,7 +353,7 @@ fn a_kill_at_any_step_loses_nothing() {
 }
 
 #[test]
-fn what_was_acknowledged_is_sent_after_a_kill() {
+fn acknowledged_mail_is_sent_after_a_kill() {
     if skips_cluster(LEASE) {
         return;
     }
@@ -376,9 +376,10 @@ fn what_was_acknowledged_is_sent_after_a_kill() {
     wait_until_queue_is_empty(&server_a);
 }
 
-/// Mail that was accepted for another domain is not lost with the store, and not left behind in it.
+/// Mail that was accepted for another domain moves with the store: it is not lost, and not left
+/// in the old store.
 #[test]
-fn what_waits_to_be_sent_is_moved_and_backed_up() {
+fn waiting_mail_is_moved_and_backed_up() {
     if skips_cluster("a backup is an embedded store, and this test serves it") {
         return;
     }

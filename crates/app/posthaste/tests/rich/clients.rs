@@ -9,7 +9,7 @@ use posthaste_tnef::samples;
 
 use crate::{ANA, BEN, CYD, PASSWORD, send, server};
 
-/// An account of each format, to which these messages were sent by LMTP.
+/// An account of each format, with these messages, delivered by LMTP.
 fn three_formats(messages: &[Vec<u8>]) -> Server {
     let server = server();
     let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
@@ -122,10 +122,10 @@ print("read")
     }
 }
 
-/// What `icalendar` and `vobject` read of a request, a series, a contact and a foreign meeting.
-/// Then of an answer, a counter-proposal, the cancellation of one occurrence, whole days, and a
-/// series with a changed occurrence. The arguments are a port, a user, a password, and the
-/// calendar that `ytnef` makes of the foreign meeting.
+/// Values that `icalendar` and `vobject` read from a request, a series, a contact and a foreign
+/// meeting. Then of an answer, a counter-proposal, the cancellation of one occurrence, whole
+/// days, and a series with a changed occurrence. The arguments are a port, a user, a password,
+/// and the calendar that `ytnef` makes of the foreign meeting.
 const CALENDARS_AND_CARDS: &str = r#"
 import datetime, email, email.policy, icalendar, imaplib, sys, vobject
 client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
@@ -202,8 +202,8 @@ assert list(series[0].getrruleset()) == days and series[1].summary.value == "Mov
 print("read")
 "#;
 
-/// Python's `icalendar` and `vobject` read all kinds of messages about meetings, and a contact. Of
-/// the meeting that another program wrote they read what `ytnef` makes of it.
+/// Python's `icalendar` and `vobject` read all kinds of messages about meetings, and a contact.
+/// For the meeting of another program, they read the same as from the output of `ytnef`.
 #[test]
 fn libraries_of_others_read_calendars_and_cards() {
     if !client_tests_wanted() {

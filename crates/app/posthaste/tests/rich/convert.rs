@@ -1,4 +1,5 @@
-//! `posthaste convert` beside a server: the forms of stored mail, kills, and clients meanwhile.
+//! `posthaste convert` while the server runs: the forms of stored mail, kills, and clients
+//! meanwhile.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,8 +46,8 @@ fn a_cluster_refuses_to_change_the_form_of_stored_mail() {
     assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before);
 }
 
-/// Each format stores another form; clients see the same, there and back. Commands run beside the
-/// server.
+/// Each format stores another form; clients see the same, there and back. Commands run while the
+/// server does.
 #[test]
 fn stored_mail_takes_the_form_of_another_format() {
     if skips_cluster(ONLY_DRY) {
@@ -175,7 +176,7 @@ fn an_interrupted_conversion_says_what_it_did() {
 
 /// Messages that need `--lossy` are named, and give a status of their own.
 #[test]
-fn what_would_be_lost_is_named() {
+fn originals_that_would_be_lost_are_named() {
     const MESSAGES: usize = 22;
     if skips_cluster(ONLY_DRY) {
         return;
@@ -238,7 +239,7 @@ fn the_items_of_copies_are_made_once() {
 
 /// A folder that is deleted, and a message that is expunged, while they are converted.
 #[test]
-fn what_is_deleted_during_a_conversion_is_passed_over() {
+fn a_mailbox_deleted_during_a_conversion_is_skipped() {
     if skips_cluster(ONLY_DRY) {
         return;
     }
@@ -336,7 +337,7 @@ fn new_messages_survive_kills() {
     assert!(now == expected, "{} messages", now.len());
     assert_eq!(search(&mut login(&server, ANA), "FLAGGED").len(), MESSAGES / 2);
     assert!(server.mail(BEN, PASSWORD, "INBOX", MESSAGES / 2) == of_ben);
-    // His originals are behind the MIME.
+    // His originals are stored after the MIME.
     let ben = command(&data, &["convert", BEN, "--to", "keep", "--dry-run"]);
     let said = String::from_utf8_lossy(&ben.stdout).into_owned();
     assert_eq!(number_of(&said, "converted "), MESSAGES / 2, "Ben's originals: {said}");
@@ -352,7 +353,8 @@ fn originals_that_are_given_up_survive_kills() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("posthaste.toml"));
-    // Of 90 MiB and six times a message, for a note and not for one with this file.
+    // A conversion may take 90 MiB and six times a message. The limit is enough for a note, and
+    // not for a message with this file.
     let server = builder().data(&data).settings(&file, "[limits]\nsummary_bytes = \"100 MiB\"\n").start();
     server.add_account(ANA, PASSWORD);
     let mut large = samples::note();
@@ -395,7 +397,7 @@ fn originals_that_are_given_up_survive_kills() {
     assert_eq!(search(&mut login(&server, ANA), "ALL"), (1..=MESSAGES as u32).collect::<Vec<_>>());
 }
 
-/// A client that reads in pieces, again and again, beside conversions: the bytes of a UID never
+/// A client that reads in pieces, again and again, during conversions: the bytes of a UID never
 /// change, and no piece is of another form.
 #[test]
 fn a_reader_in_pieces_sees_one_message_for_each_uid() {

@@ -59,7 +59,7 @@ fn body(client: &mut LineClient, message: usize) -> Vec<u8> {
     literal(client, message, "BODY.PEEK[]")
 }
 
-/// Whether a message is as it was sent, behind the fields of its transport.
+/// Whether a message is as it was sent, after the fields of its transport.
 fn is_as_sent(body: &[u8], sent: &[u8]) -> bool {
     body.ends_with(sent)
 }
@@ -185,8 +185,9 @@ fn sees_one_message(precompute: &str) {
     }
 }
 
-/// `convert --items` beside a server makes each item once. `kill -9` in the middle of it, and of
-/// the server, loses nothing: clients see the same, the store is whole, and the next run continues.
+/// `convert --items` makes each item once while the server runs. `kill -9` in the middle of it,
+/// and of the server, loses nothing: clients see the same, the store is whole, and the next run
+/// continues.
 #[test]
 fn missing_items_are_made_beside_a_server_and_after_kills() {
     const MESSAGES: usize = 40;
@@ -282,7 +283,7 @@ fn rebuild(data: &Path) {
     }
 }
 
-/// Starts a command that runs beside the test.
+/// Starts a command that runs at the same time as the test.
 fn begin(data: &Path, args: &[&str]) -> Child {
     let binary = env!("CARGO_BIN_EXE_posthaste");
     let mut command = Command::new(binary);
@@ -302,7 +303,7 @@ fn while_it_runs(run: &mut Child, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_stays_as_sent_in_every_format() {
+fn mail_that_is_stored_as_sent_in_every_format() {
     let server = server();
     let rich = samples::mail(&samples::note());
     let mut damaged = rich.clone();

@@ -54,7 +54,7 @@ pub fn seen(client: &mut LineClient, mailbox: &str) -> (String, Vec<(String, Vec
 }
 
 /// How often each serial is in a mailbox; every message is the one of its serial, byte for byte,
-/// behind trace fields.
+/// after trace fields.
 pub fn serials(client: &mut LineClient, mailbox: &str) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (_, bytes) in seen(client, mailbox).1 {

@@ -59,25 +59,25 @@ pub enum FetchItem {
     },
     /// `BODY[…]<…>` and `BODY.PEEK[…]<…>`.
     BodySection {
-        /// Which bytes.
+        /// The section.
         section: Section,
-        /// Which of those.
+        /// The range of its bytes.
         partial: Option<Partial>,
         /// Whether `\Seen` stays as it is.
         peek: bool,
     },
     /// `BINARY[…]<…>` and `BINARY.PEEK[…]<…>`: the part with its transfer encoding undone.
     Binary {
-        /// Which part.
+        /// The part.
         part: PartPath,
-        /// Which bytes of it, decoded.
+        /// The range of its decoded bytes.
         partial: Option<Partial>,
         /// Whether `\Seen` stays as it is.
         peek: bool,
     },
     /// `BINARY.SIZE[…]`
     BinarySize {
-        /// Which part.
+        /// The part.
         part: PartPath,
     },
 }

@@ -109,7 +109,7 @@ impl fmt::Display for SpecialUse {
 pub struct ListArgs {
     /// Which syntax it was written in: `LIST "" ""` requests the separator only in the basic one.
     pub syntax: ListSyntax,
-    /// Which mailboxes.
+    /// The mailboxes.
     pub selection: ListSelection,
     /// The reference name of the patterns.
     pub reference: MailboxArg,

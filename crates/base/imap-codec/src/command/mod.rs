@@ -77,7 +77,7 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.2.3.
     Login {
-        /// Who.
+        /// The name of the user.
         user: String,
         /// Bytes, as passwords are.
         password: Secret<Vec<u8>>,
@@ -92,7 +92,7 @@ pub enum CommandBody {
     CompressDeflate,
     /// SELECT and EXAMINE: RFC 9051 §6.3.2 and §6.3.3, parameters of RFC 7162.
     Select {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxArg,
         /// SELECT or EXAMINE.
         access: Access,
@@ -155,7 +155,7 @@ pub enum CommandBody {
     GetJmapAccess,
     /// RFC 9051 §6.3.11.
     Status {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxArg,
         /// In the requested order, never empty.
         items: Vec<StatusItem>,
@@ -179,7 +179,7 @@ pub enum CommandBody {
         max_size: Option<u64>,
         /// `DEPTH n`
         depth: Depth,
-        /// Which; never empty.
+        /// The entries; never empty.
         entries: Vec<EntryName>,
     },
     /// RFC 5464 §4.3. The empty name of a mailbox is the server.
@@ -205,7 +205,7 @@ pub enum CommandBody {
     UrlFetch(Vec<UrlFetchItem>),
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {
-        /// Where to.
+        /// The target.
         mailbox: MailboxArg,
         /// Never empty.
         messages: Vec<AppendMessage>,
@@ -214,7 +214,7 @@ pub enum CommandBody {
     Replace {
         /// The message that is replaced: one number, or `*` where it is a sequence number.
         set: MessageSet,
-        /// Where the new message comes.
+        /// The target.
         mailbox: MailboxArg,
         /// The new message. Boxed: all other commands would be as large.
         message: Box<AppendMessage>,
@@ -259,7 +259,7 @@ pub enum CommandBody {
     Thread(ThreadArgs),
     /// RFC 9051 §6.4.5.
     Fetch {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
         /// Macros are spelt out; never empty. `UID FETCH` does not add [`FetchItem::Uid`] by
         /// itself.
@@ -269,7 +269,7 @@ pub enum CommandBody {
     },
     /// STORE of annotations: RFC 5257 §4.5.
     StoreAnnotations {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
         /// RFC 7162 §3.1.3.
         unchanged_since: Option<ModSeq>,
@@ -278,7 +278,7 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.4.6.
     Store {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
         /// RFC 7162 §3.1.3.
         unchanged_since: Option<ModSeq>,
@@ -291,7 +291,7 @@ pub enum CommandBody {
     },
     /// STORE of labels: Gmail's X-GM-EXT-1.
     StoreLabels {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
         /// RFC 7162 §3.1.3.
         unchanged_since: Option<ModSeq>,
@@ -304,16 +304,16 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.4.7.
     Copy {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
-        /// Where to.
+        /// The target.
         mailbox: MailboxArg,
     },
     /// RFC 9051 §6.4.8.
     Move {
-        /// Which messages.
+        /// The messages.
         set: MessageSet,
-        /// Where to.
+        /// The target.
         mailbox: MailboxArg,
     },
 }

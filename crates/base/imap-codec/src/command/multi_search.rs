@@ -5,7 +5,8 @@ use super::{Charset, FetchItem, MailboxFilter, SearchKey, SearchReturn};
 /// A search in several mailboxes. Its results are UIDs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiSearchArgs {
-    /// `IN (…)`: where. None is the selected mailbox. Never [`MailboxFilter::SelectedDelayed`].
+    /// `IN (…)`: where. No source is the selected mailbox. Never
+    /// [`MailboxFilter::SelectedDelayed`].
     pub sources: Vec<MailboxFilter>,
     /// `RETURN (…)`; without it, `ALL`.
     pub returns: Option<SearchReturn>,

@@ -12,7 +12,7 @@ pub enum Notify {
     Set {
         /// `STATUS`: the present state of the mailboxes is reported first.
         status: bool,
-        /// Never empty. Those that name a mailbox add up, to the first with `NONE`.
+        /// Never empty. The groups that name a mailbox add up, to the first with `NONE`.
         groups: Vec<EventGroup>,
     },
 }

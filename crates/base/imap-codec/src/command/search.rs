@@ -143,7 +143,7 @@ pub enum SearchKey {
         /// Metadata the client cares about; servers that keep one mod-sequence a message pass over
         /// it.
         entry: Option<ModSeqEntry>,
-        /// At least this.
+        /// The lowest mod-sequence.
         modseq: ModSeq,
     },
     /// `ANNOTATION entry attribute text`: RFC 5257 §4.8. Boxed: no other key is as large.
@@ -169,7 +169,7 @@ pub enum SearchKey {
 pub struct ModSeqEntry {
     /// Name of the entry.
     pub name: String,
-    /// Whose.
+    /// The scope.
     pub scope: EntryScope,
 }
 

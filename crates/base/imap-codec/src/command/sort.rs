@@ -18,7 +18,7 @@ pub struct SortArgs {
     pub annotations: Vec<(EntryName, ValueScope)>,
     /// The charset of the text in the keys; the text is decoded already.
     pub charset: Charset,
-    /// Which messages.
+    /// The messages.
     pub key: SearchKey,
 }
 
@@ -109,7 +109,7 @@ pub struct ThreadArgs {
     pub algorithm: ThreadAlgorithm,
     /// The charset of the text in the keys.
     pub charset: Charset,
-    /// Which messages.
+    /// The messages.
     pub key: SearchKey,
 }
 

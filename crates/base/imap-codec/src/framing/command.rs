@@ -47,8 +47,8 @@ enum State {
     Line,
     /// A literal is announced; the caller accepts or refuses it.
     Deciding,
-    /// The rest of a command is thrown away. First come the bytes of a literal, then the rest of
-    /// the line. If that line announces a literal that follows at once, both go on.
+    /// The rest of a command is discarded. First come the bytes of a literal, then the rest of
+    /// the line. If that line announces a literal that follows at once, both continue.
     Dropping { literal: u64, tail: Tail },
 }
 

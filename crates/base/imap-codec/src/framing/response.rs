@@ -52,8 +52,8 @@ pub enum ResponseFrameError {
     Literal(u64),
 }
 
-/// Cuts a server's stream into responses. Between two calls the caller may append to the buffer but
-/// take nothing from it. After an error the stream is of no more use.
+/// Cuts a server's stream into responses. Between two calls the caller may append to the buffer
+/// but take nothing from it. After an error the stream is useless.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseFramer {
     limits: ResponseLimits,

@@ -35,12 +35,12 @@ pub fn code_sets(code: &Code) -> [Option<&[(u32, u32)]>; 2] {
     }
 }
 
-/// The name of a code that is no more than its name.
+/// The name of a code without a value.
 fn bare_code(code: &Code) -> Option<&'static str> {
     BARE_CODES.iter().find(|(_, c)| c == code).map(|(name, _)| *name)
 }
 
-/// Codes that are no more than their names.
+/// Codes without a value.
 pub(crate) static BARE_CODES: [(&str, Code); 38] = [
     ("ALERT", Code::Alert),
     ("ALREADYEXISTS", Code::AlreadyExists),
@@ -187,7 +187,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     }
 }
 
-/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. A line cannot hold the others, either.
 fn url(out: &mut Vec<u8>, url: &str) {
     for b in url.bytes() {
         match b {

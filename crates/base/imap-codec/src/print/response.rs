@@ -44,7 +44,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status) {
 }
 
 /// Appends a status response up to the sets of its code, for callers that print long sets in
-/// slices. Those of [`code_sets`](super::code_sets) are next, a space before each.
+/// slices. The sets of [`code_sets`](super::code_sets) are next, a space before each.
 pub fn status_begin(out: &mut Vec<u8>, status: &Status) {
     status_kind(out, status);
     if let Some(value) = &status.code {

@@ -1,5 +1,5 @@
-//! What SEARCH, SORT and THREAD return: `* SEARCH`, `* SORT`, `* THREAD` and `* ESEARCH` (RFC 9051
-//! §7.3.4, RFC 5256 §5).
+//! The results of SEARCH, SORT and THREAD: `* SEARCH`, `* SORT`, `* THREAD` and `* ESEARCH` (RFC
+//! 9051 §7.3.4, RFC 5256 §5).
 
 use posthaste_mail_model::ModSeq;
 

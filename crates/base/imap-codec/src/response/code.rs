@@ -58,7 +58,7 @@ pub enum Code {
     InProgress {
         /// The slow command.
         tag: Option<Tag>,
-        /// How much of it is done.
+        /// The done part.
         done: Option<u64>,
         /// How much there is to do, never 0; only with `done`.
         goal: Option<u64>,
@@ -69,8 +69,8 @@ pub enum Code {
     Limit,
     /// `MAILBOXID (id)`: RFC 8474 §4.
     MailboxId(String),
-    /// `MESSAGELIMIT n [uid]`: so many messages are processed by one command, and the lowest UID of
-    /// those that were (RFC 9738 §3.1).
+    /// `MESSAGELIMIT n [uid]`: the number of messages that one command processes, and the lowest
+    /// UID of those that were (RFC 9738 §3.1).
     MessageLimit(u32, Option<Uid>),
     /// `METADATA …`: RFC 5464 §5.
     Metadata(MetadataCode),

@@ -26,7 +26,7 @@ pub enum Untagged {
     JmapAccess(String),
     /// RFC 9051 §7.3.3.
     Status {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxArg,
         /// The mailbox's values.
         items: Vec<StatusValue>,
@@ -40,7 +40,7 @@ pub enum Untagged {
     },
     /// RFC 9208 §4.2.2.
     QuotaRoot {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxArg,
         /// The quota roots to which it belongs; may be empty.
         roots: Vec<String>,
@@ -105,14 +105,14 @@ pub enum Untagged {
     },
     /// RFC 9051 §7.5.2.
     Fetch {
-        /// Which message.
+        /// The message.
         seq: SeqNum,
         /// The message's values.
         items: Vec<FetchValue>,
     },
     /// RFC 9586 §3.3: FETCH for a session that enabled UIDONLY.
     UidFetch {
-        /// Which message.
+        /// The message.
         uid: Uid,
         /// The message's values.
         items: Vec<FetchValue>,
@@ -139,9 +139,9 @@ pub enum Untagged {
 pub struct QuotaResource {
     /// `STORAGE`, in units of 1,024 octets, `MESSAGE`, or another, in capitals.
     pub name: String,
-    /// How much is used.
+    /// The used amount.
     pub usage: u64,
-    /// How much may be used.
+    /// The allowed amount.
     pub limit: u64,
 }
 

@@ -45,7 +45,7 @@ pub enum FetchValue {
     Snippet(SnippetName, Option<Bytes>),
     /// `BODY[…]<…>`
     BodySection {
-        /// Which bytes.
+        /// The section.
         section: Section,
         /// Where they start, if a part of them was requested.
         origin: Option<u64>,
@@ -54,7 +54,7 @@ pub enum FetchValue {
     },
     /// `BINARY[…]<…>`
     Binary {
-        /// Which part.
+        /// The part.
         part: PartPath,
         /// Where the bytes start.
         origin: Option<u64>,
@@ -63,7 +63,7 @@ pub enum FetchValue {
     },
     /// `BINARY.SIZE[…]`
     BinarySize {
-        /// Which part.
+        /// The part.
         part: PartPath,
         /// Bytes, decoded.
         size: u64,

@@ -114,7 +114,8 @@ pub enum PartKind<'a> {
 /// `body-type-mpart`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiPart<'a> {
-    /// Its parts. The grammar wants at least one: without any, an empty `text/plain` is printed.
+    /// Its parts. The grammar requires at least one: without any, an empty `text/plain` is
+    /// printed.
     pub parts: Vec<BodyStructure<'a>>,
     /// `mixed`, …
     pub media_subtype: Cow<'a, [u8]>,

@@ -30,7 +30,7 @@ pub enum UrlData {
     Items(Vec<UrlDataItem>),
 }
 
-/// One of them; `None` if it cannot be had.
+/// One of them; `None` if it cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UrlDataItem {
     /// `BODY`: the bytes as they are.

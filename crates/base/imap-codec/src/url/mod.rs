@@ -1,9 +1,10 @@
 //! IMAP URLs: RFC 5092, with the authorisation of RFC 4467 (URLAUTH).
 //!
-//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is absolute
-//! (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand (`/INBOX/;UID=3`), or
-//! relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a mailbox, a search or a server
-//! are not such URLs. Neither are relative names of mailboxes.
+//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is
+//! absolute (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand
+//! (`/INBOX/;UID=3`), or relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a
+//! mailbox, a search or a server are not such URLs. Relative names of mailboxes are not
+//! supported, either.
 //!
 //! Mailbox names are UTF-8 in percent encoding, independent of the encoding of names on the
 //! connection (§8).
@@ -37,7 +38,7 @@ pub struct ImapUrl {
     pub uid: Option<Uid>,
     /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
-    /// Which bytes of that.
+    /// The range of its bytes.
     pub partial: Option<UrlPartial>,
     /// The users that may use the URL, and the proof of it.
     pub auth: Option<UrlAuth>,
@@ -70,7 +71,7 @@ pub struct UrlMailbox {
 pub struct UrlPartial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most so many bytes; `None` for all from there on.
+    /// The largest number of bytes; `None` for all from there on.
     pub count: Option<NonZeroU64>,
 }
 

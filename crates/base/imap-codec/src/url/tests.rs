@@ -1,9 +1,9 @@
-//! What URLs of RFC 5092 and RFC 4467 mean, which texts are none, and the round trip.
+//! URLs of RFC 5092 and RFC 4467: their meaning, invalid texts, and the round trip.
 
 use super::*;
 
 #[test]
-fn what_urls_of_the_rfcs_mean() {
+fn urls_of_the_rfcs_are_read() {
     for text in [
         "imap://minbari.example.org/gray-council;UIDVALIDITY=385759045/;UID=20/;PARTIAL=0.1024",
         "imap://psicorp.example.org/~peter/%E6%97%A5%E6%9C%AC%E8%AA%9E/%E5%8F%B0%E5%8C%97/;UID=1",
@@ -38,7 +38,7 @@ fn other_spellings() {
 }
 
 #[test]
-fn what_is_no_url_of_a_message() {
+fn texts_that_are_not_message_urls() {
     use UrlError as E;
     for (text, error) in [
         ("", E::NoMessage),
@@ -77,7 +77,7 @@ fn what_is_no_url_of_a_message() {
 }
 
 #[test]
-fn the_rump_is_what_stands_before_the_proof() {
+fn the_rump_is_the_text_before_the_proof() {
     let rump = "imap://joe@example.com:143/INBOX/;UID=20;urlauth=submit+fred";
     assert_eq!(ImapUrl::rump(&format!("{rump}:INTERNAL:00")), Some(rump));
     assert_eq!(ImapUrl::rump(rump), None);

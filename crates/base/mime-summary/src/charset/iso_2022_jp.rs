@@ -32,7 +32,7 @@ enum Upper {
     Greek,
 }
 
-/// What an escape sequence does.
+/// The effect of an escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     Set(Set),

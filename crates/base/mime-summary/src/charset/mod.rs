@@ -32,7 +32,7 @@ const LABEL_MAX: usize = 40;
 
 /// The decoder that a charset's label names.
 enum Named {
-    /// None given, or us-ascii, whose bytes are often something else.
+    /// No charset is named. Or it is us-ascii, whose bytes are often something else.
     Unsaid,
     Known(&'static Charset),
     /// One of `mail-parser`'s own, or of [`legacy`].
@@ -481,7 +481,7 @@ mod tests {
         text
     }
 
-    /// The first 32 KiB are ASCII, or UTF-8. What follows is neither.
+    /// The first 32 KiB are ASCII, or UTF-8. The next byte is neither.
     #[test]
     fn text_without_a_charset_is_utf8_up_to_the_first_byte_that_is_not() {
         let ascii = "All work and no play.\n".repeat(2000);

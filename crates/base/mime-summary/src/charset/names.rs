@@ -97,14 +97,15 @@ mod tests {
     use super::super::{Named, decode_bytes, looked_up};
     use super::CHARSETS;
 
-    /// What the upper half and a state of a charset give: charsets that differ there are different.
+    /// The decoded upper half of a charset, and one of its states. Charsets that differ there are
+    /// different.
     fn shown(label: &str) -> String {
         let upper: Vec<u8> = (0x20..=0xff).chain(*b"\x1b$B$\"\x1b(B~{VP~}+AOQ-").collect();
         decode_bytes(label.as_bytes(), &upper).into_owned()
     }
 
     #[test]
-    fn every_name_is_a_charset_and_stands_once() {
+    fn every_name_is_a_charset_and_is_listed_once() {
         for name in CHARSETS {
             assert!(looked_up(name.as_bytes()).is_some(), "{name}");
             assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));

@@ -1,4 +1,4 @@
-//! What the fuzz targets `message` and `summary` do, which include this file.
+//! The code of the fuzz targets `message` and `summary`, which include this file.
 
 use posthaste_mime_summary::{
     DecodedParts, Envelope, FieldMask, HeaderFields, SearchKey, Section, Structure, SummaryParts, SummaryRef,

@@ -57,7 +57,7 @@ impl<'c> Checker<'c> {
         self.regexes <= most
     }
 
-    /// How many regular expressions there are.
+    /// The number of regular expressions.
     pub(crate) fn regexes(&self) -> usize {
         self.regexes
     }

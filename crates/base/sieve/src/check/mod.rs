@@ -114,7 +114,7 @@ fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
 fn chain(checker: &mut Checker<'_>, first: &Command, more: &[Command]) -> Op {
     let mut branches: Vec<(Test, Block)> = Vec::new();
     let mut otherwise = None;
-    // What `ihave` decides: a branch that cannot be taken is not checked (RFC 5463 §4).
+    // `ihave` may decide a test here: a branch that cannot be taken is not checked (RFC 5463 §4).
     let mut is_decided = false;
     for command in std::iter::once(first).chain(more) {
         if otherwise.is_some() {

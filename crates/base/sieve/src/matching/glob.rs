@@ -212,7 +212,7 @@ impl Segment {
             return Ok(None);
         }
         let found = memchr::memmem::find(rest.as_bytes(), literal.as_bytes());
-        // The text before it was passed over, and the literal was prepared.
+        // The text before it was skipped, and the literal was prepared.
         meter.work((found.unwrap_or(rest.len()) + literal.len()) as u64)?;
         Ok(found.map(|found| at + found))
     }

@@ -1,8 +1,8 @@
 //! The longest match of a regular expression and the longest of each part of it, as POSIX has them
 //! (IEEE Std 1003.1, XBD §9.1). The crate `regex` takes the first of several.
 //!
-//! All ways through the expression go along the text at once. Of two that meet, the better one goes
-//! on, so no way is walked twice. Each part of a sequence is a group here, also without
+//! All ways through the expression go along the text at once. If two ways meet, the better one
+//! continues, so no way is walked twice. Each part of a sequence is a group here, also without
 //! parentheses. A way is better whose first group that differs is longer.
 
 use std::ops::Range;
@@ -71,8 +71,8 @@ impl Longest {
         (ways_bytes <= WAYS_BYTES_MAX).then_some(Self { nfa, written: groups.written, count: groups.count })
     }
 
-    /// The longest match that begins at a position, and its groups as they were written. None if
-    /// there is none, or if that takes too long.
+    /// The longest match that begins at a position, and its groups as they were written. `None`
+    /// without a match, or if the search takes too long.
     pub(crate) fn find(&self, text: &str, from: usize, steps: &mut u64) -> Option<Vec<Range<usize>>> {
         let mut left = STEPS_MAX;
         let found = self.walk(text.as_bytes(), from, &mut left);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_left() {
+    fn long_matches_are_abandoned() {
         let longest = Longest::new("((a|b)*(a|ab)*)*c?", IgnoresCase(false), 1 << 20).unwrap();
         let mut steps = 0;
         assert!(longest.find(&"ab".repeat(1 << 16), 0, &mut steps).is_none());

@@ -22,11 +22,11 @@ use crate::meter::{Meter, Spent};
 /// than half of the memory that a run has besides its message. Literals alone fill the states
 /// earlier.
 const SOURCE_BYTES_MAX: usize = 8 * 1024;
-/// Bytes that the groups of all states may take while a match is looked for: half of what a run
-/// has beside its message.
+/// Bytes that the groups of all states may take while a match is looked for: half of the memory
+/// that a run has besides its message.
 const GROUPS_BYTES_MAX: usize = 2 << 20;
 /// Bytes that an expression takes while its longest match is looked for. It is made for that and
-/// dropped: a script keeps no more than its limit.
+/// dropped: a script keeps at most its limit.
 const LONGEST_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of a position of a group. There are two fronts of states.
 const SLOT_BYTES: usize = 2 * size_of::<usize>();
@@ -54,14 +54,14 @@ impl Regular {
         let mut parser = ParserBuilder::new();
         // POSIX: a dot is any character, a line end too.
         parser.case_insensitive(ignores_case).dot_matches_new_line(true).nest_limit(NEST_MAX);
-        let hir = parser.build().parse(&source).map_err(|error| said(&error))?;
+        let hir = parser.build().parse(&source).map_err(|error| syntax_error(&error))?;
         let config = Config::new().nfa_size_limit(Some(max));
         let nfa = Compiler::new().configure(config).build_from_hir(&hir).map_err(|error| {
             match error.size_limit() {
                 Some(max) => format!(
                     "the regular expression is too large: it may take {max} bytes, make its repetitions smaller"
                 ),
-                None => said(&error),
+                None => syntax_error(&error),
             }
         })?;
         let groups_bytes = nfa.states().len() * nfa.group_info().slot_len() * SLOT_BYTES;
@@ -72,7 +72,10 @@ impl Regular {
         }
         // The states stay, what is made of them is dropped after each search.
         let config = dfa::Config::new().cache_capacity(max).skip_cache_capacity_check(true);
-        let dfa = dfa::Builder::new().configure(config).build_from_nfa(nfa).map_err(|error| said(&error))?;
+        let dfa = dfa::Builder::new()
+            .configure(config)
+            .build_from_nfa(nfa)
+            .map_err(|error| syntax_error(&error))?;
         Ok(Self { dfa, source: source.into(), ignores_case })
     }
 
@@ -147,7 +150,7 @@ impl Regular {
         Ok(captures)
     }
 
-    /// Where so many groups begin and end in the first match.
+    /// Where this many groups begin and end in the first match.
     fn slots(&self, input: Input<'_>, count: usize, meter: &Meter<'_>) -> Result<Option<Slots>, Spent> {
         // A state copies its positions, some of them in the time of one part.
         let (len, states) = (input.get_range().len() as u64, self.states());
@@ -172,7 +175,7 @@ fn ranges(slots: &Slots) -> impl Iterator<Item = Option<Range<usize>>> {
 }
 
 /// The crate's error in one line.
-fn said(error: &impl std::fmt::Display) -> String {
+fn syntax_error(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("this is not a regular expression: {reason}")
@@ -203,7 +206,7 @@ mod tests {
     /// An automaton that makes a state for each byte ends with the steps; one that makes few costs
     /// the text.
     #[test]
-    fn what_is_made_is_counted() {
+    fn steps_of_the_matcher_are_counted() {
         let mut seed = 1_u32;
         let mut letter = |_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

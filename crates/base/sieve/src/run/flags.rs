@@ -6,8 +6,8 @@ const FLAG_LEN_MAX: usize = 200;
 /// Most flags of a list. A mailbox has 59 keywords.
 const FLAGS_MAX: usize = 100;
 
-/// Adds the flags of a string, separated by white space. What is no flag is passed over, what is
-/// there already is not added again, in any case.
+/// Adds the flags of a string, separated by white space. Invalid flags are skipped, and a flag
+/// that exists, in any case of letters, is not added again.
 pub(crate) fn add(list: &mut Vec<String>, text: &str) {
     for flag in text.split_ascii_whitespace() {
         let is_new = !list.iter().any(|known| known.eq_ignore_ascii_case(flag));

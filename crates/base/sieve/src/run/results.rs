@@ -137,8 +137,8 @@ impl Results {
         self.push(Effect::Reject { reason, is_strict })
     }
 
-    /// RFC 5230 §4.7: one reply at most, and none to a refused message. None is a reply that need
-    /// not be sent.
+    /// RFC 5230 §4.7: one reply at most, and none to a refused message. `None` is a reply that
+    /// need not be sent.
     pub(crate) fn vacation(&mut self, effect: Option<Effect>) -> Result<(), Fault> {
         if self.has_reject() {
             return Err(Fault::new("a message cannot be rejected and answered by \"vacation\""));

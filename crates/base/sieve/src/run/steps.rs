@@ -17,12 +17,12 @@ use crate::run::replies::{notify, target, vacation};
 use crate::run::tests::test;
 use crate::script::Script;
 
-/// How commands go on.
+/// How commands continue.
 enum Flow<'s> {
     Next,
     /// The run ends.
     Stop,
-    /// The script ends, and the one that included it goes on.
+    /// The script ends, and the one that included it continues.
     Return,
     /// The loop of this name ends; without a name, the innermost one.
     Break(Option<&'s str>),

@@ -34,7 +34,7 @@ impl<'t> Trial<'t> {
                 Key::Later(text) => {
                     let text = machine.text(text)?;
                     // An expression is compiled, which takes up to a millisecond: two hundred of
-                    // them are as much as a run may do.
+                    // them reach the limit of a run.
                     machine.step(if matcher.kind == MatchKind::Regex { 5000 } else { 1 })?;
                     let made =
                         Pattern::new(matcher.kind, matcher.comparator, &text, machine.limits.regex_bytes_max);
@@ -100,7 +100,7 @@ impl<'t> Trial<'t> {
     }
 }
 
-/// What a match took, as texts.
+/// The matched texts.
 fn texts(value: &str, captures: &Captures) -> Result<Vec<String>, Fault> {
     let bytes: usize = captures.iter().map(ExactSizeIterator::len).sum();
     if bytes > MATCHED_BYTES_MAX {

@@ -6,7 +6,7 @@ const COYOTE: &str = "From: coyote@desert.example.org\nTo: roadrunner@acme.examp
     Look, bird.\n";
 const MONEY: &str = "From: youcouldberich!@reply-by-postal-mail.invalid\nTo: rube@landru.example.com\n\
     Subject: $$$ YOU, TOO, CAN BE RICH! $$$\nDate: Fri, 1 Mar 2002 01:02:03 -0500\n\nSend it to all you know.\n";
-/// By sender: some mail is thrown away, some sent on, some filed.
+/// By sender: some mail is discarded, some sent on, some filed.
 const CHAIN: &str = "if address :is :domain \"from\" \"desert.example.org\" { discard; }\n\
     elsif header :contains \"subject\" [\"$$$\", \"rich\"] { redirect \"abuse@example.com\"; }\n\
     else { fileinto \"Rest\"; }";

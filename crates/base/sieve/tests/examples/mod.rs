@@ -1,5 +1,5 @@
-//! What the examples of the RFCs show, as scripts and messages of our own with what must become of
-//! them. `tests/rfc` runs them by our interpreter, `tests/pigeonhole` by Pigeonhole's as well.
+//! The examples of the RFCs, as scripts and messages of our own with the expected effects.
+//! `tests/rfc` runs them by our interpreter, `tests/pigeonhole` by Pigeonhole's as well.
 //!
 //! The envelope is always from [`FROM`] to [`TO`].
 
@@ -19,12 +19,12 @@ pub struct Example {
     pub section: &'static str,
     /// The script, without `require`.
     pub script: &'static str,
-    /// What the script requires, with commas between.
+    /// The required extensions, with commas between them.
     pub require: &'static str,
     /// The message, with LF at the ends of lines.
     pub message: &'static str,
     /// The actions, sorted: `store MAILBOX FLAG…`, `redirect ADDRESS`, `reject REASON`,
-    /// `vacation`, `notify`. None of them is a discard.
+    /// `vacation`, `notify`. No effect is a discard.
     pub actions: &'static [&'static str],
     /// The actions of Pigeonhole where they differ, and why we stay with ours.
     pub theirs: Option<(&'static [&'static str], &'static str)>,

@@ -32,7 +32,7 @@ fn rounds() -> u64 {
     std::env::var("POSTHASTE_SIEVE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(60)
 }
 
-/// None where the judge is not installed, with a line that says so.
+/// `None` where Pigeonhole is not installed, with a message.
 fn judge() -> Option<Judge> {
     let judge = Judge::found();
     if judge.is_none() {

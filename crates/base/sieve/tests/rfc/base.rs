@@ -121,7 +121,7 @@ fn size_counts_octets() {
 }
 
 #[test]
-fn what_is_rejected_is_not_delivered() {
+fn rejected_mail_is_not_delivered() {
     assert_eq!(effects("require \"reject\"; reject \"no\";"), ["reject no"]);
     assert_eq!(effects("require \"ereject\"; discard; ereject \"no\";"), ["ereject no"]);
     for script in [

@@ -18,7 +18,7 @@ fn a_script_has_few_regular_expressions() {
     assert!(full.regex_bytes_max() <= 8 << 20);
     let said = Script::compile(&regexes(most + 1), &capabilities).expect_err("too many").to_string();
     assert!(said.contains("more than 32 regular expressions: use fewer"), "{said}");
-    // However many there are, it is said once, and no more than those are compiled.
+    // The error is reported once for any number, and only the allowed number is compiled.
     let errors = Script::compile(&regexes(10_000), &capabilities).expect_err("too many").to_string();
     assert_eq!(errors.matches("regular expressions").count(), 1, "{errors}");
 }

@@ -61,7 +61,7 @@ fn a_script_is_bounded() {
 
 /// Fifteen levels at least, 128 variables of 4,000 characters, and what is set in them comes out.
 #[test]
-fn what_the_rfcs_promise_fits() {
+fn the_limits_allow_what_the_rfcs_require() {
     let mut script = String::from("require [\"variables\", \"fileinto\"];");
     for n in 0..128 {
         let _ = write!(script, "set \"v{n}\" \"{}\";", "y".repeat(4000));
@@ -75,7 +75,7 @@ fn what_the_rfcs_promise_fits() {
 
 /// A large field and a bad pattern: the steps stay in proportion to both.
 #[test]
-fn matching_costs_what_is_looked_at() {
+fn matching_costs_the_compared_characters() {
     let message = format!("Subject: {}\r\n\r\n", "a".repeat(500_000));
     let script = format!("if header :matches \"subject\" \"{}b\" {{}}", "*a".repeat(1000));
     let outcome = run(Limits::default(), &script, &message);
@@ -125,7 +125,7 @@ fn a_pattern_is_left_when_the_steps_are_spent() {
     }
 }
 
-/// What mail and scripts usually are, ten times as large.
+/// Mail and scripts of ten times the usual size.
 #[test]
 fn ordinary_scripts_have_steps_to_spare() {
     let mut message =

@@ -5,7 +5,7 @@ use posthaste_sieve::Effect;
 use crate::world::{MESSAGE, World, check};
 
 #[test]
-fn what_the_server_knows_of_mailboxes() {
+fn tests_of_mailboxes() {
     check(
         "\"mailbox\", \"mailboxid\", \"special-use\", \"mboxmetadata\", \"servermetadata\"",
         &[

@@ -147,7 +147,7 @@ impl Sample {
             seen.insert(s.uid.value(), (s.body, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        // What a client can request: UIDs that have rows.
+        // The UIDs that a client can request: those that have rows.
         let all: NumSet = held.messages.keys().copied().collect();
         let listed = engine.summaries(id, &all, &mut visit).await;
         for (uid, (body, summary)) in &seen {

@@ -158,12 +158,12 @@ pub struct Driver {
     states: Option<sight::States>,
 }
 
-/// Ids of one process that writes beside others, the same for no two of them.
+/// Ids of one process that writes at the same time as others. No two processes share an id.
 pub fn first_id(actor: usize) -> u64 {
     (actor as u64) << 40
 }
 
-/// The accounts of a process that writes beside others.
+/// The accounts of a process that writes at the same time as others.
 pub fn accounts_of(actor: usize) -> impl Iterator<Item = AccountId> {
     (1..=3).map(move |n| AccountId(Id::new(10 * actor as u64 + n, 0)))
 }
@@ -192,7 +192,7 @@ pub enum StepResult {
 }
 
 impl StepResult {
-    /// As a word.
+    /// The word for it.
     pub fn word(self) -> String {
         match self {
             Self::Done => "done".into(),
@@ -205,7 +205,7 @@ impl StepResult {
         }
     }
 
-    /// From its word.
+    /// Parses a word.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "done" => Self::Done,

@@ -146,8 +146,8 @@ impl Driver {
         self.shared.iter_mut().for_each(|part| part.doubts.retain(may_happen));
     }
 
-    /// What is in the mailbox now, and what is sent. `None` if it is not there, or changes each
-    /// time it is read.
+    /// Reads the mailbox, and notes what was seen. `None` if it is not there, or changes during
+    /// each reading.
     async fn see(
         &mut self,
         engine: Who<'_>,

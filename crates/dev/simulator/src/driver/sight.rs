@@ -52,7 +52,7 @@ impl Part {
 pub struct Sight {
     /// The number of the last message; 0 if there never was one.
     pub(super) seen: u64,
-    /// Of all that was seen.
+    /// The fingerprint of everything that was seen.
     pub(super) fingerprint: u64,
     /// The number of the message that is about to be sent.
     pub(super) number: u64,

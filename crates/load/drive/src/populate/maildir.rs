@@ -21,7 +21,7 @@ pub struct Maildirs<'a> {
 }
 
 impl<'a> Maildirs<'a> {
-    /// Of these accounts.
+    /// A writer for these accounts.
     pub fn new(accounts: &'a Accounts, contents: &'a Contents, seed: u64) -> Self {
         Self { accounts, contents, corpus: Corpus::with_shares(seed, contents.shares, &contents.sizes) }
     }

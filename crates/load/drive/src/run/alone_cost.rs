@@ -17,7 +17,7 @@ pub struct AloneCost {
     pub own_system_s: f64,
     /// Time from rest to rest.
     pub seconds: f64,
-    /// How many.
+    /// The number of transactions.
     pub count: u64,
     /// Why the server's CPU could not be read.
     pub failed: Option<String>,

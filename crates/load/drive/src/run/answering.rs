@@ -68,7 +68,8 @@ async fn look(dialer: &Dialer, target: &Target) -> Result<(), String> {
     hello(&mut wire, target).await
 }
 
-/// SMTP and LMTP greet alike. Which of them it is, the first command shows (RFC 2033 §4.1).
+/// SMTP and LMTP greet in the same way. Which of them it is, the first command shows (RFC 2033
+/// §4.1).
 async fn hello(wire: &mut Wire, target: &Target) -> Result<(), String> {
     let (say, other) = match target.scheme {
         Scheme::Imap | Scheme::Pop3 => return Ok(()),

@@ -50,7 +50,7 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
         ));
     }
     // Where no transaction ends, as with idle sessions, there is no throughput that could be
-    // steady. Nor is there where a transaction waits until the server is at rest.
+    // steady. There is none, either, if a transaction waits until the server is at rest.
     let has_throughput = result.total.count > 0 && !options.workload.is_measured_alone();
     if !window.steady && has_throughput {
         caveats.push(format!(

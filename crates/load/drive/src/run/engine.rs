@@ -19,7 +19,7 @@ use super::recorder::{OWN_ROWS, Recorder};
 use super::result::Ending;
 use super::shared::Shared;
 use super::user::User;
-use super::watched::{Watched, glance};
+use super::watched::{Watched, snapshot};
 use crate::interrupt;
 
 /// How long users may take to finish their transactions when the run ends.
@@ -181,16 +181,16 @@ fn conduct(
             lost = true;
             caveats.push(format!("the server's cost is known only up to {at_s:.0} s: {error}"));
         }
-        let glance = glance(recorders, at_s);
+        let snapshot = snapshot(recorders, at_s);
         let unfinished = shared.unfinished.load(std::sync::atomic::Ordering::Relaxed);
-        watched.states.push((at_s, glance.online.max(0) as u64, unfinished.max(0) as u64));
+        watched.states.push((at_s, snapshot.online.max(0) as u64, unfinished.max(0) as u64));
         live.show(&State {
             phase: phase.name(now),
             at_s,
             total_s: total.as_secs_f64(),
-            last: glance.last,
-            online: glance.online,
-            errors: glance.errors,
+            last: snapshot.last,
+            online: snapshot.online,
+            errors: snapshot.errors,
             server_cpus: monitor.as_deref().and_then(Monitor::now),
             own_cpus: watched.own_rate(),
             unfinished: shared.options.arrivals.map(|_| unfinished),

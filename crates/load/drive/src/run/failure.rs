@@ -4,8 +4,8 @@ use posthaste_imap_client::Error;
 
 use super::mailer::MailerError;
 
-/// RFC 5530 §3: a subsystem the server needs is away. Nobody knows whether it carried out the last
-/// command, as after a lost connection.
+/// RFC 5530 §3: a subsystem the server needs is away. It is unknown whether the server carried
+/// out the last command, as after a lost connection.
 fn is_unavailable(text: &str) -> bool {
     text.contains("[UNAVAILABLE]")
 }

@@ -41,7 +41,7 @@ pub fn flag_bits(flags: &[u8]) -> u8 {
 /// Which FETCH responses a command must bring.
 #[derive(Clone, Debug, Default)]
 pub enum Wanted {
-    /// None in particular.
+    /// No particular data.
     #[default]
     Nothing,
     /// One for each sequence number from this up to EXISTS as it was when the command was sent.
@@ -58,7 +58,7 @@ pub enum Wanted {
 pub struct Sum {
     /// Responses.
     pub count: u64,
-    /// Of sequence number, UID and flags of each, in any order.
+    /// A sum over the sequence number, UID and flags of each, in any order.
     pub mixed: u64,
     last_sequence: u32,
     last_uid: u32,

@@ -1,4 +1,4 @@
-//! What a server says of itself, so that results of several generators are of one server.
+//! The server's answer to ID. Results of several generators are merged only if it is the same.
 
 use posthaste_imap_client::net::Dialer;
 use posthaste_imap_client::{Client, Handler};

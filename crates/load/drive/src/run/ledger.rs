@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// It was there at the start.
+    /// The message was there at the start.
     pub fn found(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 1);
     }
@@ -63,27 +63,27 @@ impl Ledger {
         self.change(account, serial, 0, 1);
     }
 
-    /// It was acknowledged.
+    /// The message was acknowledged.
     pub fn added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 0);
     }
 
-    /// It was refused permanently.
+    /// The message was refused permanently.
     pub fn not_added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }
 
-    /// It is about to be removed.
+    /// The message is about to be removed.
     pub fn removing(&self, account: u32, serial: Serial) {
         self.change(account, serial, -1, 0);
     }
 
-    /// It was reported removed.
+    /// The message was reported as removed.
     pub fn removed(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }
 
-    /// It was not removed after all.
+    /// The message was not removed after all.
     pub fn not_removed(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 0);
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_stands_for_one_message_for_ever() {
+    fn a_uid_always_names_the_same_message() {
         let ledger = Ledger::new(1);
         assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
         assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_acknowledged_may_or_may_not_be_there() {
+    fn unacknowledged_messages_may_be_there() {
         let ledger = Ledger::new(1);
         ledger.found(0, 1);
         ledger.removing(0, 1);

@@ -8,7 +8,8 @@ use super::failure::Failure;
 use super::recorder::TRIM;
 use super::user::User;
 
-/// Draws before a user gives up finding a transaction that its mailboxes allow, and thinks again.
+/// Draws after which a user stops looking for a transaction that its mailboxes allow, and thinks
+/// again.
 const DRAWS_MAX: u32 = 50;
 /// Wait after a failed session, doubled up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
@@ -69,7 +70,7 @@ impl User {
             let Some(due) = self.next_task().await else { return };
             self.link.sessions += 1;
             let drawn = self.chooser.draw(&self.shared.options.workload.choice, &mut self.random);
-            self.chooser.took(drawn);
+            self.chooser.note_done(drawn);
             let done = self.whole_session(drawn).await;
             let failed = done.is_err();
             self.done += 1;
@@ -134,7 +135,7 @@ impl User {
                 });
                 continue;
             }
-            self.chooser.took(drawn);
+            self.chooser.note_done(drawn);
             if shared.options.workload.transactions.get(drawn).is_some_and(|t| t.cost == Costing::Alone) {
                 return self.transaction_alone(drawn, due).await;
             }
@@ -153,7 +154,8 @@ impl User {
         if shared.options.arrivals.is_some() {
             shared.task_done();
         }
-        // With a fixed number of transactions the run ends, also if the mailboxes allow no more.
+        // With a fixed number of transactions the run ends, also if the mailboxes allow no
+        // further one.
         self.done += u32::from(shared.options.transactions_each.is_some());
         self.pause(0.05).await;
     }

@@ -29,7 +29,7 @@ pub struct Maildrop {
     pub stat: Option<(u32, u64)>,
     /// Messages retrieved and not yet deleted, with their serials if they are ours.
     pub retrieved: Vec<(u32, Option<Serial>)>,
-    /// Those marked deleted; the server removes them at QUIT.
+    /// The messages marked deleted; the server removes them at QUIT.
     pub deleted: Vec<Serial>,
     /// The answer to UIDL.
     listed: Option<Vec<Listed>>,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_and_left_on_the_server_is_not_new_again() {
+    fn messages_read_and_left_on_the_server_are_not_new() {
         let mut remembered = Remembered::default();
         let mut first = session(&["a", "b", "c"]);
         assert_eq!(first.unknown(&remembered), [1, 2, 3]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_in_a_session_without_quit_is_new_again() {
+    fn messages_read_without_quit_are_new_again() {
         let remembered = Remembered::default();
         let mut broken = session(&["a"]);
         broken.read(&remembered, 1, None).unwrap();

@@ -23,7 +23,7 @@ pub enum MailerError {
     /// The server refused.
     #[error("{command} was refused: {reply}")]
     Refused {
-        /// What.
+        /// The refused command.
         command: &'static str,
         /// The server's reply.
         reply: String,

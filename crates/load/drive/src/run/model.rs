@@ -55,7 +55,7 @@ pub struct MailboxModel {
 }
 
 impl MailboxModel {
-    /// One of which only the name is known.
+    /// A mailbox of which only the name is known.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_search_leaves_out_or_names_wrongly_is_found() {
+    fn missing_and_wrong_search_results_are_found() {
         let flags = [Some(0), Some(SEEN), None, Some(0), Some(SEEN)];
         let messages: Vec<Message> =
             (1u32..).zip(flags).map(|(n, flags)| Message { uid: n * 10, serial: 0, flags }).collect();

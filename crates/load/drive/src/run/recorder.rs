@@ -14,7 +14,7 @@ pub const TRIM: usize = 0;
 pub const ARRIVAL: usize = 1;
 /// The same: mail that arrives for another server, and that this one sends on.
 pub const ROUTED: usize = 2;
-/// How many such rows there are.
+/// The number of such rows.
 pub const OWN_ROWS: usize = 3;
 /// Errors of one kind kept with their transcripts.
 const SAMPLES_MAX: usize = 5;

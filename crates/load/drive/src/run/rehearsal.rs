@@ -13,7 +13,7 @@ use super::session::conclude;
 pub struct Rehearsal(MailboxModel);
 
 impl Rehearsal {
-    /// Of this many messages, none of them known yet.
+    /// A rehearsal with this many messages, of which the user knows nothing yet.
     pub fn new(messages: u32) -> Self {
         Self(MailboxModel { exists: Some(messages), ..MailboxModel::named("INBOX") })
     }

@@ -57,7 +57,7 @@ pub struct Link {
     online: bool,
     /// Sessions begun.
     pub sessions: u32,
-    /// Times that it went to another server because its own failed.
+    /// How often it changed to another server because its own failed.
     failovers: u32,
     /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),
@@ -130,8 +130,8 @@ impl User {
         }
     }
 
-    /// Forgets the session. What is known of the mailboxes goes too, but not their names: after a
-    /// fault nobody can say which half of a command was done.
+    /// Forgets the session. The known state of the mailboxes is dropped too, but not their names:
+    /// after a fault nobody can say which half of a command was done.
     pub(super) fn give_up_session(&mut self) {
         if self.link.client.take().is_some() {
             self.went_offline();

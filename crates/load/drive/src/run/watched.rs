@@ -52,7 +52,7 @@ impl Watched {
 }
 
 /// A cheap look at the recorders.
-pub struct Glance {
+pub struct RecorderSnapshot {
     /// The last whole second.
     pub last: Second,
     /// Users with a session.
@@ -62,17 +62,17 @@ pub struct Glance {
 }
 
 /// Looks at all recorders.
-pub fn glance(recorders: &[Arc<Mutex<Recorder>>], at_s: f64) -> Glance {
-    let mut glance = Glance { last: Second::default(), online: 0, errors: 0 };
+pub fn snapshot(recorders: &[Arc<Mutex<Recorder>>], at_s: f64) -> RecorderSnapshot {
+    let mut snapshot = RecorderSnapshot { last: Second::default(), online: 0, errors: 0 };
     for recorder in recorders {
         let recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        glance.online += recorder.online;
-        glance.errors += recorder.error_count();
+        snapshot.online += recorder.online;
+        snapshot.errors += recorder.error_count();
         if let Some(second) = recorder.seconds.get((at_s as usize).saturating_sub(1)) {
-            glance.last.add(second);
+            snapshot.last.add(second);
         }
     }
-    glance
+    snapshot
 }
 
 #[cfg(test)]

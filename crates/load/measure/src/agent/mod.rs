@@ -1,4 +1,4 @@
-//! The agent: runs beside a server on another machine and gives the instrument its figures.
+//! The agent: runs on the machine of a server and gives the instrument its figures.
 //!
 //! [`serve`] is the agent's end, [`Remote`] the instrument's, and [`wire`] their protocol. A
 //! request contains only a process number: an agent reports figures of processes, and runs no

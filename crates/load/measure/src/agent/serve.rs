@@ -40,12 +40,12 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The peer that is connected.
 #[derive(Default)]
-struct Guests {
+struct ConnectedPeer {
     unauthenticated: Mutex<VecDeque<(u64, TcpStream)>>,
     instruments: AtomicUsize,
 }
 
-impl Guests {
+impl ConnectedPeer {
     fn unauthenticated(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
         self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,7 +94,7 @@ pub fn serve(
     on_end: impl Fn(&str) + Send + Sync + 'static,
 ) -> ! {
     let on_end = Arc::new(on_end);
-    let guests = Arc::new(Guests::default());
+    let guests = Arc::new(ConnectedPeer::default());
     let mut failed = false;
     for number in 0u64.. {
         let (stream, peer) = match listener.accept() {
@@ -128,7 +128,11 @@ pub fn serve(
     unreachable!("there are more numbers than connections")
 }
 
-fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Guests, u64)) -> io::Result<()> {
+fn serve_one(
+    stream: TcpStream,
+    options: &AgentOptions,
+    (guests, number): (&ConnectedPeer, u64),
+) -> io::Result<()> {
     let mut lines = Lines::new(stream)?;
     let mut random = [0u8; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -215,7 +219,7 @@ mod tests {
             (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let mut remote = Remote::connect(&address, "open sesame", None).unwrap();
         assert!(remote.sample().is_ok());
-        // Nor do those who come later end it.
+        // Later connections do not end it, either.
         let more: Vec<TcpStream> =
             (0..2 * UNAUTHENTICATED_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let _other = Remote::connect(&address, "open sesame", None).unwrap();

@@ -259,7 +259,7 @@ impl Outcome {
     }
 }
 
-/// What a reader must know of the merged figures, then what each generator said.
+/// The caveats of the merged figures, then those of each generator.
 fn caveats(parts: &[Part], axis: &Axis, taken: &Taken, all: &RunResult) -> Vec<String> {
     let mut said = axis.caveats.clone();
     said.extend(checks::differences(parts));

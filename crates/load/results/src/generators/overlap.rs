@@ -2,8 +2,8 @@
 //! common to all.
 //!
 //! Each result has the start of its ramp by a clock. Clocks of one machine are one clock: the
-//! agent's, if all generators compared theirs with it. Clocks of different machines are as far
-//! apart as both kernels' bounds for UTC together, if they say so.
+//! agent's, if all generators compared theirs with it. Clocks of different machines differ by at
+//! most the sum of both kernels' bounds for UTC, if these are known.
 
 use super::part::Part;
 use crate::{Clock, Offered, RunResult};
@@ -21,7 +21,7 @@ pub struct Axis {
     longest_s: f64,
     /// How far two clocks differ at most, as far as that is known.
     clocks_s: f64,
-    /// What is not known of the clocks.
+    /// The unknowns about the clocks.
     pub caveats: Vec<String>,
     /// All results, for an error.
     names: String,

@@ -12,7 +12,7 @@ const SPREAD_MAX: f64 = 0.05;
 pub struct Taken<'a> {
     /// It, if any watched the server.
     pub part: Option<&'a Part>,
-    /// What a reader must know.
+    /// The caveats of these figures.
     pub caveats: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ fn own_cost(all: &mut RunResult, parts: &[Part]) {
         share_of_server: server.map(|server| parts.iter().map(cpus_of).sum::<f64>() / server),
         rss_max_bytes: parts.iter().map(|p| p.run.generator.rss_max_bytes).sum(),
         late_p99_ms: late.fold(None, |most: Option<f64>, ms| Some(most.map_or(ms, |most| most.max(ms)))),
-        // Of each machine by itself: a sum would be of no machine.
+        // Each machine has its own: a sum would describe no machine.
         other_cpus: None,
     };
 }

@@ -181,7 +181,7 @@ fn results_of_different_versions_workloads_and_servers_are_refused() {
 }
 
 #[test]
-fn what_differs_and_does_not_prevent_a_sum_is_said() {
+fn differences_that_allow_a_sum_are_reported() {
     let mut two = run(1.0, &[10]);
     two.clock = run(0.0, &[10]).clock;
     two.settings.insert("think".into(), "4".into());

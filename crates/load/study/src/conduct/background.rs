@@ -48,8 +48,8 @@ impl Work<'_> {
     }
 }
 
-/// Of a cluster, the nodes alone. Its database is never idle by this measure: Java has timers, and
-/// others may use it.
+/// For a cluster, only its nodes. Its database is never idle by this measure: Java has timers,
+/// and others may use it.
 fn without_the_store(target: WatchTarget) -> WatchTarget {
     match target {
         WatchTarget::Parts(mut parts) => {

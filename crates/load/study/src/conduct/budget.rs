@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Budget {
     started: Instant,
     most: Option<Duration>,
-    /// What a point takes by the plan.
+    /// The planned time of a point.
     planned: Duration,
-    /// What points took.
+    /// The time that points took.
     spent: Duration,
     points: u32,
 }
@@ -27,7 +27,7 @@ impl Budget {
         self.points += 1;
     }
 
-    /// What so many points take: as long as those of this sitting.
+    /// The time for this many points, by the mean of this sitting.
     pub(super) fn of(&self, points: usize) -> Duration {
         let each = self.spent.checked_div(self.points).unwrap_or(self.planned);
         each.saturating_mul(u32::try_from(points).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-//! What a server says of itself when it starts: its version and its settings.
+//! A server's first report of itself: its version and its settings.
 
 use posthaste_load_results::ServerFacts;
 

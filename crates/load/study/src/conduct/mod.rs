@@ -1,10 +1,10 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
-//! rounds all servers run at once and take turns ([`side_by_side`]). Where the filled store is put
-//! back before each point, one server runs at a time ([`put_back`]). A point of cold mailboxes
-//! begins with a new start of the server. An error at one point is recorded there, and the study
-//! continues. Ctrl-C ends the current point and then the study. What was measured is saved after
-//! each point ([`record`]), so the study can go on later. A sitting may have a limit of time
-//! ([`budget`]).
+//! rounds all servers run at once and take turns ([`side_by_side`]). Where the filled store is
+//! put back before each point, one server runs at a time ([`put_back`]). A point of cold
+//! mailboxes begins with a new start of the server. An error at one point is recorded there, and
+//! the study continues. Ctrl-C ends the current point and then the study. Measurements are saved
+//! after each point ([`record`]), so the study can continue later. A sitting may have a limit of
+//! time ([`budget`]).
 
 mod background;
 mod budget;
@@ -57,8 +57,8 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     conduct_on(study, options, Course { earlier: None, save: Box::new(|_| ()), max_time: None })
 }
 
-/// Conducts a study, or goes on with it: points of the earlier result are kept, and the others are
-/// measured. The result has all of them.
+/// Conducts a study, or continues with it: points of the earlier result are kept, and the others
+/// are measured. The result has all of them.
 ///
 /// # Errors
 /// Nothing can be measured: why.

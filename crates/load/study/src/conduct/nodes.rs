@@ -11,7 +11,7 @@ pub(super) fn nodes(stage: &Stage, options: &Options) -> Option<Nodes> {
     stage.nodes.map(|count| Nodes { count, cassandra: options.cassandra.clone() })
 }
 
-/// Whether a study can begin: what its servers need beside themselves is there.
+/// Whether a study can begin: the other programs that its servers need are there.
 ///
 /// # Errors
 /// What is missing, and the remedy.
@@ -32,7 +32,7 @@ pub fn may_begin(study: &Study, options: &Options) -> Result<(), String> {
     }
 }
 
-/// What limits the figures of a cluster.
+/// The conditions that limit the figures of a cluster.
 pub(super) fn conditions(study: &Study, options: &Options, cpus: u32) -> Vec<String> {
     let mut caveats = Vec::new();
     if study.nodes_max().is_none() {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_hears_what_nodes_share_and_what_is_not_measured() {
+    fn the_report_names_shared_resources_and_unmeasured_ones() {
         let said = |study: &str, server: &str, cassandra: Cassandra| {
             let study = load(study, Length::Quick).unwrap();
             let options = Options::new(vec![server.parse().unwrap()], "x".into());

@@ -30,7 +30,7 @@ const ALONE_WITHIN: Duration = Duration::from_secs(300);
 const GAIN_MIN: f64 = 1.05;
 
 impl Work<'_> {
-    /// Measures one point on one server, and records it. What was measured already is left out.
+    /// Measures one point on one server, and records it. Points that were measured are left out.
     pub(super) fn point(
         &mut self,
         which: &Which,
@@ -107,8 +107,8 @@ impl Work<'_> {
         taken.map_or((0, 0), |taken| (taken.messages(), taken.altered() + taken.foreign()))
     }
 
-    /// Records what the other server took during a run. What it took is counted until the run ends,
-    /// so messages that wait in a queue then are not in it.
+    /// Records what the other server took during a run. Accepted messages are counted until the
+    /// run ends. Messages that wait in a queue then are not counted.
     fn note_taken(&self, instance: &Instance, before: (u64, u64), run: &mut RunResult) {
         let now = self.taken(instance);
         if !instance.at.sends_on {
@@ -186,7 +186,8 @@ impl Work<'_> {
         settings
     }
 
-    /// What is measured of a server. Those that the study starts have their mail in its folder.
+    /// The processes and the folder that a run measures. Servers that the study starts have their
+    /// mail in its folder.
     pub(super) fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
         let ours = !matches!(which, Which::Running(_));
         let data = ours.then_some(self.options.folder.as_path());

@@ -37,8 +37,7 @@ impl Player<'_> {
 /// Measures all points on all servers, in turn.
 ///
 /// # Errors
-/// The study's accounts cannot be named. What goes wrong with one server is recorded with its
-/// points.
+/// The study's accounts cannot be named. A failure of one server is recorded with its points.
 pub(super) fn one_at_a_time(work: &mut Work) -> Result<(), String> {
     let accounts = work.accounts()?;
     let plan = work.plan;

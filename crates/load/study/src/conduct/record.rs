@@ -1,5 +1,5 @@
-//! What a study has measured so far, in this sitting and in earlier ones. It is saved after each
-//! part, so that the study can go on from there whatever ends it.
+//! The measured part of a study, of this sitting and earlier ones. It is saved after each part,
+//! so the study can continue from there after any end.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};

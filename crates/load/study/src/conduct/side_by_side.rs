@@ -20,8 +20,7 @@ use crate::server::Instance;
 /// Measures all points on all servers, in turn.
 ///
 /// # Errors
-/// The study's accounts cannot be named. What goes wrong with one server is recorded with its
-/// points.
+/// The study's accounts cannot be named. A failure of one server is recorded with its points.
 pub(super) fn side_by_side(work: &mut Work) -> Result<(), String> {
     let accounts = work.accounts()?;
     let mut players = Player::all(work);

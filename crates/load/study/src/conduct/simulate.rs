@@ -20,7 +20,7 @@ use super::work::Work;
 use crate::plan::{PlannedPoint, Stage, simulation_time};
 use crate::server::{self, Setting, Which};
 
-/// The longest that so many transactions may take: the simulated processor is some fifty times
+/// The longest that this many transactions may take: the simulated processor is some fifty times
 /// slower.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -53,7 +53,7 @@ impl Work<'_> {
         }
     }
 
-    /// The counts of so many users, who make so many transactions each.
+    /// The counts of this many users, who make this many transactions each.
     fn simulated(
         &self,
         which: &Which,

@@ -71,7 +71,7 @@ pub(super) fn outside(study: &Study, which: &Which, at: &Addresses, workload: &W
     }
 }
 
-/// The nodes beside the first one: where mail is read, and where it is delivered.
+/// The other nodes: where mail is read, and where it is delivered.
 pub(super) fn others(instance: &Instance, workload: &Workload) -> ClusterOptions {
     let nodes = &instance.nodes;
     ClusterOptions {

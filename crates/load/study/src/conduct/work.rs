@@ -1,4 +1,4 @@
-//! A study under way: what is left of it, and whether it goes on.
+//! A study under way: what is left of it, and whether it continues.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl Work<'_> {
         self.study.simulate.is_some() && self.study.workloads.iter().any(|workload| left(&workload.name))
     }
 
-    /// Whether a point begins on so many servers: unless the study is over, or it would end too
+    /// Whether a point begins on this many servers: unless the study is over, or it would end too
     /// late.
     pub(super) fn begins(&mut self, place: StudyPosition, servers: usize) -> bool {
         if self.is_over() {
@@ -119,7 +119,7 @@ impl Work<'_> {
         !self.out_of_time
     }
 
-    /// What is done and what is left, in words.
+    /// The done and the remaining work, in words.
     pub(super) fn progress(&self) -> String {
         let (done, all) = self.record.done();
         let left = show_duration(self.budget.of(self.record.left()));

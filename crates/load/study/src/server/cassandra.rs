@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::watched::Watched;
 
-/// What the names of a study's keyspaces begin with.
+/// The beginning of the names of a study's keyspaces.
 const KEYSPACE: &str = "posthaste_study_";
 /// The port of CQL, if an address names none.
 const CQL_PORT: u16 = 9042;
@@ -176,7 +176,7 @@ mod tests {
         for text in ["", "db1,,db2", "db1 db2", "db1?ca=\"x"] {
             assert!(refused(text).contains("names no host"), "{text}");
         }
-        // What CQL and the engine accept.
+        // CQL and the engine accept the name.
         let name = new_keyspace();
         assert!(
             name.len() <= 48

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Attachments from so many bytes on are stored apart. Dovecot's default is 128k, which few
+/// Attachments from this many bytes on are stored apart. Dovecot's default is 128k, which few
 /// attachments of the quick studies reach.
 const APART_FROM: &str = "4k";
 

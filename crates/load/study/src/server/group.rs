@@ -58,7 +58,7 @@ impl OwnGroup {
     }
 }
 
-/// A limit of disk operations a second that no disk reaches and the kernel still takes for one.
+/// A limit of disk operations a second that no disk reaches, and that the kernel accepts.
 const LIMIT_OUT_OF_REACH: u32 = 1_000_000_000;
 
 /// Since Linux 6.10 a group of version 1 counts disk operations only on disks for which it has a

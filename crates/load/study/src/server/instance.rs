@@ -35,14 +35,14 @@ pub struct Setting<'a> {
     pub sink: Option<SocketAddr>,
     /// Users send by submission, where the server offers it.
     pub submits: bool,
-    /// It is a cluster of so many nodes.
+    /// It is a cluster of this many nodes.
     pub nodes: Option<Nodes>,
 }
 
 /// The nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    /// How many.
+    /// The number of nodes.
     pub count: u32,
     /// The Cassandra that they share.
     pub cassandra: Cassandra,
@@ -124,8 +124,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// What a run watches. Agents want their token. `data` is the folder of the mail of one server
-    /// on this machine.
+    /// The target that a run watches. Agents require their token. `data` is the mail folder of
+    /// one server on this machine.
     pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         if self.parts.is_empty() {
             let (agent, cgroup) = (self.agent.clone(), self.cgroup.clone());

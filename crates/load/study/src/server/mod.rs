@@ -33,7 +33,7 @@ pub use process::output;
 pub use ready::ready;
 pub use watched::Watched;
 
-/// Which server.
+/// A server of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// Ours, by its binary.
@@ -177,7 +177,7 @@ impl Running {
         [first].into_iter().chain(self.more.iter().cloned()).collect()
     }
 
-    /// The first so many of its nodes.
+    /// The first this many of its nodes.
     fn first(&self, nodes: u32) -> Self {
         let others = (nodes as usize).saturating_sub(1);
         let mut first = self.clone();
@@ -350,7 +350,7 @@ fn may_be_simulated(which: &Which) -> Result<(), String> {
     Err(format!("{} {why}", which.name()))
 }
 
-/// Starts a cluster, or looks at so many nodes of one that runs.
+/// Starts a cluster, or looks at this many nodes of one that runs.
 fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     match which {
         Which::Posthaste => cluster::start(setting, nodes),
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!((all.pid, all.agent.as_deref(), all.targets().count()), (Some(7), Some("mail:9200"), 4));
         let at = all.instance().at;
         assert_eq!((at.deliver, at.submission), (all.deliver, all.submission.clone()));
-        // TLS is as its address says, whatever a workload wants.
+        // Its address decides about TLS, not a workload.
         assert_eq!((at.pop3s, at.submissions), (all.pop3, all.submission));
         let nodes = running("mine=imap://a,imap://b,agent=a:9200");
         assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.targets().count()), ("b", 2));

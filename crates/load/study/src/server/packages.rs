@@ -21,7 +21,7 @@ pub struct Wanted<'a> {
 /// with, and unpacks them below `root`. The packages stay in the folder above it.
 ///
 /// # Errors
-/// A command that failed: what it said.
+/// A command that failed: its output.
 pub fn unpack(wanted: Wanted, root: &Path) -> Result<(), String> {
     std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
     let packages = root.parent().unwrap_or(root);

@@ -117,8 +117,8 @@ impl Child {
     }
 }
 
-/// Has a process stopped when the thread that starts it ends, also by `kill -9` of the whole study.
-/// Otherwise its servers would run on, beside those of the next sitting.
+/// Has a process stopped when the thread that starts it ends, also by `kill -9` of the whole
+/// study. Otherwise its servers would run during the next sitting.
 fn ends_with_the_study(command: &mut Command) {
     let study = process::id();
     let before_exec = move || {

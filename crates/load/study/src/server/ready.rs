@@ -1,5 +1,5 @@
 //! Whether a study that sweeps nodes can begin: a Cassandra that answers, a program that has that
-//! engine, and running servers with enough nodes. What is missing is named with its remedy.
+//! engine, and running servers with enough nodes. A missing part is named with its remedy.
 
 use std::path::Path;
 

@@ -21,7 +21,7 @@ impl Watched {
         Self { pid: Some(pid), ..Self::default() }
     }
 
-    /// What an agent watches.
+    /// A server that an agent watches.
     pub fn by_agent(address: &str) -> Self {
         Self { agent: Some(address.to_owned()), ..Self::default() }
     }
@@ -31,8 +31,8 @@ impl Watched {
         self.pid.is_some() || self.agent.is_some()
     }
 
-    /// What a run watches. An agent wants its token; `data` is the folder of the mail on this
-    /// machine.
+    /// The target that a run watches. An agent requires its token; `data` is the mail folder on
+    /// this machine.
     pub fn target(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {
         match (&self.agent, token, self.pid) {
             (Some(address), Some(token), pid) => {

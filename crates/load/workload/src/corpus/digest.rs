@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use memchr::memmem;
 
 use super::Serial;
-use super::rich::Unbound;
+use super::rich::WithoutBoundaries;
 
 /// Header with the serial.
 pub(super) const SERIAL_HEADER: &str = "X-Posthaste-Serial: ";
@@ -30,7 +30,7 @@ pub fn digest_of(bytes: &[u8]) -> String {
 
 /// The two digests of rich mail: as sent, and as MIME without the names of boundaries.
 pub(super) fn rich_digest_of(sent: &[u8], mime: [&[u8]; 2]) -> String {
-    let mut unbound = Unbound::default();
+    let mut unbound = WithoutBoundaries::default();
     mime.iter().for_each(|part| unbound.feed(part));
     let (crc, bytes) = unbound.finish();
     format!("{}{MIME_MARK}{}", digest_of(sent), digest_text(crc, bytes))
@@ -78,7 +78,7 @@ pub struct Verifier {
     crc: u32,
     bytes: u64,
     /// The digest as MIME, if two are announced.
-    unbound: Option<Unbound>,
+    unbound: Option<WithoutBoundaries>,
 }
 
 impl Verifier {
@@ -102,7 +102,7 @@ impl Verifier {
         let (above, rest) = head.split_at(from);
         let (line, rest) = rest.split_at(end + 1);
         let text = String::from_utf8_lossy(line).trim_end().to_owned();
-        self.unbound = text.contains(MIME_MARK).then(Unbound::default);
+        self.unbound = text.contains(MIME_MARK).then(WithoutBoundaries::default);
         self.announced = Some((text, serial_in_header(above)));
         self.digest(rest);
     }

@@ -163,7 +163,7 @@ impl Corpus {
         self.text.write(random, 1_000, out);
     }
 
-    /// The attachment of a message of so many bytes.
+    /// The attachment of a message of this many bytes.
     fn attachment(&self, bytes: usize, random: &mut Random, out: &mut Vec<u8>) {
         let kinds = ["application/pdf", "image/jpeg", "application/zip", "application/msword"];
         let kind = random.pick(&kinds).copied().unwrap_or("application/octet-stream");

@@ -1,8 +1,9 @@
 //! Rich mail: messages with a `winmail.dat` (TNEF), as Outlook and Exchange send them.
 //!
-//! A server may convert such a message to MIME. So it has two digests: that of the message as sent,
-//! and that of its MIME by our own converter. The server makes the boundaries of the MIME from a
-//! hash of the message as it stored it, trace headers included. [`Unbound`] leaves those names out.
+//! A server may convert such a message to MIME. So it has two digests: that of the message as
+//! sent, and that of its MIME by our own converter. The server makes the boundaries of the MIME
+//! from a hash of the message as it stored it, trace headers included. [`WithoutBoundaries`]
+//! leaves those names out.
 //!
 //! Encoding TNEF and converting it would cost the generator more than the server. So bodies are
 //! made once, and messages differ in their headers. Neither the body as sent nor its MIME depends
@@ -16,8 +17,8 @@ use super::Sizes;
 use super::pool::Pool;
 use crate::random::Random;
 
-/// Bodies without an attachment. Their sizes are drawn, so the mean of so many is within a tenth of
-/// the distribution's mean.
+/// Bodies without an attachment. Their sizes are drawn, so the mean of this number is within a
+/// tenth of the distribution's mean.
 const PLAIN_BODIES: u64 = 192;
 /// Bodies with an attachment, where sizes have them.
 const ATTACHED_BODIES: u64 = 24;
@@ -78,7 +79,7 @@ enum With {
     File,
 }
 
-/// A text, and beside it a `winmail.dat` with the same as HTML in RTF, and a file.
+/// A text, and a `winmail.dat` with the same as HTML in RTF, and a file.
 fn body(bytes: usize, with: With, random: &mut Random, html: &Pool) -> RichBody {
     let words = match with {
         With::Text => bytes.saturating_sub(700),
@@ -160,14 +161,14 @@ const MARK: &[u8] = b"=_";
 
 /// CRC-32C and length of bytes, with zeros in place of the hash in each boundary.
 #[derive(Debug, Default)]
-pub(super) struct Unbound {
+pub(super) struct WithoutBoundaries {
     /// The end of what came, if a boundary may begin there.
     held: Vec<u8>,
     crc: u32,
     bytes: u64,
 }
 
-impl Unbound {
+impl WithoutBoundaries {
     /// Takes the next bytes.
     pub(super) fn feed(&mut self, chunk: &[u8]) {
         if self.held.is_empty() {
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     fn unbound(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> (u32, u64) {
-        let mut all = Unbound::default();
+        let mut all = WithoutBoundaries::default();
         chunks.into_iter().for_each(|c| all.feed(c.as_ref()));
         all.finish()
     }

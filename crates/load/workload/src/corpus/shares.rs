@@ -8,14 +8,14 @@ use crate::random::Random;
 pub struct Shares {
     /// The share of the messages that is rich mail, 0 to 1.
     pub rich: f64,
-    /// Of the messages of other mail with an attachment, the share whose attachment was received by
-    /// [`Shares::RECEIVERS`] accounts, 0 to 1. Only [`super::Sizes::Wide`] has attachments.
+    /// The share of attachments that [`Shares::RECEIVERS`] accounts received, 0 to 1, among
+    /// messages of other mail with an attachment. Only [`super::Sizes::Wide`] has attachments.
     pub shared_attachments: f64,
 }
 
 impl Shares {
-    /// Messages with the same attachment: a mail to ten colleagues. Nobody has published such a
-    /// figure for mailboxes, so it is a round one.
+    /// Messages with the same attachment: a mail to ten colleagues. There is no published figure
+    /// for mailboxes, so it is a round one.
     pub const RECEIVERS: u64 = 10;
 }
 
@@ -26,9 +26,9 @@ const ACCOUNT_BIT: u32 = 40;
 /// Set in serials of messages that are sent during a run.
 const SENT: Serial = 1 << 63;
 
-/// The messages that have one attachment, if it is shared. Of filled mailboxes they are those of
-/// ten accounts, at the same place. Of mail that arrives they are ten messages in a row, which
-/// mostly go to different accounts.
+/// The messages that have one attachment, if it is shared. In filled mailboxes they are messages
+/// of ten accounts, at the same place. In arriving mail they are ten messages in a row, mostly to
+/// different accounts.
 fn group(serial: Serial) -> u64 {
     if serial & SENT != 0 {
         return serial - serial % Shares::RECEIVERS;

@@ -26,7 +26,7 @@ pub enum SourceError {
     Empty(PathBuf),
 }
 
-/// Where each message lies.
+/// The place of each message.
 #[derive(Clone, Debug)]
 pub struct UserMail(Vec<MessageSource>);
 
@@ -67,7 +67,7 @@ impl UserMail {
         if places.is_empty() { Err(SourceError::Empty(path.to_owned())) } else { Ok(Self(places)) }
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     pub fn count(&self) -> usize {
         self.0.len()
     }

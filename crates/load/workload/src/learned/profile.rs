@@ -63,7 +63,7 @@ pub(super) fn arrivals(profile: &Profile) -> f64 {
     }
 }
 
-/// Seconds between two of a user's transactions, if so many were done in all.
+/// Seconds between two of a user's transactions, if this many were done in all.
 pub(super) fn think(profile: &Profile, transactions: f64) -> Option<f64> {
     let seconds = profile.seconds.filter(|s| *s > 0.0 && transactions > 0.0)?;
     Some(seconds * profile.users.max(1) as f64 / transactions)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use mail_auth::{IprevOutput, IprevResult, MessageAuthenticator, Parameters};
 use tokio::time::timeout;
 
-/// The name by which iprev passes. A result has all names of the address, of which one of the first
-/// two leads back to it.
+/// The name by which iprev passes. A result has all names of the address. One of the first two
+/// resolves back to it.
 pub(super) async fn verified_name(
     dns: &MessageAuthenticator,
     iprev: &IprevOutput,

@@ -27,8 +27,8 @@ use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors
 use crate::results::with_results;
 use crate::threads::Verifications;
 
-/// How long a message waits for a place, and then for memory, before its sender is asked to come
-/// again. Senders wait ten minutes for an answer to their data (RFC 5321 §4.5.3.2.6).
+/// How long a message waits for a place, and then for memory, before it is deferred. Senders wait
+/// ten minutes for an answer to their data (RFC 5321 §4.5.3.2.6).
 const THREAD_WITHIN: Duration = Duration::from_secs(60);
 /// Memory for messages under way by default: some of the largest.
 const MEMORY_DEFAULT: usize = 256 << 20;
@@ -82,8 +82,8 @@ pub enum Action {
     Quarantine,
     /// It is refused: the author's domain says so (RFC 7489 §6.3).
     Reject,
-    /// Its sender is asked to come again: look-ups took too long, and the author's domain wants
-    /// mail that proves nothing refused or in the junk folder.
+    /// The message is deferred: look-ups took too long, and the policy of the author's domain is
+    /// to refuse unproven mail, or to file it as junk.
     Defer,
 }
 
@@ -98,8 +98,8 @@ pub struct Verdict {
     pub author: String,
     /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
     pub client_name: Option<String>,
-    /// The row of the message in a report about the author's domain. None if the domain has no
-    /// policy or wants no report, or if look-ups failed that count.
+    /// The row of the message in a report about the author's domain. `None` if the domain has no
+    /// policy or requests no report, or if a necessary look-up failed.
     pub observed: Option<Observed>,
 }
 

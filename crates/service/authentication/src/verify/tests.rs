@@ -57,7 +57,8 @@ fn signature(names: &str) -> String {
 async fn a_signature_of_too_many_fields_is_not_compared_with_the_header() {
     let dns = name_server();
     let verifier = verifier(&dns, Policy::Honour);
-    // As many different names as fit a header, and as many fields to compare them with.
+    // The largest number of different names in a header, and the same number of fields to compare
+    // them with.
     let names: Vec<String> = (0..20_000).map(|name| format!("x{name}")).collect();
     let header = signature(&names.join(":")) + &"y:\r\n".repeat(9_000);
     let verified = verify(&verifier, &header).await;
@@ -84,7 +85,7 @@ async fn a_chain_of_too_many_fields_is_not_compared_with_the_header() {
 }
 
 #[tokio::test]
-async fn what_is_written_about_a_message_has_a_bound() {
+async fn the_results_of_a_message_have_a_bound() {
     let dns = name_server();
     let verifier = verifier(&dns, Policy::Honour);
     let long = "d".repeat(100_000);

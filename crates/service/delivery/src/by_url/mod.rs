@@ -1,7 +1,7 @@
 //! Messages and their parts by URL (RFC 5092): what CATENATE, URLFETCH and BURL read.
 //!
-//! A URL is looked up without opening its mailbox: one summary is read, which says where the part
-//! lies. So the cost is that of the message, however large its folder is.
+//! A URL is looked up without opening its mailbox: one summary is read, which has the place of
+//! the part. So the cost is that of the message, however large its folder is.
 //!
 //! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or one
 //! that others share with it. With it (RFC 4467), it may be of another account, which has
@@ -45,7 +45,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// The mechanism of RFC 4467.
 const INTERNAL: &str = "INTERNAL";
 
-/// The user who wants the data of a URL.
+/// The user who requests the data of a URL.
 #[derive(Debug, Clone, Copy)]
 pub struct UrlReader<'r> {
     /// The account that has logged in.
@@ -58,7 +58,7 @@ pub struct UrlReader<'r> {
     pub used: UrlUse,
 }
 
-/// What a URL is used for.
+/// The use of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlUse {
     /// In a session that reads mail.
@@ -82,7 +82,7 @@ pub struct UrlPart {
     encoding: Encoding,
 }
 
-/// Where in its message a part lies.
+/// The place of a part in its message.
 struct Span {
     bytes: Range<u64>,
     fields: Option<FieldMask>,
@@ -306,7 +306,7 @@ impl Delivery {
         Ok(self.of_summary(mailbox, uid, part).await?.flatten())
     }
 
-    /// What is taken from a message's summary; `None` if there is no such message.
+    /// Reads the summary of a message; `None` if there is no such message.
     async fn of_summary<T>(
         &self,
         mailbox: MailboxId,
@@ -389,8 +389,8 @@ impl Delivery {
         done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
     }
 
-    /// The next bytes of a part from a place on, at most some; none at its end. Of selected fields,
-    /// all at once.
+    /// The next bytes of a part from a place on, at most some; none at its end. All selected
+    /// fields at once.
     #[boxed]
     pub async fn read_url_at(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
         let mut bytes = Vec::new();
@@ -460,7 +460,7 @@ impl UrlReader<'_> {
         match access {
             UrlAccess::Submit(user) => self.used == UrlUse::Submission && is_me(user),
             UrlAccess::User(user) => is_me(user),
-            // Nobody logs in as anonymous here.
+            // This server has no anonymous login.
             UrlAccess::AuthUser | UrlAccess::Anonymous => true,
         }
     }
@@ -493,7 +493,7 @@ fn cut(len: u64, partial: Option<UrlPartial>) -> Range<u64> {
     start..count.map_or(len, |count| start.saturating_add(count.get()).min(len))
 }
 
-/// Where the bytes lie that the section of a URL names.
+/// The place of the bytes that the section of a URL names.
 fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
     let whole = Section::default();
     let section = url.section.as_ref().unwrap_or(&whole);

@@ -26,10 +26,10 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
     })?
 }
 
-/// What the decoded bytes of a part are like.
+/// Properties of a part's decoded bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decoded {
-    /// How many.
+    /// The number of octets.
     pub octets: u64,
     /// How many of them are LF.
     pub lines: u64,
@@ -78,7 +78,7 @@ pub fn structure_of_decoded(printed: &[u8], decoded: Decoded) -> Option<Vec<u8>>
     })?
 }
 
-/// Takes a structure apart.
+/// Parses a structure.
 fn with_structure<T>(printed: &[u8], look: impl FnOnce(&BodyStructure<'_>) -> T) -> Option<T> {
     let response = [b"* 1 FETCH (BODYSTRUCTURE ", printed, b")\r\n"].concat();
     let Ok(Response::Data(Untagged::Fetch { items, .. })) =

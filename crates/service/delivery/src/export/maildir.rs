@@ -56,7 +56,7 @@ impl Writer {
         File::open(self.dir.join("cur"))?.sync_all()
     }
 
-    /// In ASCII order, as the format wants it.
+    /// In ASCII order, as the format requires.
     fn letters(&mut self, flags: &[Flag]) -> String {
         let mut letters: Vec<char> = flags.iter().filter_map(|flag| self.letter(flag)).collect();
         letters.sort_unstable();

@@ -43,7 +43,7 @@ pub struct ExportReport {
     pub bytes: u64,
     /// Messages that could not be read.
     pub failed: u64,
-    /// Why, for the first of them.
+    /// The reasons, for the first of them.
     pub faults: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub enum ExportError {
     /// A file could not be written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,

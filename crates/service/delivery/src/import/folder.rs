@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::looks::{LINK, Looks, looks, open, remedy};
+use super::file_kind::{FileKind, LINK, kind_of_file, open, remedy};
 use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
@@ -32,7 +32,7 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 
 /// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
 ///
-/// Messages over `message_len_max` octets are reported and passed over in constant memory.
+/// Messages over `message_len_max` octets are reported and skipped in constant memory.
 pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
     let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
@@ -52,15 +52,15 @@ pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<()
     } else if !meta.is_file() {
         return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
     } else {
-        match looks(path).map_err(|e| failed(remedy(&e)))? {
-            Looks::Mbox => walk.mbox(path, ""),
+        match kind_of_file(path).map_err(|e| failed(remedy(&e)))? {
+            FileKind::Mbox => walk.mbox(path, ""),
             // Any other file with a name ending in `.eml` is a message.
             _ if has_extension(path, "eml") => walk.eml(path, ""),
-            Looks::Empty => ControlFlow::Continue(()),
+            FileKind::Empty => ControlFlow::Continue(()),
             // A first message that lost its `From ` line.
-            Looks::Message if has_extension(path, "mbox") => walk.mbox(path, ""),
-            Looks::Message => walk.eml(path, ""),
-            Looks::Other(why) => return Err(failed(why.to_owned())),
+            FileKind::Message if has_extension(path, "mbox") => walk.mbox(path, ""),
+            FileKind::Message => walk.eml(path, ""),
+            FileKind::Other(why) => return Err(failed(why.to_owned())),
         }
     };
     Ok(())
@@ -116,25 +116,25 @@ impl Walk<'_> {
         if name.starts_with('.') {
             return ControlFlow::Continue(());
         }
-        let looks = match looks(path) {
-            Ok(looks) => looks,
+        let kind = match kind_of_file(path) {
+            Ok(kind) => kind,
             Err(error) => return self.fault(path, &remedy(&error)),
         };
-        match looks {
-            Looks::Mbox if has_extension(path, "eml") => self.mbox(path, mailbox),
+        match kind {
+            FileKind::Mbox if has_extension(path, "eml") => self.mbox(path, mailbox),
             _ if has_extension(path, "eml") => self.eml(path, mailbox),
-            Looks::Mbox if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
-            Looks::Mbox => {
+            FileKind::Mbox if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
+            FileKind::Mbox => {
                 let stem = name.strip_suffix(".mbox").or(name.strip_suffix(".mbx")).unwrap_or(name);
                 self.mbox(path, &below(mailbox, stem))
             }
-            Looks::Empty => ControlFlow::Continue(()),
+            FileKind::Empty => ControlFlow::Continue(()),
             _ if NOT_MAIL.iter().any(|e| has_extension(path, e)) => ControlFlow::Continue(()),
-            Looks::Message => self.fault(
+            FileKind::Message => self.fault(
                 path,
                 "passed over: let its name end in .eml if it is a message, or in .mbox if it is more",
             ),
-            Looks::Other(why) => self.fault(path, &format!("passed over: {why}")),
+            FileKind::Other(why) => self.fault(path, &format!("passed over: {why}")),
         }
     }
 

@@ -279,8 +279,8 @@ async fn read_head(
     }
 }
 
-/// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory asks
-/// all of its parts.
+/// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory
+/// reads all of its parts.
 async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<JournalEntry>, StoreError> {
     let mut entries = Vec::new();
     for from in (0..u32::MAX).step_by(ENTRIES_AT_ONCE) {

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_mail_model::Flag;
 
-use super::looks::{is_file_or_link, open, remedy};
+use super::file_kind::{is_file_or_link, open, remedy};
 use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::to_crlf;
 

@@ -22,7 +22,7 @@ use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 /// any is no danger.
 const PIECE_LEN_MAX: u64 = 64 * 1024;
 
-/// Octets looked at where a body is said to end: two empty lines and a `From ` line.
+/// Octets read at the announced end of a body: two empty lines and a `From ` line.
 const PEEK_LEN: usize = 512;
 
 /// Where an mbox comes from and goes to.
@@ -31,8 +31,8 @@ pub(super) struct Source<'a> {
     pub path: &'a Arc<Path>,
     /// Where its messages go.
     pub mailbox: &'a str,
-    /// Reads the file at an offset, apart from the reading that continues: fills a buffer as far as
-    /// the file has octets.
+    /// Reads the file at an offset. The main reading continues elsewhere: fills a buffer as far
+    /// as the file has octets.
     pub peek: &'a dyn Fn(u64, &mut [u8]) -> io::Result<usize>,
 }
 

@@ -8,23 +8,23 @@
 //! one is given. Messages at the top go into that mailbox, or INBOX. Missing mailboxes are made.
 //!
 //! An import can be repeated, however the one before ended. Each mailbox has a journal of its
-//! imports: digests of messages, each as often as it was imported. A run passes over as many of
-//! each as the journal has. So a message that a source contains twice is imported twice, never
-//! three times. If a source has grown, only its new messages are imported. Mail that came into the
-//! mailbox in another way is not compared. A message that a user moved or expunged since stays
-//! where it is, or stays expunged.
+//! imports: digests of messages, each as often as it was imported. A run skips the number of
+//! copies that the journal has. So a message that a source contains twice is imported twice,
+//! never three times. If a source has grown, only its new messages are imported. Mail that came
+//! into the mailbox in another way is not compared. A message that a user moved or expunged since
+//! stays where it is, or stays expunged.
 //!
-//! Invariants: no message is passed over for being broken. Each message that was not
-//! imported is counted and reported with file and offset. A failed import says what it has
-//! imported, and the next run imports the rest.
+//! Invariants: no message is skipped for being broken. Each message that was not imported is
+//! counted and reported with file and offset. A failed import says what it has imported, and the
+//! next run imports the rest.
 
 mod batch;
 mod digest;
 mod doubt;
+mod file_kind;
 mod folder;
 mod importer;
 mod journal;
-mod looks;
 mod maildir;
 mod mbox;
 #[cfg(test)]
@@ -64,7 +64,7 @@ const FAULTS_MAX: usize = 100;
 /// How to import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// The mailbox for what lies at the top, and the level above all else.
+    /// The mailbox for messages at the top, and the level above all others.
     pub mailbox: Option<MailboxName>,
     /// The treatment of messages that were imported before.
     pub repeat: Repeat,
@@ -75,7 +75,7 @@ pub struct ImportOptions {
 /// The treatment of messages that were imported into the same mailbox before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeat {
-    /// They are counted and passed over.
+    /// They are counted and skipped.
     #[default]
     Skip,
     /// They are imported once more.
@@ -90,13 +90,13 @@ pub enum Alone {
     /// A lock that ends with its process says so, and the engine keeps no body of a commit that
     /// failed.
     Locked,
-    /// A journal that did not change for so long is taken for that of an import that ended.
+    /// If a journal did not change for this time, its import counts as ended.
     Watched(Duration),
 }
 
 impl Default for Alone {
-    /// 30 s: longer than one commit takes with all its retries. Twice as much would be waited for
-    /// by a user who knows that it ended.
+    /// 30 s: longer than one commit takes with all its retries. With twice this, a user who knows
+    /// that the other import has ended would wait for nothing.
     fn default() -> Self {
         Self::Watched(Duration::from_secs(30))
     }
@@ -107,7 +107,7 @@ impl Default for Alone {
 pub struct Origin {
     /// The file.
     pub path: Arc<Path>,
-    /// Where in it, in octets.
+    /// The offset in octets.
     pub offset: u64,
 }
 
@@ -141,7 +141,7 @@ pub struct ImportedMessage {
 /// Something that was not taken, or not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// The place of the message in the source.
     pub origin: Origin,
     /// The reason.
     pub why: String,

@@ -181,7 +181,7 @@ async fn multiset(delivery: &Delivery, account: &Account, name: &str) -> BTreeMa
     found
 }
 
-/// 1,100 messages, of which 50 are there twice and one is there three times.
+/// 1,100 messages. 50 of them are there twice, and one three times.
 fn subjects() -> impl Iterator<Item = String> {
     let twice = (0..50).map(|n| format!("{}", n * 20));
     (0..1050).map(|n| n.to_string()).chain(twice).chain(["7".into(), "7".into()])
@@ -253,7 +253,7 @@ async fn an_import_cut_off_again_and_again_comes_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_its_owner_moved_or_expunged_does_not_come_back() {
+async fn messages_that_their_owner_moved_or_expunged_do_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.mbox");
     mbox(&file, (0..1200).map(|n| n.to_string()));
@@ -268,7 +268,7 @@ async fn what_its_owner_moved_or_expunged_does_not_come_back() {
             continue;
         }
         let (inbox, archive) = (open(&delivery, &ana, "INBOX").await, open(&delivery, &ana, "Archive").await);
-        // All of the batch in doubt moves, and later messages are behind it.
+        // All of the batch in doubt moves, and later messages come after it.
         inbox.remove(&NumSet::range(1, 100)).await.unwrap();
         inbox.move_to(&NumSet::range(501, 1000), &delivery.store().destination(archive.id())).await.unwrap();
         let incoming =
@@ -312,7 +312,7 @@ async fn a_source_that_grew_brings_what_is_new_and_repeating_is_a_choice() {
     assert_eq!((report.messages, report.present), (5, 0));
     let found = multiset(&delivery, &ana, "INBOX").await;
     assert_eq!(found.values().sum::<usize>(), 15);
-    // What was repeated is known, too.
+    // Repeated messages are recorded, too.
     let report = run(&delivery, &ana, &file).await.unwrap();
     assert_eq!((report.messages, report.present), (0, 5));
     // Another mailbox knows nothing of it, and neither does a mailbox of the same name after this
@@ -406,7 +406,7 @@ async fn without_a_lock_a_journal_in_doubt_is_watched_first() {
     }
 }
 
-/// RFC 9208 §5.3. What is there stays, and the import continues once there is room.
+/// RFC 9208 §5.3. Imported messages stay, and the import continues once there is room.
 #[tokio::test]
 async fn an_import_makes_no_more_mailboxes_than_the_account_may_have() {
     let dir = tempfile::tempdir().unwrap();

@@ -51,7 +51,7 @@ pub fn summary_within_bounds(message: &[u8]) -> (Vec<u8>, usize) {
     let memory = HELD.get().1 as usize;
     let (len, most) = (summary.len(), summary_len_max(message.len()));
     assert!(len <= most, "{} bytes have a summary of {len}, over {most}", message.len());
-    // What a quota counts of the message bounds what its summary takes on disk.
+    // The octets that a quota counts of a message bound the size of its summary on disk.
     let counted = message.len() as u64 + MESSAGE_COST;
     assert!(len as u64 <= SUMMARY_SHARE as u64 * counted, "{counted} octets count for a summary of {len}");
     let most = summary_memory_max(message.len());

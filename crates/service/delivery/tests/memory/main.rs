@@ -51,8 +51,8 @@ fn nested_messages_with_many_addresses() {
     assert!(last < 2000 && beyond.is_none());
 }
 
-/// A message counts 1 KiB beside its octets, whatever its summary is. So a small one that is made
-/// to have a long summary takes most of what an account pays for.
+/// A message counts 1 KiB in addition to its octets, whatever its summary is. So a small one that
+/// is made to have a long summary takes most of what an account pays for.
 #[test]
 fn small_messages_made_to_take_much() {
     let mut most = 0;
@@ -133,7 +133,8 @@ fn messages_made_to_take_much() {
     }
 }
 
-/// What matters to the length of a summary, so that a short message can say much of it.
+/// The properties that determine the length of a summary, so that a short message can have a long
+/// one.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&[u8]> = vec![
         b"\n--b\n",

@@ -136,7 +136,7 @@ impl Acl {
         self.named().filter(move |who| !known.contains(who))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

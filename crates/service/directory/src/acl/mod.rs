@@ -245,7 +245,7 @@ impl Directory {
         }
     }
 
-    /// Removes a list, which had so many entries. Its change is the caller's to count.
+    /// Removes a list with this many entries. The caller must count the change.
     async fn take_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
         let key = key(owner, mailbox);
         for _ in 0..TRIES {

@@ -22,7 +22,7 @@ pub(super) fn rights_in(entry: &DirectoryEntry, reader: &str) -> Result<Rights> 
     }
 }
 
-/// How many entries a list has.
+/// The number of entries of a list.
 pub(super) fn count_in(entry: &DirectoryEntry) -> Result<usize> {
     match read(entry, Count) {
         Some(count) => Ok(count),

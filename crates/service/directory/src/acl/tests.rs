@@ -34,7 +34,7 @@ async fn seen(directory: &Directory, reader: &Account) -> String {
 }
 
 #[test]
-fn rights_are_what_entries_give_without_what_they_take() {
+fn rights_are_the_granted_less_the_denied() {
     let mut acl = Acl::default();
     for (who, letters) in
         [("anyone", "lr"), ("Ana@Example.org", "wi"), ("-ana@example.org", "r"), ("-anyone", "i")]
@@ -85,7 +85,7 @@ async fn others_see_what_is_shared_and_each_change_counts() {
 }
 
 #[tokio::test]
-async fn who_gets_the_name_of_a_removed_account_gets_none_of_its_rights() {
+async fn a_new_account_with_a_removed_name_gets_none_of_its_rights() {
     let (_, directory) = directory();
     let ana = add(&directory, "ana@example.org", "pencil").await;
     let bo = add(&directory, "bo@example.org", "pencil").await;

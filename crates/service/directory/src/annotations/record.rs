@@ -140,13 +140,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_printed_parses_to_the_same(annotations in annotations()) {
+        fn printed_records_parse_to_the_same(annotations in annotations()) {
             let record = annotations.print().unwrap();
             prop_assert_eq!(Annotations::parse(&record), Some(annotations));
         }
 
         #[test]
-        fn what_parses_was_printed(mut record in annotations().prop_map(|a| a.print().unwrap().to_vec()),
+        fn parsed_records_print_to_the_same(mut record in annotations().prop_map(|a| a.print().unwrap().to_vec()),
                                    cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
             let at = cut.index(record.len());
             record[at] ^= flip;

@@ -48,7 +48,7 @@ pub(crate) use copy::{copy_all, same_all};
 pub use keepers::ANNOTATING_ACCOUNTS_MAX;
 pub use record::{MessageAnnotations, Scope};
 pub use relocate::{Copies, Relocated, WithAnnotations};
-pub use write::{Before, NewValue, OthersWrote, Written};
+pub use write::{Before, NewValue, OnConflict, Written};
 
 /// Octets of one value at most: as many as an annotation of a mailbox may have. RFC 5257 §4.1
 /// requires 1,024.
@@ -125,9 +125,9 @@ async fn scan(
     Ok(())
 }
 
-/// The records of these messages, a page at a time, by rising UID. A page begins at a message that
-/// is asked for. So what lies before the first message, after the last one, or in a gap longer
-/// than a page is not read.
+/// The records of these messages, a page at a time, by rising UID. A page begins at a requested
+/// message. So records before the first message, after the last one, or in a gap longer than a
+/// page are not read.
 async fn scan_messages(
     engine: &dyn Engine,
     keeping: Keeping,

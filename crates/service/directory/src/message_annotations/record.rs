@@ -24,14 +24,14 @@ const VALUE_HEAD: usize = 7;
 /// The scope of a value: RFC 5257 §3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// The account's own.
+    /// Visible to the account that sets it.
     Private,
-    /// Of all who read the mailbox.
+    /// Visible to everyone who can read the mailbox.
     Shared,
 }
 
 impl Scope {
-    /// Both.
+    /// Both scopes.
     pub const ALL: &'static [Self] = &[Self::Private, Self::Shared];
 }
 
@@ -52,7 +52,7 @@ impl MessageAnnotations {
         self.values.iter().map(|((scope, entry), value)| (*scope, &**entry, value))
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }

@@ -48,7 +48,7 @@ async fn annotate_in(
     values: &[NewValue],
 ) -> Result<(), AnnotationError> {
     let before = before(directory, keeping, &one(uid), values).await?;
-    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OthersWrote::Follow).await?;
+    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OnConflict::Follow).await?;
     assert!(left.left.is_empty());
     Ok(())
 }
@@ -178,7 +178,8 @@ async fn they_follow_their_account_into_another_store() {
     assert!(comments(&other, READER).await.is_empty());
 }
 
-/// Of readers, too: their values must not show in a mailbox that is restored with that id.
+/// Annotations of readers, too: their values must not show in a mailbox that is restored with
+/// that id.
 #[tokio::test]
 async fn a_deleted_mailbox_leaves_nothing_of_anybody() {
     let (records, directory) = directory();
@@ -261,10 +262,10 @@ async fn a_change_that_came_between_is_found() {
             directory.annotate_messages(&before, messages, others).await.unwrap().left
         }
     };
-    assert_eq!(both(OthersWrote::Refuse).await.to_string(), "1:2");
+    assert_eq!(both(OnConflict::Refuse).await.to_string(), "1:2");
     let all = |values: [&str; 3]| (1..).zip(values.map(str::to_owned)).collect::<Vec<_>>();
     assert_eq!(comments(&directory, OWN).await, all(["theirs", "theirs", "mine"]));
-    assert!(both(OthersWrote::Follow).await.is_empty());
+    assert!(both(OnConflict::Follow).await.is_empty());
     assert_eq!(comments(&directory, OWN).await, all(["mine", "mine", "mine"]));
 }
 
@@ -320,7 +321,7 @@ async fn values_on_their_way_are_not_taken_for_orphans() {
     assert_eq!(there, [(9, "moved".to_owned())]);
 }
 
-/// The message was expunged before. What had been there is left to a MOVE that may take it along.
+/// The message was expunged before. The earlier values stay: a MOVE may carry them.
 #[tokio::test]
 async fn a_change_of_expunged_messages_is_withdrawn() {
     let (_, directory) = directory();
@@ -329,7 +330,7 @@ async fn a_change_of_expunged_messages_is_withdrawn() {
     let uids = NumSet::range(1, 3);
     let before = before(&directory, OWN, &uids, &mine).await.unwrap();
     let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
-    let written = directory.annotate_messages(&before, messages, OthersWrote::Follow).await.unwrap();
+    let written = directory.annotate_messages(&before, messages, OnConflict::Follow).await.unwrap();
     assert_eq!(written.made.to_string(), "2:3");
     // Another session of the same user has followed.
     annotate(&directory, 2, &[new(Scope::Private, "/other", Some("x"))]).await.unwrap();
@@ -361,14 +362,14 @@ async fn a_value_that_comes_after_a_deletion_is_found() {
     assert_eq!(comments(&directory, Keeping { mailbox: THERE, ..OWN }).await.len(), 1);
 }
 
-/// A set of many messages reads no more than lies between them.
+/// A set of many messages reads only the records between them.
 #[tokio::test]
 async fn only_the_records_around_the_messages_are_read() {
     let (records, directory) = directory();
     for uid in (0..3000).map(|n| 1 + n * 2) {
         let value = [new(Scope::Private, "/c", Some(""))];
         let before = Before::of_new_messages(OWN);
-        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OthersWrote::Follow);
+        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OnConflict::Follow);
         written.await.unwrap();
     }
     let read = async |ranges: &[(u32, u32)]| {
@@ -395,7 +396,7 @@ async fn only_the_records_around_the_messages_are_read() {
 
 /// A conversion that copies again knows what it has copied, and what a user has set since.
 #[tokio::test]
-async fn what_a_user_sets_between_two_copies_stays() {
+async fn a_value_that_a_user_sets_between_two_copies_stays() {
     let (_, directory) = directory();
     let values =
         |a: Option<&str>, b: Option<&str>| [new(Scope::Private, "/a", a), new(Scope::Private, "/b", b)];

@@ -30,9 +30,9 @@ const CHECKED_AT_ONCE: usize = 16;
 /// A new value of a message, or `None` to remove it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewValue {
-    /// Whose.
+    /// The scope.
     pub scope: Scope,
-    /// Which entry.
+    /// The entry.
     pub entry: String,
     /// Any octets.
     pub value: Option<Bytes>,
@@ -40,7 +40,7 @@ pub struct NewValue {
 
 /// The treatment of a change if another one of the same message came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OthersWrote {
+pub enum OnConflict {
     /// It is made after that one.
     Follow,
     /// It is not made: RFC 7162 §3.1.3.
@@ -59,9 +59,9 @@ pub struct Before {
 /// The outcome of a change of some messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Those that were left as they are, because others changed them first.
+    /// The messages that others changed first. They were left unchanged.
     pub left: NumSet,
-    /// Those that had no record before.
+    /// The messages that had no record before.
     pub made: NumSet,
 }
 
@@ -87,7 +87,7 @@ impl Record {
 }
 
 impl Before {
-    /// Of messages that nobody has annotated yet, with values whose room was checked.
+    /// For messages without annotations, with values that were checked against the limit.
     pub const fn of_new_messages(keeping: Keeping) -> Self {
         Self { keeping, room: usize::MAX, records: BTreeMap::new() }
     }
@@ -175,7 +175,7 @@ fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), Annot
 impl Directory {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
     /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
-    /// `is_there` says which are there. Those of removed mailboxes are removed, too.
+    /// `is_there` says which are there. Records of removed mailboxes are removed, too.
     #[boxed]
     pub async fn before_annotating(
         &self,
@@ -237,7 +237,7 @@ impl Directory {
         &self,
         before: &Before,
         messages: Vec<(u32, Arc<[NewValue]>)>,
-        others: OthersWrote,
+        others: OnConflict,
     ) -> Result<Written, AnnotationError> {
         let (mut left, mut made) = (Vec::new(), Vec::new());
         if messages.iter().any(|(_, values)| values.iter().any(|one| one.value.is_some())) {
@@ -281,7 +281,7 @@ impl Directory {
         &self,
         before: &Before,
         (uid, values): (u32, &[NewValue]),
-        others: OthersWrote,
+        others: OnConflict,
     ) -> Result<Change, AnnotationError> {
         let name = before.keeping.record(uid);
         let mut old = before.records.get(&uid).cloned().unwrap_or_default();
@@ -298,7 +298,7 @@ impl Directory {
             if self.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
                 return Ok(if old.version == 0 { Change::Made } else { Change::Changed });
             }
-            if others == OthersWrote::Refuse {
+            if others == OnConflict::Refuse {
                 return Ok(Change::Left);
             }
             old = Record::of(self.engine.directory_entry(&name).await?.as_ref())?;

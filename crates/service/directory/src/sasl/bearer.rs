@@ -26,7 +26,7 @@ pub(super) enum BearerMechanism {
 
 /// The client's message.
 pub(super) struct Message {
-    /// The account that it wants; empty for the one that the token names.
+    /// The requested account; empty for the one that the token names.
     pub name: String,
     /// `None` for one that only wants to know where to get one: RFC 7628 §4.3.
     pub token: Option<Secret<String>>,

@@ -69,7 +69,7 @@ impl Mechanism {
 pub struct Mechanisms(u16);
 
 impl Mechanisms {
-    /// These.
+    /// A list of these mechanisms.
     pub fn of(mechanisms: &[Mechanism]) -> Self {
         Self(mechanisms.iter().fold(0, |bits, one| bits | one.bit()))
     }

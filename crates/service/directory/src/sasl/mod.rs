@@ -1,5 +1,5 @@
-//! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for IMAP
-//! AUTHENTICATE and SMTP AUTH alike. Base 64, and `*` to cancel, are the protocols' own.
+//! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for both IMAP
+//! AUTHENTICATE and SMTP AUTH. Base 64, and `*` to cancel, are the protocols' own.
 //!
 //! ```text
 //! let mut exchange = Exchange::begin(&directory, mechanism, channel)?;

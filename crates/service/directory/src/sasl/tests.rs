@@ -254,7 +254,7 @@ async fn plain_and_login_in_all_their_forms() {
 }
 
 #[tokio::test]
-async fn what_plain_and_login_refuse() {
+async fn answers_that_plain_and_login_refuse() {
     let (_, directory) = directory();
     add(&directory, "ana@example.org", "pencil").await;
     let plain = |response: &'static [u8]| run2(&directory, response);
@@ -384,7 +384,7 @@ async fn scram_reveals_nothing_to_a_stranger() {
 }
 
 #[tokio::test]
-async fn an_account_without_scram_keys_fails_like_nobody() {
+async fn an_account_without_scram_keys_fails_like_an_unknown_name() {
     let (records, directory) = directory();
     add(&without_scram(records), "ana@example.org", "pencil").await;
     let end = client("ana@example.org", "pencil").log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
@@ -450,7 +450,7 @@ fn names(directory: &Directory, channel: &Channel) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_is_offered_where() {
+fn mechanisms_by_protocol_and_link() {
     let (_, directory) = directory();
     assert_eq!(names(&directory, &tls_channel()), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     assert_eq!(names(&directory, &plain_channel()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);

@@ -68,7 +68,7 @@ impl World {
 
 /// A forger who names a user as the sender must not keep that user's mail waiting in the queue.
 #[tokio::test]
-async fn what_the_queue_brings_counts_for_the_account_that_submitted_it() {
+async fn mail_from_the_queue_counts_for_its_submitter() {
     let world = World::with_forger().await;
     let submitted = world.taken_over(Some(ANA)).await;
     assert_eq!(world.send(&submitted).await, [Ok(Some(Success::Expanded))]);
@@ -84,7 +84,7 @@ async fn what_the_queue_brings_counts_for_the_account_that_submitted_it() {
 
 /// A forward, a script and an IMAP event of others make no stranger of a user.
 #[tokio::test]
-async fn what_is_sent_on_to_a_group_counts_for_who_submitted_it() {
+async fn mail_to_a_group_counts_for_its_submitter() {
     for way in ["forward", "script"] {
         let world = World::with_forger().await;
         match way {
@@ -124,7 +124,7 @@ async fn a_member_that_gets_it_later_gets_it_from_the_same_account() {
 
 /// RFC 6785: the user who added the message is known, also if it is not the owner.
 #[tokio::test]
-async fn what_a_mailbox_sends_on_counts_for_the_user_of_the_command() {
+async fn a_redirect_of_a_mailbox_script_counts_for_the_user_of_the_command() {
     let world = World::with_forger().await;
     let script = format!("redirect \"{ALL}\";");
     world.use_script(&script).await;

@@ -102,7 +102,7 @@ impl World {
         self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
     }
 
-    /// The same, of which groups make so many copies an hour.
+    /// The same, with a limit of copies that groups make in an hour.
     fn with_copies(self, group_copies_per_hour: u64) -> Self {
         let limits = AccountLimits { group_copies_per_hour, ..AccountLimits::default() };
         Self { filter: self.filter.with_accounts(Accounts::new(limits)), ..self }
@@ -142,7 +142,7 @@ async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
 
 /// RFC 3030 §3, RFC 6531 §3.4: a host that cannot take the message as it is must not get it.
 #[tokio::test]
-async fn what_is_sent_on_keeps_its_form() {
+async fn redirected_mail_keeps_its_form() {
     let world = World::new().await;
     let forward = Forward { to: vec!["x@c.test".into()], keep: false };
     world.add("fo@example.org").await;
@@ -204,7 +204,7 @@ async fn a_report_names_all_members_who_got_nothing() {
 /// RFC 3461 §5.2.7: a forward, a script or an alias causes no report that the sender did not
 /// request. A list has a sender of its own, which requests nothing.
 #[tokio::test]
-async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
+async fn the_senders_requests_go_with_redirected_mail() {
     let world = World::new().await;
     let forward = Forward { to: vec!["x@c.test".into()], keep: false };
     world.add("fo@example.org").await;
@@ -254,7 +254,7 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
 
 /// RFC 3461 §5.2.7: what was done, and not what was wanted.
 #[tokio::test]
-async fn what_is_sent_on_is_not_reported_as_delivered() {
+async fn redirected_mail_is_not_reported_as_delivered() {
     let world = World::new().await;
     let members = [ANA.to_owned()];
     world.directory.set_group("alias@example.org", &members, None).await.unwrap();
@@ -303,7 +303,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     let ana = [delivery.resolve(ANA).await.unwrap()];
     let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
     let mut delivered = pin!(world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org"));
-    // The engine is in memory: so many turns are enough for all that can be done.
+    // The engine is in memory: this number of turns is enough for all possible work.
     for _ in 0..1_000 {
         assert!(futures_util::poll!(&mut delivered).is_pending(), "nobody paid for the summary");
         tokio::task::yield_now().await;
@@ -354,8 +354,8 @@ async fn reports_to_a_group_count_for_nobody() {
     assert_eq!(world.inbox().await, 2);
 }
 
-/// Without a queue there is one reply for all recipients. Those that have the message would get it
-/// again with each attempt.
+/// Without a queue there is one reply for all recipients. Members that have the message would get
+/// it again with each attempt.
 #[tokio::test]
 async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
     let world = World::new().await.with_copies(2);

@@ -1,10 +1,10 @@
-//! What a run asks of the mailboxes.
+//! The questions of a run about mailboxes.
 
 use posthaste_sieve::Context as _;
 
 use super::*;
 use crate::chain::Chain;
-use crate::mail::{Came, Mail};
+use crate::mail::{Mail, Trigger};
 use crate::scripts::Scripts;
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn ids_are_made_once_for_a_run() {
         served: &bytes,
         sent: &bytes,
         from: "bo@b.test",
-        came: Came::Delivered,
+        trigger: Trigger::Delivered,
         chain: Chain::of(TlsRequirement::Policy, RequiredExtensions::default()),
         asked: &[],
         client: RemoteClient::default(),

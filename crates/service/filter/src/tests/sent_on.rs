@@ -137,7 +137,7 @@ async fn junk_does_not_leave_the_server() {
         assert_eq!(world.left_to().await, [""; 0], "{owner:?} {from}");
         assert_eq!(world.count(ANA, JUNK).await, before + 1);
     }
-    // Nobody has it: the sender's host hears of that.
+    // No member has it: the sender's host hears of that.
     world.directory.set_group("far@example.org", &["x@c.test".to_owned()], None).await.unwrap();
     let outcome = world.bring("victim@b.test", "far@example.org", (&forged, true)).await;
     assert!(matches!(outcome, Err(Undelivered::Rejected(_))), "{outcome:?}");

@@ -13,8 +13,8 @@ use std::{
 
 use super::rate::{HOUR, Rate};
 
-/// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice as
-/// many would be for nobody: each has reached a group within the last two hours.
+/// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice
+/// this has no use: each has reached a group within the last two hours.
 const SENDERS_MAX: usize = 65_536;
 /// The bucket of all senders beyond.
 const OTHERS: u64 = 0;
@@ -131,7 +131,7 @@ mod tests {
         assert!(copies.buckets().len() <= SENDERS_MAX + 1);
         copies.count(1_000, &address("one more"), 1_000, now).unwrap();
         copies.count(1_000, &address("another"), 1, now).unwrap_err();
-        // Those without use are forgotten.
+        // Counters without use are forgotten.
         copies.count(1_000, &address("another"), 1, now + 3 * HOUR).unwrap();
         assert!(copies.buckets().len() <= 2);
     }

@@ -168,7 +168,7 @@ struct Inner {
 #[derive(Default)]
 struct AccountUsages {
     accounts: HashMap<[u8; 16], Arc<Usage>>,
-    /// So many accounts let those without use be looked for.
+    /// At this number, accounts without use are looked for and dropped.
     look_at: usize,
 }
 
@@ -199,8 +199,8 @@ impl Accounts {
         accounts
     }
 
-    /// Other bounds from now on, for sessions that are open too. What was used up under the old
-    /// ones is forgotten.
+    /// Other bounds from now on, for sessions that are open too. The use under the old limits is
+    /// forgotten.
     pub fn set(&self, limits: AccountLimits) {
         let before = self.0.limits.swap(Arc::new(limits));
         if *before == limits {
@@ -216,8 +216,8 @@ impl Accounts {
         self.0.copies.clear();
     }
 
-    /// A share for a session of this account that logs in from `peer`. `None` if it has as many
-    /// connections as it may, with a line in the log.
+    /// A share for a session of this account that logs in from `peer`. `None` if it has reached
+    /// its limit of connections, with a line in the log.
     pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
         let max = self.0.limits.load().connections;
         let mut known = self.known();
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_on_does_not_count_as_submitted() {
+    fn forwarded_mail_does_not_count_as_submitted() {
         let limits = AccountLimits { messages_per_hour: 1, sent_on_per_day: 2, ..AccountLimits::default() };
         let accounts = Accounts::new(limits);
         for _ in 0..2 {

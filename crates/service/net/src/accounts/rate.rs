@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// So many in a period.
+/// A limit for a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many; 0: no limit.
+    /// The largest number; 0 for no limit.
     pub count: u64,
     /// Nanoseconds.
     pub period: u64,
@@ -24,7 +24,7 @@ pub const HOUR: u64 = 60 * MINUTE;
 pub(super) const DAY: u64 = 24 * HOUR;
 
 impl Rate {
-    /// Nanoseconds in which so much flows off.
+    /// Nanoseconds in which this amount drains.
     fn cost(self, amount: u64) -> u64 {
         let cost = u128::from(amount) * u128::from(self.period) / u128::from(self.count.max(1));
         u64::try_from(cost).unwrap_or(u64::MAX)
@@ -41,7 +41,7 @@ impl Rate {
         (self.count > 0 && over > 0).then(|| Duration::from_nanos(over))
     }
 
-    /// Whether so much never fits.
+    /// Whether this amount never fits.
     pub fn is_beyond(self, amount: u64) -> bool {
         self.count > 0 && amount > self.count
     }

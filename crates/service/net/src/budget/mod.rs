@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //! * all permits together are within the budget, those of one holder within its share;
-//! * hosts that have not logged in have no more than three quarters together, and those of one
-//!   network no more than its share;
+//! * hosts that have not logged in have at most three quarters together, and those of one network
+//!   at most its share;
 //! * a message that is complete keeps its bytes until its permit is dropped, however long its
 //!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.
@@ -26,8 +26,8 @@ use tokio::sync::Notify;
 use crate::NetError;
 use crate::network::Tiers;
 
-/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s.
-/// Twice as much would displace people on bad lines.
+/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128
+/// kbit/s. Twice this would evict messages of people on bad lines.
 const LEAST_PACE: u64 = 16 * 1024;
 
 /// How long a sender may pause before it counts as slow. Longer than the pauses of a line that
@@ -322,7 +322,7 @@ impl BytePermit {
     }
 
     /// Notes that this many bytes came: the sender moves.
-    pub fn came(&self, bytes: usize) {
+    pub fn note_arrived(&self, bytes: usize) {
         let now = Instant::now();
         if let Some(message) = self.budget.lock().messages.get_mut(&self.key) {
             let earned = Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / LEAST_PACE);
@@ -412,7 +412,7 @@ impl BytePermit {
                 Err(error) if Instant::now() >= deadline => return Err(error),
                 Err(_) => {}
             }
-            self.came(usize::MAX);
+            self.note_arrived(usize::MAX);
             let left = deadline.saturating_duration_since(Instant::now());
             // Whether bytes came free or time passed: look.
             let _ = tokio::time::timeout(left.min(CHECK_PAUSE), freed).await;

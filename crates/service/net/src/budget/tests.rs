@@ -69,7 +69,7 @@ fn within_a_share_only_its_holder_gives_way() {
 }
 
 #[test]
-fn what_is_complete_or_moves_stays() {
+fn complete_and_arriving_messages_are_not_evicted() {
     let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
     let (complete, new) = (budget.begin(ANA), budget.begin(BEN));
     complete.grow_to(30 * KIB).unwrap();
@@ -86,7 +86,7 @@ fn what_is_complete_or_moves_stays() {
 }
 
 #[test]
-fn nobody_loses_bytes_in_vain() {
+fn no_holder_is_evicted_in_vain() {
     let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
     let (complete, slow, new) = (budget.begin(ANA), budget.begin(ANA), budget.begin(BEN));
     complete.grow_to(30 * KIB).unwrap();
@@ -102,11 +102,11 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     let permit = budget.begin(ANA);
     let moves_until = || budget.lock().messages[&permit.key].moves_until;
     let began = Instant::now();
-    permit.came(usize::MAX);
+    permit.note_arrived(usize::MAX);
     assert!(moves_until() <= Instant::now() + PAUSE_MAX && moves_until() >= began + PAUSE_MAX);
     // One byte earns 61 µs: not ten seconds more.
     let before = moves_until();
-    permit.came(1);
+    permit.note_arrived(1);
     assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
 }
 

@@ -30,7 +30,7 @@ pub struct Expiry {
 }
 
 impl Certificates {
-    /// Those of the certificates in use that end before `within` from `now` has passed.
+    /// The certificates in use that expire before `now` + `within`.
     pub fn expiring(&self, within: Duration, now: SystemTime) -> Vec<Expiry> {
         let active = self.active();
         let all = active.shown.all().filter_map(|shown| {

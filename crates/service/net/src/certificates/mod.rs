@@ -44,7 +44,7 @@ pub struct Certificates {
 
 #[derive(Clone)]
 struct LoadedCertificate {
-    /// None for one that lives in memory.
+    /// `None` for a certificate that is in memory only.
     files: Option<Arc<Files>>,
     active: Arc<Active>,
 }

@@ -61,9 +61,9 @@ struct Open {
     total_max: usize,
     per_address_max: usize,
     total: usize,
-    /// Those without a login that are not trusted.
+    /// The untrusted connections without a login.
     strangers: usize,
-    /// Those of them that may be closed.
+    /// The strangers that may be closed.
     closable: Strangers,
     /// By tier and first address of the network.
     by_network: HashMap<(usize, IpAddr), usize>,
@@ -97,7 +97,7 @@ struct Place {
     closed_for_it: Option<IpAddr>,
 }
 
-/// What a connection has shown so far.
+/// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// No login. It may be closed, or was closed already.
@@ -362,8 +362,8 @@ impl ConnectionPermit {
         }
     }
 
-    /// What begins now has an effect that the peer has to learn of: it is not closed meanwhile.
-    /// False if it was closed already.
+    /// A delivery begins, and the peer must get its outcome: the connection is not closed
+    /// meanwhile. False if it was closed already.
     pub(crate) fn work_begins(&mut self) -> bool {
         let place = &mut *self.0;
         if place.stage != Stage::Stranger {

@@ -141,7 +141,7 @@ fn the_oldest_stranger_of_the_largest_network_is_closed() {
 }
 
 #[test]
-fn what_logs_in_makes_room_for_strangers_and_is_not_closed() {
+fn a_connection_that_logs_in_makes_room_for_strangers_and_is_not_closed() {
     let limits = ConnectionLimits::new(8, 8);
     let mut users: Vec<_> = (0..6).map(|_| admit(&limits, "192.0.2.1").unwrap()).collect();
     users.iter_mut().for_each(ConnectionPermit::log_in);
@@ -218,7 +218,7 @@ fn numbers() -> impl FnMut(usize) -> usize {
 }
 
 #[test]
-fn whatever_happens_nobody_with_a_login_is_closed_and_newcomers_come_in() {
+fn no_connection_with_a_login_is_closed_and_newcomers_are_accepted() {
     let mut number = numbers();
     for total in [1, 2, 3, 16, 40] {
         let limits = ConnectionLimits::new(total, total);

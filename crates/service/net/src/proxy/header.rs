@@ -119,8 +119,8 @@ fn port(text: &str) -> Result<u16, Malformed> {
     if port.to_string() == text { Ok(port) } else { Err(Malformed::Line) }
 }
 
-/// §2.2: the fixed part, addresses as the family has them, and extensions (TLV), which are passed
-/// over.
+/// §2.2: the fixed part, addresses as the family has them, and extensions (TLV), which are
+/// skipped.
 fn binary(bytes: &[u8]) -> Result<Prefix, Malformed> {
     let Some((fixed, rest)) = bytes.split_first_chunk::<V2_FIXED>() else { return Ok(Prefix::Part) };
     let [.., version_command, family, high, low] = *fixed;
@@ -244,7 +244,8 @@ mod tests {
             }
         }
 
-        /// What is found is within the bytes; a part is shorter than the longest header.
+        /// A header that is found lies within the bytes. An incomplete one is shorter than the
+        /// longest header.
         #[test]
         fn nothing_is_longer_than_its_bound(
             start in prop_oneof![Just(V1_START.to_vec()), Just(V2_SIGNATURE.to_vec()), Just(b"PROXY TCP4 ".to_vec())],

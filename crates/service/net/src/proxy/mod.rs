@@ -18,9 +18,9 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 use self::header::{Header, Malformed, Prefix};
 use crate::NetError;
 
-/// Time for the header. A proxy sends it with its first packet; the specification (§2) requires at
-/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of a peer
-/// that is no proxy.
+/// Time for the header. A proxy sends it with its first packet; the specification (§2) requires
+/// at least 3 s, so that a lost packet can be sent again. Twice this only delays the end of a
+/// peer that is no proxy.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
@@ -29,14 +29,14 @@ const FIRST_LOOK: usize = 256;
 
 /// Both ends of a connection, as the session sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct Endpoints {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
 }
 
 /// Takes the header off the socket; none if the proxy speaks for itself (a health check), or cannot
 /// name its client by an IP address.
-pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option<Ends>, NetError> {
+pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option<Endpoints>, NetError> {
     let header = match tokio::time::timeout(within, read_header(tcp)).await {
         Ok(outcome) => outcome?,
         Err(_) => return Err(NetError::NoProxyHeader(Malformed::Missing(within))),
@@ -45,7 +45,7 @@ pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option
         Header::Own => None,
         Header::For { source, destination } => {
             let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
-            Some(Ends { peer: canonical(source), local: canonical(destination) })
+            Some(Endpoints { peer: canonical(source), local: canonical(destination) })
         }
     })
 }

@@ -104,7 +104,7 @@ async fn waits_for_the_rest(mut connection: Connection, said: mpsc::Sender<[u64;
     connection.write_all_within(b"GO", LONG).await.unwrap();
 }
 
-/// None while idle, one for the rest, no second one as nothing came since.
+/// No ACK while idle, one for the rest, and no second one, because nothing arrived since.
 async fn assert_one_ack(heard: &mut mpsc::Receiver<[u64; 4]>) {
     let [before, idle, rest, again] = within(heard.recv()).await.unwrap();
     assert_eq!((idle - before, rest - idle, again - rest), (0, 1, 0));

@@ -36,7 +36,7 @@ fn behind_a_proxy(mode: Mode, certificates: Option<Certificates>) -> Server {
     Server::start(mode, change, introduce)
 }
 
-/// What is read until the server closes.
+/// The bytes that are read until the server closes.
 async fn all(stream: &mut TcpStream) -> Vec<u8> {
     let mut found = Vec::new();
     // A server that closes with bytes of ours unread resets the connection.
@@ -198,7 +198,7 @@ async fn a_newcomer_has_the_place_of_a_stranger_and_never_that_of_a_user() {
     };
     let mut ana = open("203.0.113.5").await;
     log_in(&mut ana).await;
-    // Strangers of one network, and then as many again as there are places.
+    // Strangers of one network, and then one for each place again.
     let mut strangers = Vec::new();
     for n in 2..12 {
         strangers.push(open(&format!("192.0.2.{n}")).await);

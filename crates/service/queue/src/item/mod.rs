@@ -17,9 +17,9 @@ pub type ItemId = u32;
 /// An address as it is sent in MAIL and RCPT, without brackets.
 pub type Address = String;
 
-/// Where an item goes: the domain of its recipients, in lower case and A-labels. Messages whose
-/// sender wants something else of TLS go by connections of their own: `DOMAIN+requiretls`,
-/// `DOMAIN+anytls` ([`TlsRequirement`]).
+/// Where an item goes: the domain of its recipients, in lower case and A-labels. Messages with
+/// different requirements of TLS use separate connections: `DOMAIN+requiretls`, `DOMAIN+anytls`
+/// ([`TlsRequirement`]).
 pub type Destination = String;
 
 /// The TLS that the sender of a message requires on its way (RFC 8689).
@@ -182,13 +182,13 @@ pub struct Item {
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
     pub next: i64,
-    /// How often it was put off, by a temporary failure of the next host most often.
+    /// How often it was deferred, by a temporary failure of the next host most often.
     pub attempts: u32,
     /// Why it still waits: the last temporary failure.
     pub reason: String,
     /// Whether an administrator holds it: it is not tried until it is released.
     pub held: bool,
-    /// Whether the sender has had a report that it is late.
+    /// Whether the sender got a report that it is late.
     pub warned: bool,
     /// Reports that are stored and not on their way.
     pub(crate) pending: Vec<PendingReport>,
@@ -274,8 +274,8 @@ impl Recipient {
         Self { address, outcome: Outcome::Waiting, notify, orcpt }
     }
 
-    /// Whether the sender gets a report if the message was handed on. Not if the sender said
-    /// nothing (RFC 3461 §4.1).
+    /// Whether the sender gets a report if the message was handed on. False without NOTIFY (RFC
+    /// 3461 §4.1).
     pub fn wants_success(&self) -> bool {
         self.notify.is_some_and(|notify| notify.success)
     }
@@ -295,7 +295,7 @@ impl Recipient {
         matches!(self.outcome, Outcome::Failed { .. } | Outcome::Unreported { .. })
     }
 
-    /// Notes that the report about its outcome is on disk, or that nobody wants one.
+    /// Notes that the report about its outcome is on disk, or not requested.
     pub(crate) fn reported(&mut self) {
         match self.outcome {
             Outcome::Failed { .. } => self.outcome = Outcome::Reported,
@@ -306,8 +306,8 @@ impl Recipient {
 }
 
 impl Item {
-    /// [`Item::next`] of an item that an administrator wants tried at once, whatever its
-    /// destination waits for.
+    /// [`Item::next`] of an item that an administrator retries at once, whatever its destination
+    /// waits for.
     pub const AT_ONCE: i64 = 0;
 
     /// An item that was never stored, of a message with its octets.
@@ -372,7 +372,7 @@ impl Item {
         waiting.map(|(at, _)| at)
     }
 
-    /// Those at some places.
+    /// The recipients at these places.
     pub fn at<'p>(&'p self, places: &'p [usize]) -> impl Iterator<Item = &'p Recipient> {
         places.iter().filter_map(|at| self.recipients.get(*at))
     }
@@ -393,7 +393,8 @@ impl Item {
         !self.from.is_empty() && Local::of_item(self) != Some(Local::Junk)
     }
 
-    /// Notes for which recipients there is no report: nobody wants it, or nobody may get it.
+    /// Notes for which recipients there is no report: it was not requested, or it may not be
+    /// sent.
     pub(crate) fn forgo_reports(&mut self) {
         let may_be_reported = self.may_be_reported();
         let is_unwanted = |to: &&mut Recipient| {
@@ -412,7 +413,7 @@ impl Item {
         self.is_done() && !self.is_unreported() && self.pending.is_empty()
     }
 
-    /// Takes over what others wrote meanwhile, apart from what is known better here.
+    /// Adopts concurrent changes by others, except where this process knows better.
     pub(crate) fn follow(&mut self, now: &Self) {
         self.version = now.version;
         self.held = now.held;

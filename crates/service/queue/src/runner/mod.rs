@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::error::QueueError;
 use crate::figures::{AGES, Counts, Figures};
-use crate::front::Front;
 use crate::item::{Arrival, Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
 use crate::schedule::{Connections, RetryTimes, Schedule, State};
+use crate::seen_items::SeenItems;
 use crate::transport::{Failure, LeaseEnd, Transport};
 use send_memory::SendMemory;
 
@@ -39,11 +39,11 @@ const SLOW_AFTER: Duration = Duration::from_secs(10);
 const SLOW_MAX: usize = 448;
 /// Time between two checks whether an administrator changed the queue. A check reads one record.
 const CHECK_PAUSE: Duration = Duration::from_secs(2);
-/// How long the runner waits after the store failed it.
+/// How long the runner waits after a failure of the store.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Seconds within which another node writes the envelope of a message it has added, by far.
+/// Seconds in which another node surely writes the envelope of a message that it has added.
 const RECENT: i64 = 600;
-/// Age from which on a message without an envelope is not one that another node is adding.
+/// From this age on, a message without an envelope is not being added by another node.
 const UNFINISHED_AFTER: i64 = 3_600;
 
 /// How a runner sends.
@@ -60,7 +60,7 @@ pub struct RunnerOptions {
     pub connections: Connections,
 }
 
-/// Sends what is due.
+/// Sends due items.
 pub struct Runner {
     relay: Relay,
     transport: Arc<dyn Transport>,
@@ -69,7 +69,7 @@ pub struct Runner {
     schedule: Mutex<Schedule>,
     /// Reports that are about to become items, by number. Locked before the schedule.
     under_way: Mutex<BTreeSet<ItemId>>,
-    /// Items whose outcome is known, and not on disk because the store failed.
+    /// Items whose outcome is not on disk because the store failed.
     unwritten: Mutex<HashMap<ItemId, Item>>,
     slots: Arc<Semaphore>,
     slow_slots: Arc<Semaphore>,
@@ -88,10 +88,10 @@ pub struct Runner {
 /// The state of the store as a runner knows it.
 struct StoreState {
     changes: u64,
-    front: Front,
+    front: SeenItems,
 }
 
-/// Why a node stops to send.
+/// Why a node stops sending.
 enum Ended {
     /// The runner stops.
     StopRequested,
@@ -195,8 +195,8 @@ impl Runner {
             return Ok(Ended::StopRequested);
         }
         let mut visits = JoinSet::new();
-        // Concurrent with all else: a long queue in a slow store takes longer to read than a
-        // lease lasts.
+        // This runs concurrently: reading a long queue from a slow store may take longer than a
+        // lease.
         let mut held = pin!(self.hold(lease));
         let ended = tokio::select! {
             ended = self.send_until(stop, &mut visits) => ended,
@@ -247,7 +247,7 @@ impl Runner {
         let Some(lease) = lease else { return std::future::pending().await };
         loop {
             tokio::time::sleep(lease.pause()).await;
-            // A store that does not answer renews nothing.
+            // While the store does not answer, the lease is not renewed.
             let left = self.lease_end.left().unwrap_or_default();
             if tokio::time::timeout(left, self.renew(lease)).await.is_err() || self.lease_end.is_over() {
                 return;
@@ -286,7 +286,7 @@ impl Runner {
 
     /// Reads the queue.
     async fn open(&self) -> Result<StoreState, QueueError> {
-        // Another node may have sent them while it held the lease.
+        // Another node may have sent these items while it held the lease.
         self.under_way.lock().clear();
         let before = self.lease_times.map(|_| self.now() - UNFINISHED_AFTER);
         let unfinished = self.queue().remove_unfinished(before).await?;
@@ -314,8 +314,8 @@ impl Runner {
                     return Ok(());
                 }
                 let id = item.id;
-                // One whose reports cannot be sent keeps no other waiting. It is tried again when
-                // its item is.
+                // If one report cannot be sent, the others do not wait. It is tried again with
+                // its item.
                 if let Err(error) = self.send_pending(item).await {
                     tracing::error!(id, %error, "a pending report to a sender cannot be sent now: it is tried again later");
                 }
@@ -324,7 +324,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Looks what other processes did: administrators, and other nodes that added items.
+    /// Reads the changes by other processes: administrators, and other nodes that added items.
     async fn look(&self, seen: &mut StoreState) -> Result<(), QueueError> {
         let now = self.queue().changes().await?;
         if now != seen.changes {
@@ -345,7 +345,7 @@ impl Runner {
         Ok(())
     }
 
-    /// A page of the queue. A record that cannot be read is named in the log and passed over.
+    /// A page of the queue. A record that cannot be read is named in the log and skipped.
     async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
         let mut page = self.queue().page(after).await?;
         for error in page.iter().flat_map(|page| &page.damaged) {
@@ -448,7 +448,7 @@ impl Runner {
         }
     }
 
-    fn put(&self, items: Vec<Arrival>, front: &mut Front) {
+    fn put(&self, items: Vec<Arrival>, front: &mut SeenItems) {
         let mut schedule = self.schedule.lock();
         for item in items {
             front.note(item.id);
@@ -456,20 +456,20 @@ impl Runner {
         }
     }
 
-    /// Makes the schedule what the records say.
-    async fn read_all(&self) -> Result<Front, QueueError> {
+    /// Updates the schedule from the records.
+    async fn read_all(&self) -> Result<SeenItems, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
         // Items that are put there from now on may come after the place that is read.
         let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
-        let mut front: Option<Front> = None;
+        let mut front: Option<SeenItems> = None;
         while let Some(page) = self.page(after).await? {
             after = Some(page.last);
             newest = page.last;
             let mut schedule = self.schedule.lock();
             for item in &page.items {
                 if item.arrived >= recent {
-                    front.get_or_insert_with(|| Front::after(item.id - 1)).note(item.id);
+                    front.get_or_insert_with(|| SeenItems::after(item.id - 1)).note(item.id);
                 }
                 found.insert(item.id);
                 schedule.note(item);
@@ -479,7 +479,7 @@ impl Runner {
             }
         }
         self.schedule.lock().keep(|id| found.contains(&id) || !before.contains(&id));
-        Ok(front.unwrap_or_else(|| Front::after(newest)))
+        Ok(front.unwrap_or_else(|| SeenItems::after(newest)))
     }
 }
 

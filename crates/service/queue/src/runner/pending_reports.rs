@@ -6,7 +6,7 @@ use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
-use crate::report::{About, Kind, Report};
+use crate::report::{Kind, RecipientOutcome, Report};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
 
@@ -14,8 +14,8 @@ use crate::transport::{Body, Failure};
 const TRIES: usize = 16;
 
 impl Runner {
-    /// Writes down what became of an item, then the reports about it. What others decided about
-    /// the item meanwhile does not undo what was sent. `failure` is why recipients still wait.
+    /// Writes the outcome of an item, then the reports about it. A concurrent change of the item
+    /// does not undo a report that was sent. `failure` is why recipients still wait.
     pub(super) async fn record(
         &self,
         mut item: Item,
@@ -40,8 +40,8 @@ impl Runner {
         }
     }
 
-    /// Writes an item, and keeps it in memory if that fails: who has the message must not get it
-    /// again. `None` if it has left the queue.
+    /// Writes an item, and keeps it in memory if that fails: recipients that have the message
+    /// must not get it again. `None` if it has left the queue.
     pub(super) async fn write_or_keep(&self, mut item: Item) -> Result<Option<Item>, QueueError> {
         match self.write(&mut item).await {
             Ok(is_there) => Ok(is_there.then_some(item)),
@@ -55,7 +55,7 @@ impl Runner {
     /// Writes an item with pending reports, and sends them on their way.
     pub(super) async fn send_pending(&self, mut item: Item) -> Result<(), QueueError> {
         if !item.pending.is_empty() && !self.write(&mut item).await? {
-            // It was dropped meanwhile: nobody gets a report.
+            // It was dropped meanwhile: no report is sent.
             return self.remove_rows(&item.pending).await;
         }
         let pending = std::mem::take(&mut item.pending);
@@ -132,15 +132,15 @@ impl Runner {
         found
     }
 
-    /// Whether a sender should be informed that an item is late, and was not.
+    /// Whether an item is late and its sender has no report of that yet.
     pub(super) fn is_late(&self, item: &Item, now: i64) -> bool {
         let warn_after = self.times.warn_after;
         let is_old = warn_after > 0 && now - item.arrived >= warn_after;
         is_old && !item.warned && !item.is_done() && item.may_be_reported()
     }
 
-    /// Stores the reports about an item: who was given up, who has it, and who gets it late because
-    /// of a failure.
+    /// Stores the reports about an item: failed recipients, successful ones, and those that get
+    /// it late.
     async fn reports(
         &self,
         item: &Item,
@@ -148,7 +148,7 @@ impl Runner {
         now: i64,
     ) -> Result<Vec<PendingReport>, QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
-            Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
+            Outcome::Failed { reply, status } => Some(RecipientOutcome { recipient, status, reply }),
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
@@ -161,11 +161,20 @@ impl Runner {
                 _ => false,
             };
             let of_kind = item.recipients.iter().filter(|recipient| is_so(&recipient.outcome));
-            (kind, of_kind.map(|recipient| About { recipient, status, reply: "" }).collect::<Vec<_>>())
+            (
+                kind,
+                of_kind
+                    .map(|recipient| RecipientOutcome { recipient, status, reply: "" })
+                    .collect::<Vec<_>>(),
+            )
         });
         let late = late.into_iter().flat_map(|failure| {
             let waiting = item.waiting().filter(|to| to.wants_delay());
-            waiting.map(|recipient| About { recipient, status: &failure.status, reply: &failure.reply })
+            waiting.map(|recipient| RecipientOutcome {
+                recipient,
+                status: &failure.status,
+                reply: &failure.reply,
+            })
         });
         let late: Vec<_> = late.collect();
         let until = item.arrived + self.times.expire_after;
@@ -199,7 +208,7 @@ impl Runner {
         &self,
         kind: Kind,
         item: &Item,
-        about: &[About<'_>],
+        about: &[RecipientOutcome<'_>],
         now: i64,
     ) -> Result<Option<PendingReport>, QueueError> {
         let message = self.quoted(item, kind).await?;
@@ -221,8 +230,8 @@ impl Runner {
         self.relay.prepare(&report).await
     }
 
-    /// The quoted part for a report: the item's beginning, or all of it. Nothing of a message that
-    /// is damaged here: its sender still learns what became of it.
+    /// The quoted part for a report: the item's beginning, or all of it. A damaged message is not
+    /// quoted, but its outcome is still reported.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
         let (read, memory) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
             let memory = self.memory.take(item.size).await;
@@ -232,7 +241,7 @@ impl Runner {
         };
         match read {
             Err(QueueError::Store(error)) if error.is_damage() => {
-                tracing::error!(item = item.id, %error, "a report quotes nothing of the message");
+                tracing::error!(item = item.id, %error, "a message in the queue is damaged: the report about it does not quote it");
                 Ok(Body::new(Bytes::new(), None))
             }
             read => Ok(Body::new(read?, memory)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow
-/// hosts cannot take.
+/// Messages of up to this many KiB have a part of the memory that large ones to slow hosts cannot
+/// take.
 const SMALL_KIB: u32 = 256;
 /// The share of that part: one in this many.
 const SMALL_SHARE: u32 = 8;
@@ -21,7 +21,7 @@ pub(super) struct SendMemory {
 }
 
 impl SendMemory {
-    /// So many bytes. Few of them are for all messages alike.
+    /// Memory of this many bytes. If they are few, all messages share them.
     pub fn new(bytes: u64) -> Self {
         let all = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let part = all / SMALL_SHARE;

@@ -13,7 +13,7 @@ use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
 const MESSAGES_PER_CONNECTION: usize = 100;
-/// How long a destination waits after the store failed us.
+/// How long a destination waits after a failure of the store.
 const STORE_WAIT: i64 = 60;
 
 /// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has
@@ -65,7 +65,7 @@ impl Drop for ClaimedItem<'_> {
 
 /// The further use of a connection after a message.
 enum Line {
-    /// For another message: the host was sent nothing.
+    /// For another message: nothing was sent to the host.
     Unused,
     /// For another message.
     Usable,
@@ -76,7 +76,7 @@ enum Line {
 }
 
 impl Runner {
-    /// Sends what is due for one destination.
+    /// Sends the due items of one destination.
     pub(super) async fn visit(&self, destination: &Destination, is_connected: &AtomicBool) {
         let kind = self.transport.kind(destination);
         let connected = tokio::time::timeout(CONNECT_WITHIN, self.transport.connect(destination)).await;
@@ -96,7 +96,7 @@ impl Runner {
     /// Has a destination wait if the store failed.
     pub(super) fn note_store(&self, destination: &Destination, outcome: Result<(), QueueError>) {
         if let Err(error) = outcome {
-            tracing::error!(%error, destination, "the store failed; its mail waits");
+            tracing::error!(%error, destination, "the store failed: mail for this destination waits");
             self.schedule.lock().delay(destination, self.now() + STORE_WAIT);
         }
     }
@@ -211,7 +211,8 @@ impl Runner {
             item = written;
             let is_spent = channel.is_spent();
             if item.held || !self.may_send() || is_spent {
-                // At once only if fewer wait now: else it would go on as fast as the host connects.
+                // At once only if fewer wait now. Otherwise attempts would be as fast as the host
+                // connects.
                 all.wants_more |= !is_spent || all.is_answered;
                 break;
             }
@@ -219,7 +220,7 @@ impl Runner {
         // A report may need its memory.
         drop(message);
         let now = self.now();
-        // The node that has the lease tries it again when it wants.
+        // The node that has the lease decides about the next attempt.
         let is_ours = !self.lease_end.is_over();
         // Recipients that were not tried, or exceeded the host's limit, have another transaction at
         // once.
@@ -307,7 +308,7 @@ impl Runner {
         self.expire(item, &failure.reply, now);
     }
 
-    /// Gives an item up if it is too old; whether it is.
+    /// Gives an item up if it is too old. Returns whether it is.
     fn expire(&self, item: &mut Item, reason: &str, now: i64) -> bool {
         let is_old = now - item.arrived >= self.times.expire_after;
         if is_old {
@@ -362,13 +363,13 @@ impl Runner {
             }
             let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.item_to_send(id).await? else {
-                // It left the queue, is held, or was written at last: the next check is not put
-                // off.
+                // It left the queue, is held, or was written at last: the next check is not
+                // deferred.
                 quiet_until = now;
                 continue;
             };
             if item.has_only_reports() {
-                // They need no host.
+                // Items that have only reports need no host.
                 quiet_until = quiet_until.min(item.next.max(now));
                 if item.next <= now {
                     self.record(item, None, now).await?;
@@ -380,7 +381,7 @@ impl Runner {
             if self.expire(&mut item, &failure.reply, now) || self.is_late(&item, now) {
                 self.record(item, Some(failure), now).await?;
             } else if self.times.warn_after == 0 || age < self.times.warn_after {
-                // Those that follow are younger.
+                // The next items are younger.
                 break;
             }
         }

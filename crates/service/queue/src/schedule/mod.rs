@@ -84,24 +84,24 @@ impl DestinationItems {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Those that nobody has taken.
+    /// The items that no visit has taken.
     items: DestinationItems,
-    /// How many somebody has taken.
+    /// The number of items that visits have taken.
     taken: usize,
-    /// Not before then the destination is tried.
+    /// The earliest time of the next attempt.
     not_before: i64,
-    /// How often in a row it could not be reached.
+    /// The number of failed attempts in a row.
     failures: u32,
-    /// How many visits there are.
+    /// The number of visits.
     visits: usize,
-    /// How many there may be.
+    /// The largest number of visits.
     visits_max: usize,
-    /// Before then none of its items is late or too old, as long as no other comes.
+    /// No item is late or too old before this time, unless new ones come.
     quiet_until: i64,
 }
 
 impl Waiting {
-    /// When to begin another visit; none if it has enough, or if nothing waits.
+    /// When to begin another visit; `None` if it has enough, or if nothing waits.
     fn due(&self) -> Option<i64> {
         let next = self.items.next()?;
         // Each visit that has no item takes one of them.
@@ -126,9 +126,9 @@ impl Waiting {
 /// How many visits a destination may have at a time: each has a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connections {
-    /// To each domain.
+    /// For each domain.
     pub each: usize,
-    /// To these, instead.
+    /// For these domains instead.
     pub domains: HashMap<String, usize>,
 }
 
@@ -148,21 +148,21 @@ impl Connections {
 /// The reason why an item waits, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Its time, or items before it.
+    /// It waits for its time, or for items before it.
     Waiting,
-    /// Its destination is being sent to.
+    /// A visit to its destination runs.
     Sending,
-    /// Its destination, which could not be reached.
+    /// Its destination could not be reached.
     Unreachable,
-    /// An administrator.
+    /// An administrator holds it.
     Held,
 }
 
 impl State {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Waiting, Self::Sending, Self::Unreachable, Self::Held];
 
-    /// For a label.
+    /// The name in a label.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-/// Where an item is.
+/// The state of an item.
 #[derive(Debug)]
 struct HeldItem {
     item: Arrival,
@@ -182,7 +182,7 @@ struct HeldItem {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// Nobody has it.
+    /// No visit has taken the item.
     None,
     /// A visit has taken it.
     Visit,
@@ -216,12 +216,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// An empty one.
+    /// An empty schedule.
     pub fn new(connections: Connections) -> Self {
         Self { connections, ..Self::default() }
     }
 
-    /// Changes a destination, and its position among the due ones with it.
+    /// Changes a destination, and then its position among the due ones.
     fn with<R>(&mut self, destination: &Destination, change: impl FnOnce(&mut Waiting) -> R) -> R {
         let waiting = self.destinations.entry(destination.clone()).or_insert_with(|| Waiting {
             visits_max: self.connections.to(destination),
@@ -292,7 +292,7 @@ impl Schedule {
         self.items.insert(item.id, HeldItem { item, hold });
     }
 
-    /// Whether no item of a destination has to be looked at, as far as is known.
+    /// Whether it is known that no item of a destination is late or too old.
     pub fn is_quiet(&self, destination: &Destination, now: i64) -> bool {
         self.destinations.get(destination).is_some_and(|waiting| now < waiting.quiet_until)
     }
@@ -309,9 +309,8 @@ impl Schedule {
         }
     }
 
-    /// Forgets a destination without items and visits, however often it could not be reached.
-    /// What it waited for says nothing about items that come later, and untrusted senders choose
-    /// destinations.
+    /// Forgets a destination without items and visits, however often it could not be reached. Its
+    /// reason says nothing about later items, and untrusted senders choose destinations.
     fn forget_if_idle(&mut self, destination: &Destination) {
         let is_idle = |waiting: &Waiting| waiting.len() == 0 && waiting.visits == 0;
         if self.destinations.get(destination).is_some_and(is_idle) {
@@ -325,7 +324,7 @@ impl Schedule {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// Whether a destination has items or visits that are known of.
+    /// Whether a destination has known items or visits.
     pub fn knows(&self, destination: &str) -> bool {
         self.destinations.contains_key(destination)
     }
@@ -413,7 +412,7 @@ impl Schedule {
         });
     }
 
-    /// The items of a destination that nobody has taken, oldest first.
+    /// The items of a destination that no visit has taken, oldest first.
     pub fn items(&self, destination: &Destination) -> Vec<ItemId> {
         let waiting = self.destinations.get(destination);
         let mut ids: Vec<ItemId> = waiting.iter().flat_map(|waiting| waiting.items.ids()).collect();
@@ -426,8 +425,8 @@ impl Schedule {
         self.with(destination, |waiting| (waiting.failures, waiting.not_before) = (0, 0));
     }
 
-    /// The destination could not be reached. Until when it waits. Of visits that fail together,
-    /// one counts.
+    /// The destination could not be reached. Returns until when it waits. Visits that fail
+    /// together count once.
     pub fn unreachable(&mut self, destination: &Destination, now: i64, times: &RetryTimes) -> i64 {
         self.with(destination, |waiting| {
             if waiting.failures == 0 || waiting.not_before <= now {
@@ -448,13 +447,13 @@ impl Schedule {
         self.items.keys().copied()
     }
 
-    /// Forgets items that are not wanted.
+    /// Keeps only some items.
     pub fn keep(&mut self, wanted: impl Fn(ItemId) -> bool) {
         let unwanted: Vec<ItemId> = self.items.keys().copied().filter(|id| !wanted(*id)).collect();
         unwanted.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// An administrator wants all that waits to be tried now.
+    /// An administrator retries all waiting items now.
     pub fn forgive(&mut self, destination: &Destination) {
         self.with(destination, |waiting| waiting.not_before = 0);
     }
@@ -465,7 +464,7 @@ impl Schedule {
         self.forget_if_idle(destination);
     }
 
-    /// When something is due next.
+    /// The next time at which a destination is due.
     pub fn next_time(&self) -> Option<i64> {
         self.due.first().map(|(due, _)| *due)
     }
@@ -480,7 +479,7 @@ impl Schedule {
         self.states.get(state as usize).copied().unwrap_or(self.held)
     }
 
-    /// Number of items that came from then on, to the minute.
+    /// Number of items that came since then, to the minute.
     pub fn count_since(&self, since: i64) -> usize {
         self.minutes.range(since.div_euclid(60)..).map(|(_, count)| *count).sum()
     }

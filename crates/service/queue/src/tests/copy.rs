@@ -4,13 +4,13 @@ use posthaste_store::{Compare, StoreError};
 
 use super::*;
 use crate::error::QueueError;
-use crate::{Arrive, compare_queues, copy_queue, has_other_items};
+use crate::{CopiedItems, compare_queues, copy_queue, has_other_items};
 
 fn engine(world: &World) -> Arc<dyn Engine> {
     Arc::clone(world.relay.delivery().store().engine())
 }
 
-async fn copy(from: &World, to: &Arc<dyn Engine>, arrive: Arrive) -> usize {
+async fn copy(from: &World, to: &Arc<dyn Engine>, arrive: CopiedItems) -> usize {
     let from = engine(from);
     let count = copy_queue(&*from, &**to, arrive).await.unwrap();
     assert_eq!(compare_queues(&*from, &**to, arrive, Compare::All).await.unwrap(), [""; 0]);
@@ -27,12 +27,16 @@ async fn a_store_that_was_moved_sends_what_waited() {
     world.accept("ana@example.org", &["a@x.test", "b@y.test"]).await;
     world.accept("ana@example.org", &["c@x.test"]).await;
     let to = memory();
-    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 3);
+    assert_eq!(copy(&world, &to, CopiedItems::AsTheyAre).await, 3);
     // The first store's servers continue meanwhile.
     world.script("y.test", [Script::Unreachable(busy())]);
     world.run_at(START, 4).await;
     world.accept("ana@example.org", &["d@z.test"]).await;
-    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 2, "what was sent meanwhile is not sent again");
+    assert_eq!(
+        copy(&world, &to, CopiedItems::AsTheyAre).await,
+        2,
+        "what was sent meanwhile is not sent again"
+    );
     let mut moved = World::of(to).await;
     assert_eq!(moved.items().await.len(), 2);
     let mut seen = moved.run_at(START + DAY, 4).await;
@@ -45,12 +49,12 @@ async fn a_store_that_was_moved_sends_what_waited() {
 }
 
 #[tokio::test]
-async fn what_is_in_a_backup_waits_for_an_administrator() {
+async fn items_from_a_backup_wait_for_an_administrator() {
     let mut world = World::new().await;
     world.accept("ana@example.org", &["a@x.test"]).await;
     let to = memory();
     for _ in 0..2 {
-        assert_eq!(copy(&world, &to, Arrive::Held).await, 1);
+        assert_eq!(copy(&world, &to, CopiedItems::Held).await, 1);
     }
     let mut backup = World::of(Arc::clone(&to)).await;
     assert_eq!(backup.run_at(START + DAY, 0).await, []);
@@ -60,7 +64,7 @@ async fn what_is_in_a_backup_waits_for_an_administrator() {
     assert_eq!(seen, [tried("x.test"), got("x.test", &["a@x.test"])]);
     // The next backup has what waits then: nothing.
     world.run_at(START, 2).await;
-    assert_eq!(copy(&world, &to, Arrive::Held).await, 0);
+    assert_eq!(copy(&world, &to, CopiedItems::Held).await, 0);
 }
 
 #[tokio::test]
@@ -79,9 +83,9 @@ async fn a_queue_of_its_own_is_noticed() {
     other.accept("bo@example.net", &["b@y.test"]).await;
     assert!(others(&to).await);
     other.relay.queue().drop_item(other.items().await[0].id).await.unwrap();
-    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 1);
+    assert_eq!(copy(&world, &to, CopiedItems::AsTheyAre).await, 1);
     assert!(!others(&to).await, "they are the same items");
-    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 1);
+    assert_eq!(copy(&world, &to, CopiedItems::AsTheyAre).await, 1);
 }
 
 #[tokio::test]
@@ -89,10 +93,10 @@ async fn a_store_that_went_back_removes_no_item_from_its_backup() {
     let world = World::new().await;
     let (earlier, to) = (memory(), memory());
     world.accept("ana@example.org", &["a@x.test"]).await;
-    copy(&world, &earlier, Arrive::Held).await;
+    copy(&world, &earlier, CopiedItems::Held).await;
     world.accept("ana@example.org", &["b@x.test"]).await;
-    copy(&world, &to, Arrive::Held).await;
-    let outcome = copy_queue(&*earlier, &*to, Arrive::Held).await;
+    copy(&world, &to, CopiedItems::Held).await;
+    let outcome = copy_queue(&*earlier, &*to, CopiedItems::Held).await;
     assert!(matches!(outcome, Err(QueueError::Store(StoreError::Refused(_)))), "{outcome:?}");
     assert_eq!(World::of(to).await.items().await.len(), 2);
 }

@@ -99,7 +99,7 @@ async fn delays_are_reported_to_those_who_want_them() {
     world.script("x.test", [Script::Unreachable(busy())]);
     world.run_at(START + 5 * HOUR, 1).await;
     assert_eq!(only_report(&world).await, ["b@x.test", "delayed"]);
-    // Nobody asked for the failure of the second one.
+    // No report of failure was requested for the second one.
     world.script("x.test", [Script::Unreachable(busy())]);
     world.run_at(START + 5 * DAY, 1).await;
     assert_eq!(world.inbox().await.len(), 2);

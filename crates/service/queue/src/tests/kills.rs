@@ -8,7 +8,7 @@ use posthaste_store::{CommitOutcome, DirectoryChange, MailboxCommit, Result};
 
 use super::*;
 
-/// An engine of a process that ends before one of its writes. What it has written stays.
+/// An engine of a process that ends before one of its writes. Its writes stay.
 struct Mortal {
     inner: Arc<MemoryEngine>,
     /// Writes that are left; negative once it is dead.

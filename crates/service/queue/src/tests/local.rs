@@ -14,7 +14,7 @@ async fn take_over(world: &World, from: &str, missed: &[(&str, Failure)]) -> Vec
 }
 
 #[tokio::test]
-async fn who_failed_for_now_gets_it_later_and_the_sender_hears_of_the_others() {
+async fn deferred_recipients_get_it_later_and_the_sender_a_report_of_the_others() {
     let mut world = World::new().await;
     let missed = [("bo@example.org", full()), ("no@example.org", no_such_user()), ("cy@example.org", full())];
     let items = take_over(&world, "ana@example.org", &missed).await;
@@ -37,7 +37,7 @@ async fn who_failed_for_now_gets_it_later_and_the_sender_hears_of_the_others() {
 }
 
 #[tokio::test]
-async fn what_failed_for_good_is_only_reported() {
+async fn permanent_failures_are_only_reported() {
     let mut world = World::new().await;
     take_over(&world, "ana@example.org", &[("no@example.org", no_such_user())]).await;
     assert_eq!(world.run_at(START, 1).await, [tried("+here")]);
@@ -85,7 +85,7 @@ async fn no_success_is_reported_of_what_a_script_refused() {
 
 /// RFC 3461 §5.2.7: of a group, and of an account whose mail is forwarded.
 #[tokio::test]
-async fn what_is_sent_on_later_is_not_reported_as_delivered() {
+async fn mail_redirected_later_is_not_reported_as_delivered() {
     let mut world = World::new().await;
     let to = |address: &str| To { notify: Notify::parse("SUCCESS"), ..To::new(address) };
     let all = ["bo@example.org", "cy@example.org", "di@example.org"];

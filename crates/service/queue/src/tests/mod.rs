@@ -329,7 +329,7 @@ async fn a_message_for_two_domains_is_two_items_with_one_body() {
 }
 
 #[tokio::test]
-async fn what_is_accepted_while_it_runs_is_sent_at_once() {
+async fn mail_accepted_while_the_runner_works_is_sent_at_once() {
     let mut world = World::new().await;
     world.start();
     world.accept("ana@example.org", &["a@x.test"]).await;
@@ -384,7 +384,7 @@ async fn messages_wait_for_the_memory_that_others_have() {
     for _ in 0..2 {
         assert!(matches!(world.events.recv().await, Some(Event::Tried(_))));
     }
-    // The engine is in memory: so many turns are enough for all that can be done.
+    // The engine is in memory: this number of turns is enough for all possible work.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -500,7 +500,7 @@ async fn an_administrator_holds_retries_and_drops() {
 
 /// An administrator holds an item while it is being sent: it was sent, and is not sent again.
 #[tokio::test]
-async fn what_was_sent_is_not_sent_again_whatever_is_decided_meanwhile() {
+async fn sent_mail_is_not_sent_again_after_any_concurrent_change() {
     let mut world = World::new().await;
     let (queue, id) = {
         let items = world.accept("ana@example.org", &["a@x.test", "b@x.test"]).await;

@@ -1,7 +1,7 @@
 //! Several nodes on one store: one of them sends, and what others accept is sent as well.
 //!
-//! The clock of the runtime stands still while anything can be done, and then moves to the next
-//! deadline: no test waits.
+//! The clock of the runtime stops while any task can run, and then moves to the next deadline: no
+//! test waits.
 
 use posthaste_testkit::FaultyDirectory;
 

@@ -55,7 +55,7 @@ async fn messages_over_the_octets_of_an_account_are_refused_until_others_have_le
 
 /// After a restart, and what an administrator drops while the server runs.
 #[tokio::test]
-async fn what_waits_is_counted_again_from_the_queue() {
+async fn waiting_octets_are_counted_again_from_the_queue() {
     let world = World::new().await;
     world.relay.set_account_octets_max(2 * LEN);
     assert!(world.submit(&["a@x.test"]).await && world.submit(&["b@x.test"]).await);

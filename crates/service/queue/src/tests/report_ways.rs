@@ -5,7 +5,7 @@ use posthaste_directory::{AccountChange, Forward};
 
 use super::*;
 
-/// A message of this sender is refused by the next host. What happens at `+here` afterwards.
+/// A message of this sender is refused by the next host. The later outcome at `+here`.
 async fn refused(world: &mut World, from: &str) -> Vec<Event> {
     world.accept(from, &["no@x.test"]).await;
     world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);

@@ -186,7 +186,7 @@ async fn reports_of_two_kinds_have_names_of_their_own() {
 
 /// With two connections, an item that is held and released while it is being sent.
 #[tokio::test]
-async fn what_is_held_and_released_while_it_is_sent_is_sent_once() {
+async fn an_item_held_and_released_while_it_is_sent_is_sent_once() {
     let mut world = World::new().await;
     world.connections = Connections { each: 2, ..Connections::default() };
     let id = world.accept("ana@example.org", &["a@x.test"]).await[0].id;

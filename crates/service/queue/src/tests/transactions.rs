@@ -6,7 +6,7 @@ const THREE: [&str; 3] = ["a@x.test", "b@x.test", "c@x.test"];
 
 /// The server may be killed before the next one.
 #[tokio::test]
-async fn what_became_of_one_is_on_disk_before_the_next_begins() {
+async fn the_outcome_of_one_message_is_on_disk_before_the_next_begins() {
     let mut world = World::new().await;
     world.hosts.recipients_max.store(1, Ordering::SeqCst);
     world.accept("ana@example.org", &THREE).await;
@@ -27,7 +27,7 @@ async fn what_became_of_one_is_on_disk_before_the_next_begins() {
 
 /// A host that ends the connection: those who had no transaction wait for the next one.
 #[tokio::test]
-async fn who_had_no_transaction_waits() {
+async fn a_recipient_without_a_transaction_waits() {
     let mut world = World::new().await;
     world.hosts.recipients_max.store(2, Ordering::SeqCst);
     world.accept("ana@example.org", &THREE).await;

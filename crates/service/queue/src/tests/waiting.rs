@@ -18,7 +18,7 @@ impl Transport for Dead {
     }
 }
 
-/// Counts the calls of the engine while so many messages wait for a dead destination. A span is
+/// Counts the calls of the engine while this many messages wait for a dead destination. A span is
 /// from its first to its last hour.
 async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     let memory = Arc::new(MemoryEngine::new());
@@ -125,7 +125,7 @@ async fn several_connections_send_to_one_domain() {
 
 /// Waiting items are counted by reason and age.
 #[tokio::test]
-async fn what_waits_is_counted() {
+async fn waiting_octets_are_counted() {
     let mut world = World::new().await;
     let held = world.accept("ana@example.org", &["a@held.test"]).await[0].id;
     world.relay.queue().administer(held, |item| item.held = true).await.unwrap();

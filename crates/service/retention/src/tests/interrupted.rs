@@ -82,7 +82,7 @@ async fn a_month_that_is_full_stops_no_other() {
     assert!(error.contains("Archive/2025-10 may hold 2 messages"), "{error}");
 }
 
-/// An engine that fails once so many changes of messages are made.
+/// An engine that fails once this many changes of messages are made.
 struct Failing {
     inner: Arc<MemoryEngine>,
     left: AtomicUsize,

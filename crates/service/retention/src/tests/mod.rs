@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::{
-    Account, AccountChange, Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Policy, Scope,
+    Account, AccountChange, Before, Directory, Keeping, NewAccount, NewValue, OnConflict, Policy, Scope,
 };
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName, NumSet, Secret};
 use posthaste_store::suite::layer::Layer;
@@ -272,7 +272,7 @@ async fn annotations_follow_their_message_or_go_with_it() {
         let keeping = Keeping { keeper, owner: world.ana.id, mailbox: inbox.id() };
         let all = (1..=3).map(|uid| (uid, [value.clone()].into())).collect();
         let before = Before::of_new_messages(keeping);
-        world.directory.annotate_messages(&before, all, OthersWrote::Follow).await.unwrap();
+        world.directory.annotate_messages(&before, all, OnConflict::Follow).await.unwrap();
     }
     let rules = [older_than(30, rule("INBOX", Action::Delete)), older_than(10, rule("INBOX", Action::Trash))];
     world.run(&rules, Mode::DryRun).await;

@@ -31,7 +31,7 @@ pub enum ScanError {
     /// The time is up.
     #[error("rspamd at {0} did not answer in time")]
     Late(String),
-    /// Nobody is there, or the connection broke.
+    /// The connection was refused, or it broke.
     #[error("rspamd at {at}: {why}")]
     Unreachable {
         /// Where it should be.

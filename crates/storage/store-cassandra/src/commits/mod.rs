@@ -194,7 +194,7 @@ impl Commits {
                     Err(error) => return Err(error),
                 },
                 Attempt::Unknown(error) => {
-                    tracing::debug!(mailbox = %commit.mailbox, %error, attempt, "a commit's answer was lost; asking again");
+                    tracing::debug!(mailbox = %commit.mailbox, %error, attempt, "the answer to a commit was lost: sending it again");
                     failure = error;
                 }
             }

@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_prints_as_it_was(text in "(s3://)?[a-z0-9./_-]{0,40}") {
+        fn parsed_addresses_print_as_they_were(text in "(s3://)?[a-z0-9./_-]{0,40}") {
             if let Ok(storage) = text.parse::<BodyStorage>() {
                 prop_assert_eq!(storage.to_string(), text.trim_end_matches('/'));
             }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_part() {
         for (url, word) in [
             ("lmdb:/x", "no cassandra://"),
             ("cassandra://a", "keyspace is missing"),
@@ -278,7 +278,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_encoded_comes_back(text in any::<String>()) {
+        fn encoded_values_come_back(text in any::<String>()) {
             let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
             prop_assert_eq!(decoded(&encoded), Some(text));
         }

@@ -1,4 +1,5 @@
-//! What the benchmarks share: CPU time, and an engine that is driven without the layers above.
+//! Code that the benchmarks share: CPU time, and an engine that is driven without the layers
+//! above.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each benchmark uses a part; it fails by panicking")]
 

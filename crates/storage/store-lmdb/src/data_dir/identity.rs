@@ -87,7 +87,7 @@ pub(crate) fn repair(dir: &Path) -> Result<()> {
             present.as_ref().map_or(Ok(()), |file| format::lock(dir, file, format::Access::Alone))?;
             // A command whose `format` was removed by hand holds the lock of its index.
             let _index = format::lock_index(dir, format::Access::Alone)?;
-            tracing::warn!(%id, path = %path.display(), "the file was missing or damaged; it is written as the packs have it");
+            tracing::warn!(%id, path = %path.display(), "the file was missing or damaged: it is written again from the packs");
             format::write_again(dir, *id)
         }
         _ => Ok(()),

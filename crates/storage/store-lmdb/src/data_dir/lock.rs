@@ -127,7 +127,7 @@ mod tests {
 
     /// A command makes the store while a server starts.
     #[test]
-    fn who_makes_the_store_is_waited_for() {
+    fn opening_waits_for_the_process_that_creates_the_store() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("format"), "").unwrap();
         let making = File::open(dir.path()).unwrap();

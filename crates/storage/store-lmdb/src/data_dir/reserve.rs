@@ -97,7 +97,7 @@ impl Reserve {
             return Ok(Preallocation::Step);
         }
         match purpose {
-            Purpose::Content => self.make_whole(packs).map(|()| Preallocation::Step),
+            Purpose::Content => self.complete(packs).map(|()| Preallocation::Step),
             _ if self.has_room_for(target - there, target) => Ok(Preallocation::Step),
             // The rest is for deletions.
             Purpose::Change if there < target / 2 => Err(self.lack(target - there)),
@@ -106,7 +106,7 @@ impl Reserve {
     }
 
     /// Fills the file to its full size. `Full` if there is no space for it.
-    pub(crate) fn make_whole(&self, packs: u64) -> Result<()> {
+    pub(crate) fn complete(&self, packs: u64) -> Result<()> {
         let (there, target) = (self.len(), self.target(packs));
         if there >= target {
             return Ok(());

@@ -46,7 +46,7 @@ pub(crate) fn refuse_foreign_packs(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of a pack; `None` if it was removed meanwhile.
+/// Bytes of a pack; 0 if it cannot be opened.
 fn size_of(shared: &Shared, number: u32) -> u64 {
     let file = shared.disk.open(&path_of(&shared.packs, number));
     file.and_then(|file| file.size()).unwrap_or(0)

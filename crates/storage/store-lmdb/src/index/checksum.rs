@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_what_it_was_when_the_format_was_written() {
+    fn the_checksum_has_not_changed_since_the_first_format() {
         assert_eq!(sum32(0, b""), 0xd340_2e7d);
         assert_eq!(sum32(1, b"Posthaste keeps what it was given, byte for byte."), 0x9ef5_fbd2);
     }

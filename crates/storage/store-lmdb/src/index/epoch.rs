@@ -62,7 +62,7 @@ mod tests {
         own.begin(11);
         assert_eq!(own.foreign(|| 10), 10);
         assert_eq!(own.foreign(|| 11), 10);
-        // A foreign one right behind ours, before we could say that ours is done.
+        // A foreign commit right after ours, before ours was noted as done.
         assert_eq!(own.foreign(|| 12), 11);
         own.committed();
         assert_eq!(own.foreign(|| 12), 11);

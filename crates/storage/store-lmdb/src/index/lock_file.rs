@@ -85,7 +85,7 @@ mod tests {
         let other = elsewhere.path().join("other");
         std::os::unix::fs::symlink(&other, dir.path().join("lock.mdb")).unwrap();
         assert!(allocate(dir.path(), 126).is_err() && !other.exists());
-        // Nor is one that leads to a file with enough room.
+        // A link to a file that is long enough is refused, too.
         std::fs::write(&other, vec![1; 1 << 20]).unwrap();
         assert!(allocate(dir.path(), 126).is_err());
         assert_eq!(std::fs::read(&other).unwrap(), vec![1; 1 << 20]);

@@ -16,9 +16,9 @@ const MULTIPLE: u64 = 4;
 /// Bytes of a message in a checkpoint.
 pub(crate) const MESSAGE: u64 = 52;
 
-/// Packs of which the bytes are counted. A mailbox that is seldom changed in a busy store may have
-/// its log in more of them. The records in those are not counted as dead. They are removed when
-/// their pack is compacted for another reason. Eight keep a head below 200 bytes.
+/// Packs whose bytes are counted. A mailbox that is seldom changed in a busy store may have its
+/// log in more of them. The records in those are not counted as dead. They are removed when their
+/// pack is compacted for another reason. Eight keep a head below 200 bytes.
 const PACKS_MAX: usize = 8;
 
 /// Bytes of log records, by pack.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_a_checkpoint_was_prepared_is_counted_still() {
+    fn commits_after_the_preparation_of_a_checkpoint_still_count() {
         let mut logged = Logged::default();
         logged.grew(of(1, 500), 1, 0);
         logged.grew(of(2, 300), 1, 0);

@@ -133,8 +133,8 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreErr
 /// Attempts at a snapshot: two commits may come between the transaction and its meta page.
 const SNAPSHOTS_MAX: usize = 100;
 
-/// Attempts to open an index of which no snapshot can be had, and the unit of the pauses between
-/// them: some two seconds in all.
+/// Attempts to open an index that has no free slot for a snapshot, and the unit of the pauses
+/// between them: some two seconds in all.
 const OPENINGS_MAX: u32 = 20;
 const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
@@ -192,10 +192,10 @@ impl Index {
         // SAFETY: LMDB requires that nothing else changes the pages of the environment while they
         // are mapped. The directory is ours by its format file, every process opens it through
         // this call, and no flag that weakens locking is set. `preallocation` writes to the file,
-        // too: zeroes after its end, inside the one write transaction. No committed page lies
+        // too: zeroes after its end, inside the one write transaction. There is no committed page
         // there. New pages of the running transaction are in memory, since the flag WRITEMAP is
         // not set. So no byte changes that is read through the map. LMDB also requires a file
-        // system whose maps show what is written to the file. Those of local disks do;
+        // system whose maps show what is written to the file. Local file systems do;
         // docs/storage.md says so.
         let env = mapped(unsafe { options.open(dir) }, map_bytes)?;
         env.clear_stale_readers().indexed()?;

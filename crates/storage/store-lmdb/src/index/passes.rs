@@ -28,7 +28,8 @@ const RETIRED_KEY: [u8; 1] = [4];
 /// Bytes of changes for each byte of a pass, from which on another pass is due. As two passes are
 /// kept, the log of these tables is then at most some eight times their size.
 const MULTIPLE: u64 = 2;
-/// A pass is due from as many times the bytes from which a mailbox gets a checkpoint: from 1 MiB.
+/// A pass is due at this multiple of the bytes from which a mailbox gets a checkpoint: from 1
+/// MiB.
 const LEAST: u64 = 64;
 
 /// The sizes of the tables' records in the log, and the passes over them.
@@ -170,7 +171,7 @@ impl Index {
         self.put_passes(txn, &passes)
     }
 
-    /// Every pack that was retired. Of an index of format 5 or older: every number that was given
+    /// Every pack that was retired. In an index of format 5 or older: every number that was given
     /// and is no pack.
     pub(crate) fn ever_retired(&self, txn: &RoTxn) -> Result<NumSet> {
         if let Some(value) = self.main.get(txn, &RETIRED_KEY).indexed()? {
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_before_two_complete_passes_is_dead() {
+    fn records_before_two_complete_passes_are_dead() {
         let mut passes = Passes::default();
         passes.add(1, 1, 1_000);
         assert_eq!(bytes(&pass(&mut passes, 10, 1)), [], "no pass was before it");

@@ -133,7 +133,7 @@ mod tests {
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
 
     #[test]
-    fn what_is_put_and_deleted_is_counted() {
+    fn puts_and_deletions_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
         let mut txn = index.write().unwrap();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_proved_is_not_asked_again_and_what_failed_is() {
+    fn successful_proofs_are_cached_and_failures_are_not() {
         let verified = Verified::default();
         let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
         let mut walk = verified.walk(a);

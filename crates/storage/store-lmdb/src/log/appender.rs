@@ -64,7 +64,7 @@ struct Ended {
 }
 
 /// The bytes of a pack, of an ended process, beyond its end in the index.
-pub(crate) enum Left {
+pub(crate) enum TailState {
     /// There is no such file.
     Missing,
     /// A process writes to it.
@@ -246,7 +246,7 @@ impl Appender {
     /// [`Self::recover`] for one pack, also while this process writes to another one: its writer
     /// may have ended since. Returns whether no process has it. Before the first
     /// [`Appender::acquire`] it does nothing: that call looks through all packs.
-    pub(crate) fn recover_left(
+    pub(crate) fn recover_tail(
         &mut self,
         index: &Index,
         txn: &RoTxn,
@@ -261,22 +261,22 @@ impl Appender {
         if let Some(refusal) = &self.refusal {
             return Err(StoreError::Corrupt(refusal.clone()));
         }
-        let left = self.left(number, state.end, index.seq(txn)?);
+        let left = self.tail_state(number, state.end, index.seq(txn)?);
         if let Err(StoreError::Corrupt(refusal)) = &left {
             self.refusal = Some(refusal.clone());
         }
         match left? {
-            // The check reports a pack that is missing. Writing can go on without it.
-            Left::Missing => {}
-            Left::InUse => return Ok(false),
-            Left::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
-            Left::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
+            // The check reports a pack that is missing. Writing can continue without it.
+            TailState::Missing => {}
+            TailState::InUse => return Ok(false),
+            TailState::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
+            TailState::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
                 self.marks.seal.push(Ended { number, end: state.end, _file: file });
             }
-            Left::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
+            TailState::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
                 self.current = Some(Current { number, file, end: state.end, preallocated, fresh: false });
             }
-            Left::Zero(..) => {}
+            TailState::Zero(..) => {}
         }
         Ok(true)
     }
@@ -285,21 +285,21 @@ impl Appender {
     /// acknowledged commits follow that cannot be redone, because of damage in this pack or in
     /// another one. Writing to another pack would lose them. Call it when no tail is left to
     /// redo.
-    pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
+    pub(crate) fn tail_state(&self, number: u32, end: u64, next_seq: u64) -> Result<TailState> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Left::Missing),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(TailState::Missing),
             other => other.map_err(failed(path.display()))?,
         };
         if !file.try_lock().map_err(failed(path.display()))? {
-            return Ok(Left::InUse);
+            return Ok(TailState::InUse);
         }
         let size = file.size().map_err(failed(path.display()))?;
         if tail_is_zero(&*file, end, size).map_err(failed(path.display()))? {
-            return Ok(Left::Zero(file, size));
+            return Ok(TailState::Zero(file, size));
         }
         self.refuse_lost(&*file, number, IndexedEnd { end, next_seq })?;
-        Ok(Left::Torn(file))
+        Ok(TailState::Torn(file))
     }
 
     /// Fails if there are acknowledged commits beyond the end that the index has of a pack, and
@@ -414,8 +414,8 @@ impl Appender {
         index.add_retired(txn, self.marks.retire.iter().copied())?;
         let abandon = record_len(abandon_content(0, 0).len()) * self.marks.abandon.len() as u64;
         let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
-        // Their sequence numbers are the transaction's first, which are after any pass. Both kinds
-        // count alike.
+        // Their sequence numbers are the transaction's first, which are after any pass. Both
+        // kinds count in the same way.
         index.log_grew(txn, Kind::Retire, u64::MAX, PackBytes { pack, bytes: abandon + retire })
     }
 
@@ -441,7 +441,7 @@ impl Appender {
         self.marks = Marks::default();
     }
 
-    /// A write failed: the pack is abandoned at the end it had.
+    /// A write failed: the pack is abandoned at its previous end.
     pub(crate) fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
             self.marks.abandon.push(current.ended());

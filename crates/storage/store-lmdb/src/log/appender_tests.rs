@@ -100,7 +100,7 @@ fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
 /// The first commits of the last batch are lost, and a later one of it is whole: that is no commit
 /// which follows others.
 #[test]
-fn what_a_crash_left_of_a_batch_refuses_nothing() {
+fn the_rest_of_a_batch_after_a_crash_refuses_no_commit() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("packs")).unwrap();
     let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
@@ -120,7 +120,7 @@ fn what_a_crash_left_of_a_batch_refuses_nothing() {
 }
 
 /// A server ends a pack, and before its index has that, a command begins to write. It must not
-/// go on in that pack: maintenance compacts and removes it.
+/// continue in that pack: maintenance compacts and removes it.
 #[test]
 fn a_pack_that_was_ended_is_taken_over_by_nobody() {
     for end in [Appender::rotate, Appender::abandon] {

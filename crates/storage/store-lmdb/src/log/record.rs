@@ -44,7 +44,7 @@ use posthaste_mail_model::{BodyId, Id};
 pub(crate) const PACK_HEADER: usize = 64;
 /// Bytes of a record before its table or content.
 pub(crate) const RECORD_HEADER: usize = 48;
-/// Bytes of a body under one checksum. A ranged read may have to check so many bytes in excess at
+/// Bytes of a body under one checksum. A ranged read may have to check this many extra bytes at
 /// either end. Half would double the table of large bodies for little gain. Twice as much would
 /// make a preview of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;

@@ -1,9 +1,9 @@
 //! Writes checkpoints of mailboxes, so that the log follows the store and not its history.
 //!
 //! A commit that makes a mailbox's log large enough notes the mailbox as due. The checkpoint is
-//! *prepared* from a reading transaction, by the thread that requests maintenance: commits go on
-//! meanwhile. It contains all records before the transaction's next sequence number, and no later
-//! ones. The writer then adds it to the log in one batch.
+//! *prepared* from a reading transaction, by the thread that requests maintenance: commits
+//! continue meanwhile. It contains all records before the transaction's next sequence number, and
+//! no later ones. The writer then adds it to the log in one batch.
 //!
 //! It counts when the index names it, which is after its pack was synced. From then on the
 //! records before it are dead, and compaction drops them.

@@ -39,7 +39,7 @@ use self::packs::{CopySpace, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::{Index, copied, due, expunging};
 use crate::shared::Shared;
-use crate::writer::{Writer, Wrote};
+use crate::writer::{IndexCommit, Writer};
 
 /// The reads for a round, which the writer then need not do.
 #[derive(Default)]
@@ -100,7 +100,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
             if !count_copies(apply, limit, &mut report)? {
                 remove_expunged(apply, limit, &mut report)?;
             }
-            Ok((report, Wrote::Now))
+            Ok((report, IndexCommit::Now))
         });
     }
     if !prepared.mailboxes.is_empty() || prepared.ranges.is_some() {
@@ -108,7 +108,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
             let mut report = Report::default();
             checkpoints::write(apply, &prepared.mailboxes, &mut report)?;
             prepared.ranges.iter().try_for_each(|step| ranges::write(apply, step, &mut report))?;
-            Ok((report, Wrote::Now))
+            Ok((report, IndexCommit::Now))
         });
     }
     match pack {
@@ -117,8 +117,8 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
         None => {
             // After a full disk. If there is no space, the reserve stays as it is.
             let packs = shared.index.packs_len(&*shared.index.read()?)?;
-            if let Err(error) = shared.reserve.make_whole(packs) {
-                tracing::debug!(%error, "the reserve for deletions is not whole");
+            if let Err(error) = shared.reserve.complete(packs) {
+                tracing::debug!(%error, "the reserve for deletions is not complete");
             }
             // A process killed while reading would keep LMDB from reusing pages.
             shared.index.forget_ended_readers()?;

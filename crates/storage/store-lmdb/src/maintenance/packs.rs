@@ -5,7 +5,7 @@ use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result, StoreError};
 
 use super::fault::Moving;
-use super::superseded::{Moved, Standing, standing};
+use super::superseded::{Liveness, Moved, liveness};
 use crate::data_dir::reserve::Reserve;
 use crate::index::Index;
 use crate::index::bodies::BodyLocation;
@@ -15,7 +15,7 @@ use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
 use crate::log::scan::{LocatedRecord, Scan, pack_format};
 use crate::writer::apply::Apply;
-use crate::writer::{Writer, Wrote};
+use crate::writer::{IndexCommit, Writer};
 
 /// Bytes copied out of a pack in one round: some 10 ms.
 pub(crate) const COPY_MAX: u64 = 4 << 20;
@@ -48,7 +48,7 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
         for &pack in &retired {
             apply.index.forget_retired(&mut apply.txn, pack)?;
         }
-        Ok(((), Wrote::Now))
+        Ok(((), IndexCommit::Now))
     })
 }
 
@@ -56,15 +56,15 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
 /// be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopySpace {
-    /// For all records.
+    /// There is space for all records.
     Enough,
-    /// For this many bytes of records.
+    /// There is space for this many bytes of records.
     Short(u64),
 }
 
 impl CopySpace {
-    /// For a pack in this state. The index needs as much again twice: a page for each body that
-    /// moves, and LMDB copies pages.
+    /// The space for a pack in this state. The index needs twice the same in addition: a page for
+    /// each body that moves, and LMDB copies pages.
     fn on(reserve: &Reserve, state: &PackState) -> Self {
         let share = reserve.writable() / 4;
         let live = state.end.saturating_sub(state.emptied.max(state.dead));
@@ -86,7 +86,7 @@ pub(super) fn end_wasteful(writer: &mut Writer<'_>) -> Result<()> {
     }
     writer.appender.rotate();
     // The index must record it: on a full disk the next commit may come much later.
-    writer.work(|_| Ok(((), Wrote::Now)))
+    writer.work(|_| Ok(((), IndexCommit::Now)))
 }
 
 /// The pack to compact next.
@@ -106,7 +106,7 @@ pub(crate) fn accept_loss(writer: &mut Writer<'_>) -> Result<usize> {
         for &(pack, state) in &marked {
             apply.index.put_pack(&mut apply.txn, pack, PackState { damaged: false, ..state })?;
         }
-        Ok((marked.len(), Wrote::Now))
+        Ok((marked.len(), IndexCommit::Now))
     })
 }
 
@@ -115,7 +115,9 @@ pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
     let shared = writer.shared;
     let report = writer.work(|apply| {
         let mut report = Report::default();
-        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, Wrote::Nothing)) };
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else {
+            return Ok((report, IndexCommit::Nothing));
+        };
         let file = shared.reader.file(pack);
         let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
         let (moved, at) = match pack_format(&*file, pack, shared.store) {
@@ -135,7 +137,7 @@ pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
             Err(Moving::Store(error)) => return Err(error),
             Err(Moving::Pack(fault)) => leave_damaged(apply, pack, at, &fault, &mut report)?,
         }
-        Ok((report, Wrote::Now))
+        Ok((report, IndexCommit::Now))
     })?;
     if report.reclaimed_bytes > 0 {
         remove_retired(writer)?;
@@ -221,7 +223,7 @@ fn move_log(
     moved: &mut Moved,
 ) -> Result<u64, Moving> {
     let record = scan.whole(found)?;
-    let Standing::Live(counted) = standing(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
+    let Liveness::Live(counted) = liveness(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
     moved.add(&found.header, counted);
     apply.batch.moved(found.header, &record);
     Ok(found.header.record_len())

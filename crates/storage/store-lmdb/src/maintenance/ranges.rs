@@ -17,7 +17,7 @@ use crate::log::range::{self, KeyPosition, Packs, Table};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
-/// Bytes at which a range ends. If its record is damaged, as many rows are read from the previous
+/// Bytes at which a range ends. If its record is damaged, its rows are read from the previous
 /// pass and the log.
 const RANGE: usize = 16 << 10;
 /// Bytes of one round: some milliseconds of the writer's time.

@@ -1,9 +1,9 @@
 //! Compacts a pack from its end, for a disk that is full.
 //!
-//! Compaction of a whole pack frees its space at the end, when the file is removed. Before, it
-//! takes up to half as much. A full disk has no such space. So the live records of the pack's
-//! last part are copied, as many as there is space for, and the file is cut. Each round frees at
-//! least the space that it took, except for some pages of the index.
+//! Compaction of a whole pack frees its space at the end, when the file is removed. Before that,
+//! it takes up to half of this. A full disk has no such space. So the live records of the pack's
+//! last part are copied, as far as there is space, and the file is cut. Each round frees at least
+//! the space that it took, except for some pages of the index.
 //!
 //! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
 //! the pack's end. So a rebuild that finds the record finds the copies, even if the second
@@ -17,7 +17,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use super::fault::Moving;
 use super::packs::{Limits, compact, leave_damaged, move_records};
-use super::superseded::{Standing, standing};
+use super::superseded::{Liveness, liveness};
 use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Header, Kind};
@@ -25,7 +25,7 @@ use crate::log::scan::{LocatedRecord, Scan, pack_format};
 use crate::log::{path_of, readers};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
-use crate::writer::{Writer, Wrote};
+use crate::writer::{IndexCommit, Writer};
 
 /// The outcome of the first transaction.
 enum Copied {
@@ -45,7 +45,7 @@ pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<R
     let (mut report, copied) = writer.work(|apply| {
         let mut report = Report::default();
         let copied = copy_end(shared, apply, pack, bytes, &mut report)?;
-        let wrote = if matches!(copied, Copied::Fits) { Wrote::Nothing } else { Wrote::Now };
+        let wrote = if matches!(copied, Copied::Fits) { IndexCommit::Nothing } else { IndexCommit::Now };
         Ok(((report, copied), wrote))
     })?;
     let (offset, dead) = match copied {
@@ -54,10 +54,10 @@ pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<R
         Copied::No => return Ok(report),
     };
     report.reclaimed_bytes = writer.work(|apply| {
-        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((0, Wrote::Nothing)) };
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((0, IndexCommit::Nothing)) };
         let dead = state.dead.saturating_sub(dead);
         apply.cut(pack, PackState { end: offset, dead, ..state })?;
-        Ok((state.end.saturating_sub(offset), Wrote::Now))
+        Ok((state.end.saturating_sub(offset), IndexCommit::Now))
     })?;
     cut_file(shared, pack)?;
     Ok(report)
@@ -139,7 +139,7 @@ fn dead_records(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result
 
 fn is_live(apply: &Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &LocatedRecord) -> Result<bool, Moving> {
     if found.header.kind != Kind::Body {
-        return Ok(matches!(standing(apply.index, &apply.txn, scan, found)?, Standing::Live(_)));
+        return Ok(matches!(liveness(apply.index, &apply.txn, scan, found)?, Liveness::Live(_)));
     }
     let place = apply.index.body(&apply.txn, BodyId(found.header.id))?;
     Ok(place.is_some_and(|place| place.pack == pack && place.offset == found.offset))

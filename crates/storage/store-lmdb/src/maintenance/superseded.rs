@@ -18,7 +18,7 @@ use crate::writer::apply::Apply;
 pub(super) type Counted = Vec<(MailboxId, u64)>;
 
 /// Whether a log record is live.
-pub(super) enum Standing {
+pub(super) enum Liveness {
     /// It is live, and counted for these mailboxes.
     Live(Counted),
     /// A later record, or the removal of its mailbox, supersedes it.
@@ -28,15 +28,15 @@ pub(super) enum Standing {
 /// Whether a log record is live. It is dead if its mailbox was removed, or if there is a newer
 /// version of its directory record. It is also dead if a checkpoint of its mailbox or two passes
 /// over its table contain it.
-pub(super) fn standing(
+pub(super) fn liveness(
     index: &Index,
     txn: &RoTxn,
     scan: &Scan<'_>,
     found: &LocatedRecord,
-) -> std::result::Result<Standing, Moving> {
+) -> std::result::Result<Liveness, Moving> {
     let (header, len) = (found.header, found.header.record_len());
     if header.kind.is_in_ranges() && header.seq < index.passes(txn)?.superseded {
-        return Ok(Standing::Superseded);
+        return Ok(Liveness::Superseded);
     }
     let live = match header.kind {
         Kind::Mailbox => mailbox(index, txn, MailboxId(header.id), header.seq, len)?.into_iter().collect(),
@@ -55,11 +55,11 @@ pub(super) fn standing(
             let change = entry::directory_from(&content).ok_or(ReadFault::Damaged("a directory change"))?;
             let now = directory::directory_entry(index, txn, &change.name)?;
             let is_old = now.is_some_and(|entry| entry.version > change.expected + 1);
-            return Ok(if is_old { Standing::Superseded } else { Standing::Live(Vec::new()) });
+            return Ok(if is_old { Liveness::Superseded } else { Liveness::Live(Vec::new()) });
         }
-        _ => return Ok(Standing::Live(Vec::new())),
+        _ => return Ok(Liveness::Live(Vec::new())),
     };
-    Ok(if live.is_empty() { Standing::Superseded } else { Standing::Live(live) })
+    Ok(if live.is_empty() { Liveness::Superseded } else { Liveness::Live(live) })
 }
 
 /// The mailbox of a commit, if the commit is live.
@@ -86,14 +86,14 @@ fn checkpoint(
     mailbox: MailboxId,
     seq: u64,
     len: u64,
-) -> std::result::Result<Standing, Moving> {
+) -> std::result::Result<Liveness, Moving> {
     let is_removed = removed::has(index, txn, mailbox)?;
     let named = index.head(txn, mailbox).ok().flatten().map_or(0, |stored| stored.logged.checkpoint);
     Ok(match seq.cmp(&named) {
-        _ if is_removed => Standing::Superseded,
-        std::cmp::Ordering::Less => Standing::Superseded,
-        std::cmp::Ordering::Equal => Standing::Live(vec![(mailbox, len)]),
-        std::cmp::Ordering::Greater => Standing::Live(Vec::new()),
+        _ if is_removed => Liveness::Superseded,
+        std::cmp::Ordering::Less => Liveness::Superseded,
+        std::cmp::Ordering::Equal => Liveness::Live(vec![(mailbox, len)]),
+        std::cmp::Ordering::Greater => Liveness::Live(Vec::new()),
     })
 }
 

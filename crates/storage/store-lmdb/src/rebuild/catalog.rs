@@ -1,7 +1,7 @@
 //! The records of all packs in two orders, and the further places of bodies, on disk. So a rebuild
 //! needs no memory for them.
 //!
-//! A catalog is an LMDB environment of its own, which is thrown away when the rebuild ends.
+//! A catalog is an LMDB environment of its own, which is discarded when the rebuild ends.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -12,7 +12,7 @@ use crate::log::record::Kind;
 
 /// A statement of a record about packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum Statement {
     /// The pack was abandoned at this offset: records from there on do not count.
     Abandoned(PackOffset),
     /// The pack's records from this offset on were copied elsewhere.
@@ -28,7 +28,7 @@ pub(super) enum Says {
 pub(super) struct Control {
     pub(super) pack: u32,
     pub(super) offset: u64,
-    pub(super) says: Says,
+    pub(super) statement: Statement,
 }
 
 /// All records about packs, and where packs end without them.
@@ -41,7 +41,7 @@ pub(super) struct Controls {
 
 /// The statements that count.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct ValidStatements {
     /// Where packs end.
     pub(super) ends: HashMap<u32, u64>,
     /// Packs whose tail a record abandons from their end on, so that every later rebuild knows.
@@ -62,34 +62,34 @@ impl Controls {
 
     /// Whether anything found so far may end a pack before this place.
     pub(super) fn may_be_ended(&self, pack: u32, offset: u64) -> bool {
-        let is_before = |says: &Says| match *says {
-            Says::Abandoned(at) | Says::Cut(at) => at.pack == pack && offset >= at.offset,
-            Says::Retired(_) | Says::Damaged(_) => false,
+        let is_before = |statement: &Statement| match *statement {
+            Statement::Abandoned(at) | Statement::Cut(at) => at.pack == pack && offset >= at.offset,
+            Statement::Retired(_) | Statement::Damaged(_) => false,
         };
         self.ends.get(&pack).is_some_and(|end| offset >= *end)
-            || self.all.iter().any(|control| is_before(&control.says))
+            || self.all.iter().any(|control| is_before(&control.statement))
     }
 
     /// Judges all records. `packs` are those of the old index.
-    pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> Judged {
+    pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> ValidStatements {
         self.refuse(packs);
         let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, control) in self.all.iter().enumerate() {
-            if let Says::Abandoned(end) | Says::Cut(end) = control.says {
+            if let Statement::Abandoned(end) | Statement::Cut(end) = control.statement {
                 by_pack.entry(end.pack).or_default().push(at);
             }
         }
         let mut judgement = Judgement { controls: &self, by_pack, counts: vec![None; self.all.len()] };
         let counting: Vec<bool> = (0..self.all.len()).map(|at| judgement.counts(at)).collect();
-        let mut judged = Judged { ends: self.ends.clone(), ..Judged::default() };
+        let mut judged = ValidStatements { ends: self.ends.clone(), ..ValidStatements::default() };
         for (control, _) in self.all.iter().zip(&counting).filter(|(_, counts)| **counts) {
-            match control.says {
-                Says::Abandoned(at) | Says::Cut(at) => {
+            match control.statement {
+                Statement::Abandoned(at) | Statement::Cut(at) => {
                     let end = judged.ends.entry(at.pack).or_insert(at.offset);
                     *end = at.offset.min(*end);
                 }
-                Says::Retired(pack) => drop(judged.retired.insert(pack)),
-                Says::Damaged(kind) => {
+                Statement::Retired(pack) => drop(judged.retired.insert(pack)),
+                Statement::Damaged(kind) => {
                     let Control { pack, offset, .. } = control;
                     judged.faults.push(format!(
                         "{kind:?} record in pack {pack} at byte {offset} is damaged and was passed over"
@@ -99,8 +99,8 @@ impl Controls {
         }
         let abandoned = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
         judged.abandoned = abandoned
-            .filter_map(|(control, _)| match control.says {
-                Says::Abandoned(at) if judged.ends.get(&at.pack) == Some(&at.offset) => Some(at.pack),
+            .filter_map(|(control, _)| match control.statement {
+                Statement::Abandoned(at) if judged.ends.get(&at.pack) == Some(&at.offset) => Some(at.pack),
                 _ => None,
             })
             .collect();
@@ -115,8 +115,8 @@ impl Controls {
     fn refuse(&mut self, packs: &[(u32, PackState)]) {
         let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
         let end_of = |pack: u32| known.get(&pack).copied().unwrap_or(0);
-        let refused = |control: &&Control| match control.says {
-            Says::Abandoned(at) => at.offset < end_of(at.pack) && control.offset >= end_of(control.pack),
+        let refused = |control: &&Control| match control.statement {
+            Statement::Abandoned(at) => at.offset < end_of(at.pack) && control.offset >= end_of(control.pack),
             _ => false,
         };
         let refused: Vec<Control> = self.all.iter().filter(refused).copied().collect();
@@ -153,8 +153,8 @@ impl Judgement<'_> {
     }
 
     fn ends_before(&self, at: usize, offset: u64) -> bool {
-        let says = self.controls.all[at].says;
-        matches!(says, Says::Abandoned(end) | Says::Cut(end) if offset >= end.offset)
+        let statement = self.controls.all[at].statement;
+        matches!(statement, Statement::Abandoned(end) | Statement::Cut(end) if offset >= end.offset)
     }
 }
 
@@ -163,19 +163,19 @@ mod tests {
     use super::*;
 
     /// Pack, offset and the statement there.
-    fn abandoned(pack: u32, offset: u64) -> Says {
-        Says::Abandoned(PackOffset { pack, offset })
+    fn abandoned(pack: u32, offset: u64) -> Statement {
+        Statement::Abandoned(PackOffset { pack, offset })
     }
 
-    fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
+    fn judged(controls: &[(u32, u64, Statement)], packs: &[(u32, PackState)]) -> ValidStatements {
         let mut all = Controls::default();
-        for &(pack, offset, says) in controls {
-            all.add(Control { pack, offset, says });
+        for &(pack, offset, statement) in controls {
+            all.add(Control { pack, offset, statement });
         }
         all.judge(packs)
     }
 
-    fn ends(judged: &Judged) -> Vec<(u32, u64)> {
+    fn ends(judged: &ValidStatements) -> Vec<(u32, u64)> {
         let mut ends: Vec<_> = judged.ends.iter().map(|(pack, end)| (*pack, *end)).collect();
         ends.sort_unstable();
         ends
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
-        let all = [(2, 900, Says::Retired(1)), (3, 64, abandoned(2, 500))];
+        let all = [(2, 900, Statement::Retired(1)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
         assert!(judged(&all, &[]).retired.is_empty());
     }
 
     #[test]
     fn a_damaged_record_in_a_tail_that_was_given_up_is_no_fault() {
-        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, abandoned(2, 500))];
+        let all = [(2, 900, Statement::Damaged(Kind::Retire)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).faults.len(), 1);
         assert!(judged(&all, &[]).faults.is_empty());
     }
@@ -211,22 +211,22 @@ mod tests {
     #[test]
     fn below_the_end_in_the_old_index_nothing_is_given_up() {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
-        let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, Says::Retired(1))], &packs);
+        let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, Statement::Retired(1))], &packs);
         assert_eq!(
             (ends(&refused), refused.retired.len()),
             (vec![(2, 64)], 0),
             "nor does the rest of it count"
         );
-        let cut = [(2, 64, Says::Cut(PackOffset { pack: 1, offset: 500 }))];
+        let cut = [(2, 64, Statement::Cut(PackOffset { pack: 1, offset: 500 }))];
         assert_eq!(ends(&judged(&cut, &packs)), [(1, 500)], "what was cut lies elsewhere");
     }
 
     #[test]
-    fn beyond_a_certain_end_nothing_counts() {
+    fn nothing_after_a_known_end_counts() {
         let mut all = Controls::default();
         all.ends_at(2, 700);
         all.ends_at(2, 500);
-        all.add(Control { pack: 2, offset: 500, says: Says::Retired(1) });
+        all.add(Control { pack: 2, offset: 500, statement: Statement::Retired(1) });
         let judged = all.judge(&[]);
         assert_eq!((ends(&judged), judged.retired.len()), (vec![(2, 500)], 0));
     }

@@ -20,9 +20,8 @@ use crate::shared::{Summarize, summary_of};
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
-/// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of
-/// memory. A pack has the mail of all mailboxes mixed, so the order of the index would read the
-/// packs at random.
+/// Messages whose bodies are read in the order of the packs: some 30 MB of memory. A pack has the
+/// mail of all mailboxes mixed, so the order of the index would read the packs at random.
 const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, without references. The last of several copies is
@@ -79,7 +78,7 @@ pub(crate) struct SummaryMaker<'a> {
 }
 
 /// A message without a summary.
-struct Bare {
+struct WithoutSummary {
     mailbox: MailboxId,
     uid: u32,
     body: BodyId,
@@ -102,11 +101,11 @@ impl SummaryMaker<'_> {
         }
     }
 
-    fn make(&mut self, messages: &[Bare]) -> Result<()> {
+    fn make(&mut self, messages: &[WithoutSummary]) -> Result<()> {
         let mut txn = self.index.write()?;
         let mut value = Vec::new();
         for message in messages {
-            let Bare { mailbox, uid, body, saved, .. } = *message;
+            let WithoutSummary { mailbox, uid, body, saved, .. } = *message;
             let summary = self.summary(&mut txn, message)?;
             put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
             summaries::put(self.index, &mut txn, mailbox, uid, &value)?;
@@ -115,7 +114,7 @@ impl SummaryMaker<'_> {
     }
 
     /// The messages in the order of their bodies in the packs.
-    fn in_pack_order(&self, messages: Vec<Bare>) -> Result<Vec<Bare>> {
+    fn in_pack_order(&self, messages: Vec<WithoutSummary>) -> Result<Vec<WithoutSummary>> {
         let txn = self.index.read()?;
         let mut placed = Vec::with_capacity(messages.len());
         for message in messages {
@@ -127,21 +126,21 @@ impl SummaryMaker<'_> {
         Ok(placed.into_iter().map(|(_, message)| message).collect())
     }
 
-    fn next_bare(&self, after: Option<Origin>) -> Result<Vec<Bare>> {
+    fn next_bare(&self, after: Option<Origin>) -> Result<Vec<WithoutSummary>> {
         let txn = &*self.index.read()?;
         let mut bare = Vec::new();
         for item in summaries::records_after(self.index, txn, after)?.take(IN_ORDER) {
             let ((mailbox, uid), value) = item?;
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(damaged("a new summary"))?;
-            bare.push(Bare { mailbox, uid, body: found.body, saved: found.saved });
+            bare.push(WithoutSummary { mailbox, uid, body: found.body, saved: found.saved });
         }
         Ok(bare)
     }
 
     /// The summary of a message, made from its body. If the body cannot be read, the summary in
     /// the old index. Otherwise an empty one, and each read of the message tries to rebuild it.
-    fn summary(&mut self, txn: &mut Writing, message: &Bare) -> Result<Vec<u8>> {
-        let Bare { mailbox, uid, body, .. } = *message;
+    fn summary(&mut self, txn: &mut Writing, message: &WithoutSummary) -> Result<Vec<u8>> {
+        let WithoutSummary { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
             Some(location) => {

@@ -21,7 +21,7 @@ mod replay;
 mod restore;
 mod restore_ranges;
 mod salvage;
-mod says;
+mod statements;
 mod survey;
 mod torn_round;
 mod unended;
@@ -47,9 +47,9 @@ use crate::log::reader::PackReader;
 /// The action of a rebuild that has found faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuild {
-    /// It reports them and leaves the index as it is.
+    /// It reports the faults and does not change the index.
     UnlessFaulty,
-    /// It replaces the index nevertheless.
+    /// It replaces the index despite the faults.
     Force,
 }
 
@@ -203,7 +203,7 @@ enum MissingPacks {
     None,
     /// Packs that the old index has as sealed: it has all their commits.
     InOldIndex,
-    /// Packs that may have had commits that nothing else has.
+    /// Packs that may have had commits that are nowhere else.
     Unknown,
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Replay<'a> {
     removed: HashSet<MailboxId>,
     /// Directory records that the log removed, each with the version.
     removed_entries: HashMap<String, u64>,
-    /// Mailboxes with a damaged record that the old index has: it may be their last one.
+    /// Mailboxes with a damaged record that the old index has. It may be their last record.
     doubtful: HashSet<MailboxId>,
     pub(super) checkpoints: Checkpoints,
     pub(super) ranges: Ranges,
@@ -140,8 +140,8 @@ impl<'a> Replay<'a> {
         self.removed.insert(mailbox);
     }
 
-    /// A mailbox may lack a damaged record, of which these are the copies. The old index can
-    /// remove the doubt only if it has one of them. An older index would assign their UIDs again.
+    /// These are copies of a damaged record that a mailbox may lack. The old index can remove the
+    /// doubt only if it has one of them. An older index would assign their UIDs again.
     pub(super) fn in_doubt(&mut self, mailbox: MailboxId, copies: &[Entry]) {
         if self.is_in_old(copies) {
             self.doubtful.insert(mailbox);
@@ -156,7 +156,7 @@ impl<'a> Replay<'a> {
         self.doubtful.extend(self.old.map(OldIndex::mailboxes).unwrap_or_default());
     }
 
-    /// Whether the old index has a record, of which these are the copies.
+    /// Whether the old index has the record of these copies.
     fn is_in_old(&self, copies: &[Entry]) -> bool {
         copies.iter().any(|copy| OldIndex::covers(self.old_packs, copy.pack, copy.found.end()))
     }
@@ -472,7 +472,7 @@ impl<'a> Replay<'a> {
         }
         for mailbox in old.mailboxes() {
             let is_removed = removed::has(self.index, &txn, mailbox)?;
-            // A head that is damaged, too, removes no doubt.
+            // A damaged head cannot remove the doubt.
             let Some(stored) = old.head(mailbox) else { continue };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
                 // The old index has the doubtful state.
@@ -521,7 +521,7 @@ impl<'a> Replay<'a> {
                 chunk?.add_rows(&mut rows)?;
             }
             let counts = counts_of(&rows);
-            // No expunge before the gap is known for certain.
+            // Expunges before the gap are not known completely.
             let forgotten = stored.head.modseq;
             let head = MailboxHead { counts, ..stored.head };
             let logged = stored.logged;

@@ -12,9 +12,9 @@ use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 
 use super::catalog::{Catalog, Entry};
-use super::controls::{Control, Controls, Judged};
+use super::controls::{Control, Controls, ValidStatements};
 use super::pack::Pack;
-use super::says::says;
+use super::statements::statements_of;
 use super::torn_round::{LastRound, TornRound};
 use super::unended::{LastBodies, Unended};
 use crate::index::Indexed;
@@ -118,7 +118,7 @@ pub(crate) fn survey(
     let counted = catalog.last_counted(&controls.clone().judge(before.packs).ends)?;
     survey.cut_torn_bodies(unended.batches(counted), &mut controls);
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
-    let Judged { ends, abandoned, retired, mut faults } = controls.judge(before.packs);
+    let ValidStatements { ends, abandoned, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
     // Packs that were abandoned are sealed. Otherwise the next opening would redo commits that the
     // log abandons. It would take a body there, whose number is below the next one, for a body that
@@ -231,8 +231,8 @@ impl Survey {
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
             }
-            for says in says(&search, &found) {
-                controls.add(Control { pack: number, offset: found.offset, says });
+            for statement in statements_of(&search, &found) {
+                controls.add(Control { pack: number, offset: found.offset, statement });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
             note(found);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_zeroes_is_found() {
+    fn records_after_zeroes_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let (file, offsets) = pack(dir.path());
         file.write_all_at(&[0; 12_000], offsets[4]).unwrap();

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use posthaste_store::Result;
 
 use super::catalog::{Catalog, Entry};
-use super::controls::{Controls, Says};
+use super::controls::{Controls, Statement};
 use super::pack::Pack;
-use super::says::says;
+use super::statements::statements_of;
 use crate::log::PackOffset;
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
@@ -32,7 +32,7 @@ pub(super) struct LastRound {
 }
 
 impl LastRound {
-    /// Of a pack. `seq`: the highest sequence number in the packs before it.
+    /// For a pack. `seq` is the highest sequence number in the packs before it.
     pub(super) fn after(seq: u64) -> Self {
         Self { records: VecDeque::new(), len: 0, seq }
     }
@@ -69,10 +69,10 @@ impl LastRound {
         let at = self.records.iter().position(|found| !search.is_whole(found))?;
         let mut records = Vec::from(self.records).split_off(at);
         let closing = records.pop_if(|last| is_closing(last));
-        let says = closing.map(|closing| says(search, &closing)).unwrap_or_default();
+        let statements = closing.map(|closing| statements_of(search, &closing)).unwrap_or_default();
         let first = records.first()?.offset;
         let is_last = search.is_readable(first) && !search.has_later_batch(first);
-        is_last.then_some(TornRound { pack, from: first, records, says })
+        is_last.then_some(TornRound { pack, from: first, records, statements })
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) struct TornRound {
     /// All records from there on except the last one.
     records: Vec<LocatedRecord>,
     /// The statements of the last record.
-    says: Vec<Says>,
+    statements: Vec<Statement>,
 }
 
 impl TornRound {
@@ -100,14 +100,14 @@ impl TornRound {
         catalog: &Catalog,
         controls: &Controls,
     ) -> Result<bool> {
-        let is_there = |says: &Says| match says {
-            Says::Retired(pack) | Says::Cut(PackOffset { pack, .. }) => packs.contains_key(pack),
-            Says::Abandoned(_) => false,
-            Says::Damaged(_) => true,
+        let is_there = |statement: &Statement| match statement {
+            Statement::Retired(pack) | Statement::Cut(PackOffset { pack, .. }) => packs.contains_key(pack),
+            Statement::Abandoned(_) => false,
+            Statement::Damaged(_) => true,
         };
         let mut missing: HashMap<u64, &LocatedRecord> =
             self.records.iter().map(|r| (r.header.seq, r)).collect();
-        if !self.says.iter().all(is_there) || missing.len() < self.records.len() {
+        if !self.statements.iter().all(is_there) || missing.len() < self.records.len() {
             return Ok(false);
         }
         let is_original = |entry: &Entry, missing: &HashMap<u64, &LocatedRecord>| {

@@ -1,7 +1,7 @@
 //! Applies commits to an index transaction and gathers their records for the pack.
 //!
 //! Each call first checks that the commit can be applied and only then writes. So a commit that
-//! cannot be applied leaves the transaction as it was, and the others in the group go on. An
+//! cannot be applied leaves the transaction as it was, and the others in the group continue. An
 //! error after that point ends the whole transaction.
 
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ fn source(message: &NewMessage) -> Option<Origin> {
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     /// The bytes of LMDB's page without its own head.
     const PAGE: usize = 4096 - 16;
-    /// The bytes of a record beside the summary: its head, its place, the key, and what
+    /// The bytes of a record in addition to the summary: its head, its place, the key, and what
     /// `put_summary` puts before it.
     const BESIDE: usize = 8 + 2 + 20 + 28;
     /// With six or more records to a page, a second round saves too little.

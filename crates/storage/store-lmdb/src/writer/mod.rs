@@ -3,7 +3,7 @@
 //! | step | on failure |
 //! | --- | --- |
 //! | begin the index transaction, unless one is open: waits for a writer in another process | all waiting jobs are answered `Unavailable` |
-//! | check each commit against the present state and apply it | this one is answered; the others go on |
+//! | check each commit against the present state and apply it | this one is answered; the others continue |
 //! | preallocate space in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is abandoned at its old end |
 //! | commit the index, durably | the same |
@@ -40,7 +40,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::job::{Change, Job, Reply};
 pub(crate) use self::state::Writer;
-pub(crate) use self::transaction::Wrote;
+pub(crate) use self::transaction::IndexCommit;
 use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
 use crate::log::GROUP_MAX;
@@ -123,7 +123,7 @@ impl Writer<'_> {
             let added = added.map(|(message, summary)| apply.add_summary(message, summary));
             let outcomes = added.collect::<Result<Vec<_>>>()?;
             let is_done = |outcome: &CommitOutcome| *outcome == CommitOutcome::Done;
-            let wrote = if outcomes.iter().any(is_done) { Wrote::Now } else { Wrote::Nothing };
+            let wrote = if outcomes.iter().any(is_done) { IndexCommit::Now } else { IndexCommit::Nothing };
             Ok((outcomes, wrote))
         });
         match added {
@@ -216,9 +216,9 @@ impl Writer<'_> {
                 });
             }
             let wrote = match done(changes, &outcomes).count() {
-                0 => Wrote::Nothing,
-                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => Wrote::Later,
-                _ => Wrote::Now,
+                0 => IndexCommit::Nothing,
+                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => IndexCommit::Later,
+                _ => IndexCommit::Now,
             };
             Ok((outcomes, wrote))
         })?;

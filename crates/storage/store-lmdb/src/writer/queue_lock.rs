@@ -20,15 +20,15 @@ use rustix::fs::OFlags;
 pub(crate) struct QueueLock(Option<File>);
 
 impl QueueLock {
-    /// Opens or creates the file. Without it (a disk that is full to the last name) writing goes
-    /// on, and may be unfair. A link is not followed: no file is created at its target.
+    /// Opens or creates the file. Without it (a disk that is full to the last name) writing
+    /// continues, and may be unfair. A link is not followed: no file is created at its target.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join("turn");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let file = file.inspect_err(|error| {
-            tracing::warn!(path = %path.display(), %error, "processes that write do not take turns");
+            tracing::warn!(path = %path.display(), %error, "the queue lock cannot be opened: processes that write do not take turns");
         });
         Self(file.ok())
     }

@@ -47,14 +47,14 @@ impl Writer<'_> {
             Ok(None) => return self.report_damage(),
             Ok(Some(limit)) => limit,
             Err(error @ StoreError::Unavailable(_)) => {
-                tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
-                    written. `posthaste check --rebuild` goes on without what cannot be read");
+                tracing::error!(%error, "cannot find out whether the index lacks commits, so the store accepts no \
+                    writes: run `posthaste check --rebuild`, which leaves out what cannot be read");
                 return Ok(Some(error));
             }
             Err(error) => return Err(error),
         };
         if let Err(error) = self.begin() {
-            tracing::error!(%error, pack = limit.pack, "commits in a pack are not in the index; nothing is written until they are");
+            tracing::error!(%error, pack = limit.pack, "commits of a pack cannot be added to the index, so the store accepts no writes");
             self.note_tail(limit.pack, limit.offset)?;
             return Ok(Some(error));
         }
@@ -66,11 +66,11 @@ impl Writer<'_> {
         for OtherPack { number, .. } in &self.others.packs {
             let mut indexed = self.indexed_end(*number)?;
             while let Some(IndexedEnd { end, next_seq }) = indexed {
-                let Err(error) = self.appender.left(*number, end, next_seq) else { break };
+                let Err(error) = self.appender.tail_state(*number, end, next_seq) else { break };
                 // The pack's process may have committed and ended since that was read.
                 let now = self.indexed_end(*number)?;
                 if now == indexed {
-                    tracing::error!(%error, "the log cannot be continued");
+                    tracing::error!(%error, "acknowledged commits cannot be redone, so the store accepts no writes: run `posthaste check`");
                     return Ok(Some(error));
                 }
                 indexed = now;
@@ -192,7 +192,7 @@ impl Writer<'_> {
         if self.redo.is_none_or(|limit| done.end >= limit.offset) {
             shared.unindexed.clear();
         }
-        tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
+        tracing::info!(pack, from = state.end, to = done.end, "commits of a pack were added to the index");
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl Writer<'_> {
             }
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
-                other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
+                other.is_left = self.appender.recover_tail(&self.shared.index, txn, (other.number, state))?;
                 // A process that writes holds the index's write transaction, which we hold now.
                 // So a live process cannot redo its tail either.
                 if !other.is_left && self.dead_tails.contains(&other.number) {

@@ -12,8 +12,9 @@
 //!
 //! A commit is applied only if the mailbox, list or record is at the state that it was made
 //! against. A rebuild of a damaged log meets commits whose predecessors are lost. It first adapts
-//! the commits on mailboxes. Those on lists and records have calls of their own here. A rebuild
-//! also puts whole states into the index: those of checkpoints, and those of the old index.
+//! the commits on mailboxes. Commits on lists and records have functions of their own here. A
+//! rebuild also puts whole states into the index: those of checkpoints, and those of the old
+//! index.
 
 use std::collections::HashMap;
 
@@ -151,7 +152,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             None => match self.new_bodies.get(&body) {
                 Some(location) => *location,
                 None => {
-                    tracing::error!(%body, "a body is in no pack; its message cannot be read");
+                    tracing::error!(%body, "no pack has the body of a message: the message cannot be read");
                     return Ok(Vec::new());
                 }
             },

@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
 /// The remaining step of a piece of work.
-pub(crate) enum Wrote {
+pub(crate) enum IndexCommit {
     /// Nothing was changed.
     Nothing,
     /// The index must have the change before it counts.
@@ -44,7 +44,7 @@ impl<'e> Writer<'e> {
     /// be.
     pub(crate) fn work<T>(
         &mut self,
-        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
+        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, IndexCommit)>,
     ) -> Result<T> {
         if self.appender.lacks_pack() {
             self.checkpoint()?;
@@ -66,7 +66,7 @@ impl<'e> Writer<'e> {
     fn attempt<T>(
         &mut self,
         open: OpenTransaction<'e>,
-        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
+        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, IndexCommit)>,
     ) -> Result<(T, Option<OpenTransaction<'e>>)> {
         let (index, links_from) = (&self.shared.index, self.shared.links_from);
         let before = open.bytes();
@@ -81,7 +81,7 @@ impl<'e> Writer<'e> {
         let Apply { txn, batch, seq, .. } = apply;
         let open = OpenTransaction { txn, seq, commits, logged: logged + batch.len(), due };
         match wrote {
-            Wrote::Nothing => {
+            IndexCommit::Nothing => {
                 let unchanged = OpenTransaction { seq: begun_at, logged, ..open };
                 Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
             }
@@ -94,13 +94,13 @@ impl<'e> Writer<'e> {
                 self.appender.ended();
                 Ok((value, None))
             }
-            Wrote::Later if self.may_be_held(open.bytes() - before) => {
+            IndexCommit::Later if self.may_be_held(open.bytes() - before) => {
                 let open = OpenTransaction { commits: open.commits + 1, ..open };
                 let end = self.write(&open, &batch)?;
                 self.appender.advance(end);
                 Ok((value, Some(open)))
             }
-            Wrote::Later | Wrote::Now => {
+            IndexCommit::Later | IndexCommit::Now => {
                 let end = self.write(&open, &batch)?;
                 self.commit_at(open, batch.pack, end).inspect_err(|_| self.appender.abandon())?;
                 self.appender.advance(end);
@@ -158,7 +158,7 @@ impl<'e> Writer<'e> {
             Err(StoreError::Full(_)) if self.redo.is_some() => self.begin().map(drop),
             other => other,
         };
-        checkpoint.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
+        checkpoint.inspect_err(|error| tracing::error!(%error, "a checkpoint failed: acknowledged commits are not in the index yet"))
     }
 
     /// Begins a transaction in which the index has every commit that counts.

@@ -1,5 +1,4 @@
-//! A store and, beside it, its expected contents: every commit that was acknowledged is made in
-//! both.
+//! A store and its expected contents: every commit that was acknowledged is made in both.
 
 #![allow(clippy::unwrap_used, dead_code)]
 

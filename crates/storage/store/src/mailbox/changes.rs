@@ -109,7 +109,7 @@ impl Mailbox {
     /// still the next UID. So a caller that has looked at all messages does not add a message
     /// that another client, process or node has added.
     ///
-    /// The limit of messages does not apply: after the removal there are as many as before.
+    /// The limit of messages does not apply: after the removal the number is the same as before.
     #[boxed]
     pub async fn append_replacement(
         &self,

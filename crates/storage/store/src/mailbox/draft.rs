@@ -114,7 +114,8 @@ impl Draft {
         self.append_without_limit(slots, arrivals)
     }
 
-    /// The limit of messages does not apply: in this commit as many leave as enter.
+    /// The limit of messages does not apply: in this commit the number of messages stays the
+    /// same.
     pub fn lift_limit(&mut self) {
         self.messages_max = None;
     }

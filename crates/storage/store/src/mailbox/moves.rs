@@ -78,7 +78,7 @@ async fn give_up(leads: [Option<Role>; 2]) {
 }
 
 /// The messages that enter the target.
-trait Enters: Send + Sync + 'static {
+trait EnteringMessages: Send + Sync + 'static {
     /// Adds the messages to a draft. Each is named with the message that it replaces in the
     /// source.
     fn resolve(&self, draft: &mut Draft) -> Result<Copied>;
@@ -86,7 +86,7 @@ trait Enters: Send + Sync + 'static {
     fn count(&self) -> u64;
 }
 
-impl Enters for Sources {
+impl EnteringMessages for Sources {
     fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         Self::resolve(self, draft)
     }
@@ -104,7 +104,7 @@ struct Replacement {
     now: i64,
 }
 
-impl Enters for Replacement {
+impl EnteringMessages for Replacement {
     fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         let added = append(draft, std::slice::from_ref(&self.new), self.now)?;
         let source = NumSet::range(self.uid.value(), self.uid.value());
@@ -235,7 +235,7 @@ impl Ends {
             if view.row_of_uid(replacement.uid).is_none() {
                 return Ok(nothing(view));
             }
-            let enters: Arc<dyn Enters> = Arc::<Replacement>::clone(replacement);
+            let enters: Arc<dyn EnteringMessages> = Arc::<Replacement>::clone(replacement);
             if let Some(moved) = self.attempt(&source, enters).await? {
                 return Ok(moved);
             }
@@ -244,7 +244,7 @@ impl Ends {
     }
 
     /// Tries the replacement once; `None` if another change came first.
-    async fn attempt(&self, source: &Base, enters: Arc<dyn Enters>) -> Result<Option<Moved>> {
+    async fn attempt(&self, source: &Base, enters: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         if self.are_one() {
             self.within(source, enters).await
         } else if self.source.context.engine.commits_pairs() {
@@ -262,7 +262,7 @@ impl Ends {
     }
 
     /// Drafts the messages' entry into the target.
-    async fn entering(&self, messages: Arc<dyn Enters>) -> Result<(Draft, Copied)> {
+    async fn entering(&self, messages: Arc<dyn EnteringMessages>) -> Result<(Draft, Copied)> {
         let mut needs = Needs::Head;
         loop {
             let target = self.target.prepare(needs).await?;
@@ -281,7 +281,7 @@ impl Ends {
     }
 
     /// From one mailbox to another, in one commit on both; `None` if another change came first.
-    async fn across(&self, source: &Base, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
+    async fn across(&self, source: &Base, messages: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         let count = messages.count();
         let (enters, copied) = self.entering(messages).await?;
         let mut leaves = self.source.draft(source);
@@ -303,7 +303,7 @@ impl Ends {
     }
 
     /// From one mailbox to another, in a commit on each; `None` if others changed the target.
-    async fn across_apart(&self, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
+    async fn across_apart(&self, messages: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         let (enters, copied) = self.entering(messages).await?;
         let Some((commit, target)) = enters.finish() else { return Ok(None) };
         match self.target.context.engine.commit(commit).await {
@@ -324,9 +324,9 @@ impl Ends {
     }
 
     /// From a mailbox to its end, in one commit; `None` if another change came first.
-    async fn within(&self, source: &Base, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
+    async fn within(&self, source: &Base, messages: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         let (mut draft, count) = (self.source.draft(source), messages.count());
-        // As many leave as enter.
+        // The number of messages stays the same.
         draft.lift_limit();
         let work = move || -> Result<_> {
             let copied = messages.resolve(&mut draft)?;

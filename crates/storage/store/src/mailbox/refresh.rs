@@ -163,8 +163,8 @@ impl MailboxState {
         self.mark_checked(epoch);
     }
 
-    /// The changes since a mod-sequence in a mailbox of about so many messages. Those in a large
-    /// one are read on another thread, as its rows are.
+    /// The changes since a mod-sequence in a mailbox of about this many messages. Changes in a
+    /// large one are read on another thread, as its rows are.
     pub(super) async fn changes_since(&self, since: ModSeq, messages: u32) -> Result<Changes> {
         let (engine, id) = (Arc::clone(&self.context.engine), self.id);
         if engine.epoch().is_some() && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
@@ -210,7 +210,7 @@ async fn load(engine: &dyn Engine, id: MailboxId) -> Result<View> {
     let counts = head.counts;
     let view = builder.finish(head);
     if view.counts() != counts {
-        tracing::error!(mailbox = %id, stored = ?counts, rows = ?view.counts(), "counts of a mailbox are wrong");
+        tracing::error!(mailbox = %id, stored = ?counts, rows = ?view.counts(), "the stored counts of a mailbox are wrong: run `posthaste check`");
     }
     Ok(view)
 }

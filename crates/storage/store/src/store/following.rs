@@ -1,4 +1,4 @@
-//! Follows accounts for sessions that want reports of all changes in them (RFC 5465).
+//! Follows accounts for sessions that requested reports of all changes in them (RFC 5465).
 
 use std::sync::Arc;
 

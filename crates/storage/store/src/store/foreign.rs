@@ -18,8 +18,8 @@ impl Store {
     /// so wakes the watchers. Never returns: spawn it, and drop it to end it.
     pub async fn watch_foreign(&self, interval: Duration) {
         let mut seen: Epoch = self.engine().epoch();
-        // Of the accounts followed: the last one looked at in a pass over them that is not done,
-        // and the epoch when the pass began.
+        // The state of an unfinished pass over the followed accounts: the last account that was
+        // read, and the epoch when the pass began.
         let (mut looked_at, mut begun): (Option<AccountId>, Epoch) = (None, None);
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -38,7 +38,7 @@ impl Store {
             };
             match looked {
                 Ok(None) => (seen, looked_at) = (begun, None),
-                // Too many for one round: the next one goes on.
+                // Too many for one round: the next one continues.
                 Ok(last) => looked_at = last,
                 // The next round tries again.
                 Err(error) => tracing::warn!(%error, "cannot see what other processes changed"),

@@ -114,8 +114,8 @@ impl Store {
                 return Err(StoreError::Corrupt(format!("mailbox name {} below {from}", entry.name)));
             };
             let name = MailboxName::new(&format!("{to}{rest}"))?;
-            // A name that is itself renamed is free. Only a `to` above or beside `from` can meet a
-            // name that stays.
+            // A name that is itself renamed is free. Only a `to` above `from`, or in another
+            // subtree, can meet a name that stays.
             if list.find(&name).is_some_and(|other| !moves(&other.name)) || name == *from {
                 return Err(StoreError::NameTaken);
             }

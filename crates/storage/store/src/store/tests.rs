@@ -262,7 +262,7 @@ async fn mailboxes_made_side_by_side_stay_within_the_limit_of_the_account() {
     assert_eq!(outcomes.iter().filter(|made| made.is_ok()).count(), 3);
     assert_eq!(outcomes.iter().filter(|made| refused(made)).count(), 5);
     assert_eq!(names(&store, account).await.len(), 5);
-    // What adds none needs no room, and the levels above count.
+    // A command that adds no mailbox passes the limit. Levels above a new mailbox count.
     let limit = |draft: &mut ListDraft, limit| draft.limit_mailboxes(Some(limit));
     let rename = |to: &'static str, most| {
         let store = store.clone();
@@ -295,7 +295,7 @@ async fn a_folder_takes_as_many_as_it_may_and_no_more() {
         date: 1,
         saved: None,
     };
-    // Nobody has it open.
+    // No session has it open.
     let closed = store.destination(full.id);
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..20 {
@@ -360,7 +360,7 @@ async fn list_changes_at_once_all_take_effect() {
 }
 
 #[tokio::test]
-async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
+async fn unused_entries_are_evicted_and_held_ones_stay() {
     // Room for one view of 1,000 messages, and not for two.
     let (store, account) = store_with(StoreOptions { cache_bytes: 50_000, ..StoreOptions::default() });
     let mut ids = Vec::new();
@@ -381,7 +381,7 @@ async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
 }
 
 #[tokio::test]
-async fn one_state_for_all_who_open() {
+async fn all_sessions_share_one_state() {
     let (store, account) = store();
     let entry = store.create(account, &name("a"), None).await.unwrap();
     let (a, b) = tokio::join!(store.open(entry.id), store.open(entry.id));

@@ -100,8 +100,8 @@ pub async fn one_body_for_many_recipients(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// Copies, also within one mailbox and of copies, outlive their originals. What was expunged cannot
-/// be copied.
+/// Copies, also within one mailbox and of copies, outlive their originals. Expunged messages
+/// cannot be copied.
 pub async fn copies_share_their_body(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut a, mut b) = (world.folder().await, world.folder().await);

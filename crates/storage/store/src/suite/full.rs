@@ -67,7 +67,7 @@ pub async fn a_folder_takes_as_many_as_it_may(factory: &dyn Factory) {
     assert_eq!(sizes(&world, full).await[LIMIT as usize - 3..], [1, 2, 3]);
     assert_eq!(sizes(&world, other).await, [4]);
 
-    // What takes the place of other messages needs no room.
+    // A replacement adds no message, so it passes the limit.
     let end = target.destination();
     let first = sole(&target.view().uids_of_seqs(&NumSet::range(1, 1)));
     let moved = target.move_to(&NumSet::range(first.value(), first.value()), &end).await.unwrap();

@@ -17,8 +17,8 @@ use crate::view::View;
 
 /// Names in play: more than a mailbox has room for.
 const NAMES: u64 = 90;
-/// Keywords in one change at most: a handful of messages then has about as many as there is room
-/// for.
+/// Keywords in one change at most: a handful of messages then has about the largest number of
+/// keywords.
 const AT_ONCE: u64 = 25;
 
 type Names = BTreeSet<String>;

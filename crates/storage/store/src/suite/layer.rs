@@ -1,4 +1,4 @@
-//! Engines for tests that stand in front of another engine and change some of its calls.
+//! Engines for tests that wrap another engine and change some of its calls.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use crate::row::Row;
 #[allow(missing_docs, reason = "each is the call of `Engine` that has its name")]
 pub trait Layer: Send + Sync + 'static {
     type Inner: Engine + ?Sized;
-    /// The engine behind.
+    /// The wrapped engine.
     fn inner(&self) -> &Self::Inner;
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {

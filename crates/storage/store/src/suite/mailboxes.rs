@@ -92,7 +92,7 @@ pub async fn a_conflict_leaves_no_trace(factory: &dyn Factory) {
         assert_eq!(world.engine.commit(commit).await.unwrap(), CommitOutcome::Conflict);
         folder.verify().await;
     }
-    // Neither does one from the future.
+    // A commit on a mod-sequence of the future conflicts, too.
     let mut next = folder.flagging(&NumSet::range(2, 2), FlagSet::SEEN, None);
     next.expected = modseq(50);
     next.head.modseq = modseq(51);

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 use crate::list::ListCommit;
 use crate::transfer::{Compare, Transfer};
 
-/// An account that has lived a little moves, in two runs of which the first is cut off; what
-/// clients remember stays true.
+/// An account with a history moves, in two runs. The first is interrupted; what clients remember
+/// stays true.
 pub async fn mail_moves(from: Arc<dyn Engine>, to: Arc<dyn Engine>) {
     let account = AccountId(new_id());
     let (mut inbox, mut other) = lived_in(&from, account).await;

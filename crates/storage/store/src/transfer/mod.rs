@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
 use self::earlier::{EARLIER, refuse_earlier};
-use self::writer::{Contents, Lacking, Writer, done};
+use self::writer::{Contents, MissingChanges, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::form::show_the_same;
@@ -510,12 +510,12 @@ async fn loaded(engine: &dyn Engine, id: MailboxId) -> Result<(MailboxHead, Vec<
 }
 
 /// The commits that the target lacks.
-fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> {
+fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<MissingChanges> {
     const OTHER_MAIL: StoreError =
         StoreError::Refused("the mailbox at the target contains mail that was not copied from the source");
     let known: BTreeMap<Uid, &Row> = there.iter().map(|row| (row.uid(), row)).collect();
     let here: BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
-    let mut lacking = Lacking::default();
+    let mut lacking = MissingChanges::default();
     for row in rows {
         match known.get(&row.uid()) {
             Some(old) if *old == row => {}

@@ -16,7 +16,7 @@ const BATCH_CHANGED: usize = 10_000;
 
 /// The changes that a mailbox lacks at the target.
 #[derive(Default)]
-pub(super) struct Lacking {
+pub(super) struct MissingChanges {
     pub(super) changed: Vec<Row>,
     pub(super) expunged: NumSet,
     pub(super) new: Vec<Row>,
@@ -30,7 +30,7 @@ pub(super) struct Contents {
     pub(super) bytes: Bytes,
 }
 
-impl Lacking {
+impl MissingChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()
     }
@@ -49,7 +49,7 @@ pub(super) struct Writer<'w> {
 
 impl Writer<'_> {
     /// Flags that changed and messages that were expunged since an earlier run.
-    pub(super) async fn change(&mut self, lacking: &Lacking, rows_there: &[Row]) -> Result<()> {
+    pub(super) async fn change(&mut self, lacking: &MissingChanges, rows_there: &[Row]) -> Result<()> {
         let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
         for row in &lacking.changed {
             if let Some(old) = old.get(&row.uid()) {

@@ -297,7 +297,7 @@ const SMALL_SHARE: usize = node::SMALL;
 
 #[test]
 fn half_a_million_messages_take_under_32_bytes_each() {
-    // Of the production sizes, whatever this build uses.
+    // Computed from the production sizes, whatever this build uses.
     let (rows, per_chunk, per_group) = (500_000_usize, 256, 256 * 64);
     let bytes = node::memory_bytes(rows.div_ceil(per_group), rows.div_ceil(per_chunk), rows);
     assert!(bytes < 29 * rows, "{bytes}");

@@ -1,9 +1,9 @@
 //! FETCH responses for which a body is read.
 //!
 //! All steps that can fail run before the response begins. A response that has begun must be
-//! finished, because a literal has announced its length. These steps produce byte ranges; the bytes
-//! are printed item by item, as the client reads them. So a response holds no more than
-//! [`MessageReader`] does, however many items it has.
+//! finished, because a literal has announced its length. These steps produce byte ranges; the
+//! bytes are printed item by item, as the client reads them. So a response with any number of
+//! items holds at most the memory of [`MessageReader`].
 
 use std::ops::Range;
 
@@ -137,8 +137,8 @@ fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
     }
 }
 
-/// Prints an item from row or summary. What may be long is sent piece by piece, without a copy of
-/// the whole.
+/// Prints an item from row or summary. A long value is sent piece by piece, without a complete
+/// copy.
 async fn at_hand(
     wire: &mut Wire,
     (step, names): (&Step, &mut FlagNames<'_>),
@@ -302,7 +302,7 @@ async fn find(
     })
 }
 
-/// What a step prints of a message that is decoded: it is taken as a message of its own.
+/// Finds a step's bytes in a decoded message. That message is treated as one of its own.
 async fn find_within(
     step: &Step,
     message: &Encoded,

@@ -159,7 +159,7 @@ impl FetchJob<'_> {
             let (deferred, faults) = walk.deferred();
             for message in deferred.iter() {
                 let printed = match message.is_long() {
-                    true => Box::pin(self.long_aside(wire, selected, &mut printer, message)).await,
+                    true => Box::pin(self.long_offloaded(wire, selected, &mut printer, message)).await,
                     false => {
                         self.deferred(wire, selected, &mut printer, message).await.map(|()| Printed::Yes)
                     }
@@ -185,7 +185,7 @@ impl FetchJob<'_> {
 
     /// Prints a message that was deferred, and whose summary is long. Its memory is reserved
     /// until the client has read the response.
-    async fn long_aside(
+    async fn long_offloaded(
         &self,
         wire: &mut Wire,
         selected: &Selected,

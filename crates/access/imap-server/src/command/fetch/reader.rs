@@ -61,7 +61,7 @@ pub(super) struct Encoded {
 }
 
 /// A range of a message that is held for all items.
-struct Once {
+struct HeldRange {
     range: Range<u64>,
     /// The transfer encoding that was decoded; `None` for the bytes as stored.
     decoded: Option<Encoding>,
@@ -69,7 +69,7 @@ struct Once {
 }
 
 /// A message within the message that was decoded.
-struct Within {
+struct NestedMessage {
     message: Encoded,
     parts: Arc<DecodedParts>,
     /// The parts of it that were decoded in their turn.
@@ -90,9 +90,9 @@ pub(super) struct MessageReader<'m> {
     size: u64,
     whole: Option<Bytes>,
     /// The parts that are read or decoded once.
-    once: Vec<Once>,
+    once: Vec<HeldRange>,
     /// The messages within it that were decoded.
-    within: Vec<Within>,
+    within: Vec<NestedMessage>,
     /// Bytes of the first pieces that are held.
     held: u64,
     /// Bytes of the message's summary, for which memory may be reserved.
@@ -230,7 +230,7 @@ impl<'m> MessageReader<'m> {
             return Ok(bytes);
         }
         let bytes = self.read(range.clone()).await?;
-        self.once.push(Once { range: range.clone(), decoded: None, bytes: bytes.clone() });
+        self.once.push(HeldRange { range: range.clone(), decoded: None, bytes: bytes.clone() });
         Ok(bytes)
     }
 
@@ -254,7 +254,7 @@ impl<'m> MessageReader<'m> {
         };
         self.bodies.service.decoded.fetch_add(1, Ordering::Relaxed);
         let bytes = Bytes::from(bytes);
-        self.once.push(Once { range: range.clone(), decoded: Some(encoding), bytes: bytes.clone() });
+        self.once.push(HeldRange { range: range.clone(), decoded: Some(encoding), bytes: bytes.clone() });
         Ok(bytes)
     }
 
@@ -293,7 +293,7 @@ impl<'m> MessageReader<'m> {
             None => {
                 let parts = Arc::new(self.parts_of(bytes.clone(), pace).await?);
                 let (message, decoded) = (message.clone(), Vec::new());
-                self.within.push(Within { message, parts: Arc::clone(&parts), decoded });
+                self.within.push(NestedMessage { message, parts: Arc::clone(&parts), decoded });
                 parts
             }
         };

@@ -185,7 +185,7 @@ impl Gathered {
 }
 
 /// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE.
-/// As numbers without a sign that compare alike.
+/// As unsigned numbers in the same order.
 pub(super) async fn dates(gathered: &Gathered, view: &View, pace: &mut Pace) -> Vec<u64> {
     let mut dates = Vec::with_capacity(gathered.uids.len());
     let sent = gathered.table.sent.of(&gathered.uids);

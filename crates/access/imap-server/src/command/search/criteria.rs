@@ -1,5 +1,5 @@
 //! SEARCH keys compiled: texts folded, days counted, names turned into masks. The compiled
-//! criterion is evaluated for one message at a time and reads no more of it than the key needs.
+//! criterion is evaluated for one message at a time and reads only the data that the key needs.
 //!
 //! An evaluation has three answers. [`Answer::Unknown`] means that more of the message is needed.
 //! The message is then evaluated with its summary, and with its body only if the summary does not
@@ -68,7 +68,7 @@ pub(crate) struct Question {
     pub(super) texts: Vec<TextKey>,
     /// Keys in all.
     pub(super) keys: u64,
-    /// Of these, keys that are looked for in folded texts, and in fields.
+    /// The keys that are looked for in folded texts, and those looked for in fields.
     on_folded: u64,
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
@@ -157,8 +157,8 @@ impl Question {
     }
 }
 
-/// Steps of a search in the folded texts. It passes over four bytes in a step. Where the key is
-/// found, fields may have to be decoded. That counts if they are long.
+/// Steps of a search in the folded texts. It skips four bytes in a step. Where the key is found,
+/// fields may have to be decoded. That counts if they are long.
 #[inline]
 fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
     let len = summary.folded_len() as u64;
@@ -305,7 +305,7 @@ impl<'s> Compiler<'s> {
                 let unseen = C::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
                 C::And(vec![C::Recent(Arc::clone(&self.recent)), unseen])
             }
-            // `annotate::search` has replaced those of the mailbox at hand.
+            // `annotate::search` has replaced those of this mailbox.
             SearchKey::Annotation(_) => {
                 return Err(Reply::no(Code::Cannot, "Annotations cannot be searched here").into());
             }

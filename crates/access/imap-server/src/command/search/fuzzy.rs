@@ -13,13 +13,13 @@
 //! subject a search for TEXT does not match gets ten less. Both read rows and summaries alone.
 //! They are left out where they would read bodies again.
 //!
-//! Each level includes the one before it. The ending of a word of five letters is its last letter.
-//! The ending of six or seven letters is the last two, and of more letters the last three. So
-//! `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an English word
-//! are longer than that in short words: `runs` finds `running`. It corrects no typing mistakes.
-//! The level `stems` also compares header texts folded: it finds `straße` by `strasse`. Each level
-//! is an ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
-//! (RFC 6203 §3). Nor are keys under NOT.
+//! Each level includes the one before it. The ending of a word of five letters is its last
+//! letter. The ending of six or seven letters is the last two, and of more letters the last
+//! three. So `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an
+//! English word are longer than that in short words: `runs` finds `running`. It corrects no
+//! typing mistakes. The level `stems` also compares header texts folded: it finds `straße` by
+//! `strasse`. Each level is an ordinary search, which the index makes fast. Flags, dates and the
+//! like are never fuzzy (RFC 6203 §3). Keys under NOT are exact, too.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;

@@ -78,7 +78,7 @@ impl<'j> Job<'j> {
         self.matching(&candidates).await
     }
 
-    /// The messages that sets and flags leave: whole chunks are passed over.
+    /// The messages that sets and flags leave: whole chunks are skipped.
     pub(super) async fn candidates(&self) -> Result<NumSet<SeqNum>, Failure> {
         let (view, question) = (Arc::clone(&self.selected.announced), Arc::clone(&self.question));
         let excluded = self.excluded.clone();

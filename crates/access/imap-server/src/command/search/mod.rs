@@ -269,7 +269,7 @@ pub(super) struct EsearchItems {
 
 /// The form in which a result is sent or saved.
 pub(super) struct Answer {
-    /// `$`, as UIDs, if the client wants it saved.
+    /// `$`, as UIDs, if the client requests that it is saved.
     pub(super) saved: Option<Arc<NumSet>>,
     /// Nothing after SAVE alone.
     pub(super) response: Option<Esearch>,

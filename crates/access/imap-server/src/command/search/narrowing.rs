@@ -1,5 +1,5 @@
-//! What a criterion says about whole sets of messages: the flags and the sets outside of which
-//! nothing matches. They narrow a search down before a message is looked at.
+//! Bounds of a search: the flags that each match must have, and sets that contain each match.
+//! They narrow a search down before a message is read.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Criterion {
         }
     }
 
-    /// The sequence numbers outside of which nothing matches; `None` if the key names none.
+    /// Sequence numbers that contain each match; `None` if the key does not bound them.
     pub(super) fn within(&self, view: &View) -> Option<NumSet<SeqNum>> {
         match self {
             Self::Seqs(seqs) => Some(NumSet::clone(seqs)),

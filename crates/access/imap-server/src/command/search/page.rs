@@ -64,7 +64,7 @@ impl Job<'_> {
             expunged += more.expunged;
             window = window.saturating_mul(2);
         }
-        // What was not looked at lies beyond the page.
+        // Messages that were not searched are beyond the page.
         let steps = set_steps(&found);
         let seqs = self.threads().run(steps, move || page.of(&found)).await?;
         Ok(Matches { seqs, expunged })

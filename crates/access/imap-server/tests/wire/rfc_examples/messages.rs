@@ -1,5 +1,4 @@
-//! Examples about messages: several at once, those that are put together, their URLs, and their
-//! identifiers.
+//! Examples about messages: several in one APPEND, CATENATE, URLs and identifiers.
 
 use posthaste_directory::AccountChange;
 use posthaste_testkit::Wire;
@@ -7,8 +6,8 @@ use posthaste_testkit::Wire;
 use super::send_message;
 use crate::harness::{Server, fetch_text, literal, search};
 
-/// RFC 3502 §6.3.11: two messages in one APPEND, a mailbox that is not there, and a quota that
-/// leaves no room for the second message, so that neither is kept.
+/// RFC 3502 §6.3.11: two messages in one APPEND, and a mailbox that does not exist. If the quota
+/// has no room for the second message, neither is stored.
 #[test]
 fn rfc_3502_multi_append() {
     let server = Server::start();

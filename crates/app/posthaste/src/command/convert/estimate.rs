@@ -1,4 +1,4 @@
-//! What a conversion will take, by a random sample of the messages.
+//! Estimates the work of a conversion, by a random sample of the messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -60,12 +60,13 @@ pub(super) async fn estimate(
     let changed = (sample.changed * share).round();
     let work = sample.seconds * share + changed * commit.as_secs_f64();
     let time = humantime::format_duration(Duration::from_secs_f64(seconds(work, changed, rate)));
-    eprintln!("{}, in at least {time}", said(&sample, options, total));
+    eprintln!("{}, in at least {time}", summary_text(&sample, options, total));
     Ok(total)
 }
 
-/// What the sample says of all messages. An interval contains the true value with 95 % certainty.
-fn said(sample: &Estimate, options: ConvertOptions, total: u64) -> String {
+/// The estimate for all messages, as text. An interval contains the true value with 95 %
+/// certainty.
+fn summary_text(sample: &Estimate, options: ConvertOptions, total: u64) -> String {
     let examined = sample.examined;
     let count = |figure: &Figure| {
         let (count, within) = figure.count_of_all(examined, total);
@@ -108,7 +109,7 @@ fn seconds(work: f64, changed: f64, rate: Option<u32>) -> f64 {
     work.max(paused).ceil()
 }
 
-/// What would be done with those messages of a mailbox that are in the sample.
+/// Examines those messages of a mailbox that are in the sample.
 async fn of_sample(
     opened: &Opened,
     place: &MailboxToConvert,

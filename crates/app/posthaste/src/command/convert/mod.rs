@@ -1,7 +1,7 @@
 //! `posthaste convert`: converts stored mail to another format, while the server runs.
 //!
-//! SIGINT and SIGTERM end it after the message at hand. It prints what it did, and `audit.log` has
-//! the same.
+//! SIGINT and SIGTERM end it after the current message. It prints what it did, and `audit.log`
+//! has the same.
 
 mod estimate;
 mod place;
@@ -64,7 +64,7 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
     done.outcome()
 }
 
-/// What was done by now.
+/// The work done so far.
 #[derive(Default)]
 struct Done {
     sum: ConvertReport,

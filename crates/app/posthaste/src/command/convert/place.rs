@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(super) struct MailboxToConvert {
     pub account: Account,
     pub mailbox: MailboxEntry,
-    /// What is known of the account's bodies.
+    /// The account's bodies that several messages share.
     pub held: Arc<Held>,
 }
 

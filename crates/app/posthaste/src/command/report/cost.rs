@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_told_of_its_inbox_and_of_all_folders() {
+    fn an_account_gets_a_report_of_its_inbox_and_of_all_folders() {
         let mut text = Vec::new();
         write_cut(&mut text, &uses(), 10_000, &Curves::of(&commands())).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_the_same() {
+    fn programs_get_the_same_report() {
         let said = cut_as_json(&uses(), 10_000, &Curves::of(&commands()));
         assert_eq!((&said["messages"], said["commands"].as_array().unwrap().len()), (&json!(10_000), 3));
         let fetch = &said["commands"][0];

@@ -1,4 +1,4 @@
-//! What smaller folders would save. The cost of each command is a line through its mean costs in
+//! The savings of smaller folders. The cost of each command is a line through its mean costs in
 //! folders of each size, over all accounts.
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl Curves {
         self.0.get(&(protocol.to_owned(), command.to_owned()))
     }
 
-    /// What these uses would cost if no folder had more messages.
+    /// The savings if no folder had more messages than this.
     pub fn cut<'u>(&self, uses: impl IntoIterator<Item = &'u Use>, most: u32) -> Saving {
         let mut saving = Saving::default();
         for used in uses {
@@ -210,7 +210,7 @@ pub mod tests {
 
     /// Where a line would begin below zero, it begins at zero.
     #[test]
-    fn nothing_costs_less_than_nothing() {
+    fn no_cost_is_negative() {
         let curves = Curves::of(&[
             mean("FETCH", "1000", 10, 1_000, 1_000_000),
             mean("FETCH", "10000", 10, 10_000, 100_000_000),

@@ -51,7 +51,7 @@ impl Folder {
     }
 }
 
-/// What the running server knows of costs.
+/// The costs that the running server has counted.
 struct Costs {
     curves: Curves,
     uses: Uses,
@@ -71,7 +71,7 @@ impl Costs {
     }
 }
 
-/// The largest of all folders that were offered. It holds only as many as are wanted.
+/// The largest of all folders that were offered. It holds only the requested number.
 struct Largest {
     wanted: usize,
     least_first: BinaryHeap<Reverse<Folder>>,

@@ -1,4 +1,4 @@
-//! What the running server counted, read from its socket.
+//! The counters of the running server, read from its socket.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub struct OfCommand {
     pub sums: Sums,
 }
 
-/// What an account used one command for, in its INBOX or elsewhere, in folders of one size.
+/// An account's use of one command, in its INBOX or elsewhere, in folders of one size.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Use {
     pub protocol: String,
@@ -75,7 +75,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Those of one account.
+    /// The uses of one account.
     pub fn of(&self, account: &str) -> &[Use] {
         self.accounts.iter().find(|of| of.account == account).map_or(&[], |of| &of.uses)
     }

@@ -20,7 +20,7 @@ use crate::failure::Result;
 use crate::memory::Plan;
 
 /// A listener that is up.
-struct Up {
+struct RunningListener {
     asked: Listen,
     address: SocketAddress,
     trigger: ShutdownTrigger,
@@ -40,12 +40,12 @@ pub struct Listeners {
     limits: ConnectionLimits,
     grace: Duration,
     metrics: Arc<Registry>,
-    up: Vec<Up>,
+    up: Vec<RunningListener>,
     access: SocketAccess,
 }
 
 impl Listeners {
-    /// None is up yet.
+    /// No listener is up yet.
     pub fn new(
         services: Services,
         config: &Config,
@@ -80,19 +80,19 @@ impl Listeners {
 
     /// Starts those that were [bound](Self::bind), and stops those that are not wanted.
     pub fn set(&mut self, wanted: &[Listen], bound: Vec<(Listen, Listener)>) {
-        let started: Vec<Up> =
+        let started: Vec<RunningListener> =
             bound.into_iter().map(|(asked, listener)| self.start(asked, listener)).collect();
         let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
         self.up = stay;
         self.up.extend(started);
-        // The sessions of a listener that stops end with BYE. Nobody waits for them here.
+        // The sessions of a listener that stops end with BYE. Nothing waits for them here.
         for up in go {
-            let Up { trigger, .. } = up;
+            let RunningListener { trigger, .. } = up;
             trigger.request();
         }
     }
 
-    fn start(&self, asked: Listen, listener: Listener) -> Up {
+    fn start(&self, asked: Listen, listener: Listener) -> RunningListener {
         let protocol = asked.protocol;
         let address = listener.address().clone();
         if protocol == Protocol::Lmtp && address.is_open() {
@@ -124,7 +124,7 @@ impl Listeners {
         let services = Arc::clone(&self.services);
         let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
         let task = tokio::spawn(listener.serve(options, session));
-        Up { asked, address, trigger, task }
+        RunningListener { asked, address, trigger, task }
     }
 
     /// The peers in networks of the configuration, also after it was read again.

@@ -60,7 +60,7 @@ const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 const FIRST_RUN_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Time between two checks of the certificates' ends.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A certificate that ends within this time is named in the log. Those that live for 90 days are
+/// A certificate that ends within this time is named in the log. Certificates with 90 days are
 /// replaced when 30 are left: by then something has failed for nine days.
 const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
 /// Files kept for the store, listeners and up to 512 connections to other hosts, in addition to
@@ -83,7 +83,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
-    let becomes = Becomes { identity, access };
+    let becomes = ServerUser { identity, access };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("sessions")
         .on_thread_stop(posthaste_metrics::thread_ends)
@@ -95,10 +95,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     runtime.block_on(work)
 }
 
-/// Logs each poll of a session or background task that computes for longer than was asked. The rule
-/// is 10 ms, in a release build; CPU time counts, so that other load on the machine does not.
-/// `scripts/hostile` reads these lines. Debug builds log without being asked: the tests `hostile`
-/// and `sessions` fail on such a line.
+/// Logs each poll of a session or background task that computes for longer than configured. The
+/// rule is 10 ms, in a release build; CPU time counts, so that other load on the machine does
+/// not. `scripts/hostile` reads these lines. Debug builds always log: the tests `hostile` and
+/// `sessions` fail on such a line.
 fn watch_sessions(asked: Duration) {
     /// A debug build without optimization takes some ten times as long.
     const DEBUG_LIMIT: Duration = Duration::from_millis(10 * 10);
@@ -117,8 +117,8 @@ fn watch_sessions(asked: Duration) {
     });
 }
 
-/// Asks the system for the open files that this many connections may need. Returns how many
-/// connections there may be: fewer if the files are not available, because the store needs some of
+/// Asks the system for the open files that this many connections may need. Returns the largest
+/// number of connections: fewer if the files are not available, because the store needs some of
 /// its own.
 fn with_files(connections: u64) -> u64 {
     let wanted = connections + FILES_BESIDE_CONNECTIONS;
@@ -142,7 +142,7 @@ fn with_files(connections: u64) -> u64 {
 
 /// The user that the process becomes, and the access to its Unix socket. Both are looked up before
 /// there are threads.
-struct Becomes {
+struct ServerUser {
     identity: Option<Identity>,
     access: SocketAccess,
 }
@@ -153,7 +153,7 @@ async fn serve(
     options: Serve,
     level: Level,
     plan: Plan,
-    Becomes { identity, access }: Becomes,
+    ServerUser { identity, access }: ServerUser,
 ) -> Result<()> {
     let mut bound = Vec::new();
     if let Some(identity) = &identity {
@@ -258,13 +258,17 @@ impl Background {
     }
 }
 
-/// Gives new UIDs to the mail that an earlier version would have converted otherwise. What is left
-/// is done when somebody reads it, or by the next start.
+/// Gives new UIDs to the mail that an earlier version would have converted otherwise. The rest is
+/// done when a client reads it, or by the next start.
 async fn renew(renewals: Renewals) {
     match renewals.run().await {
         Ok(0) => {}
-        Ok(renewed) => tracing::info!(renewed, "rich mail of an earlier version has new UIDs"),
-        Err(error) => tracing::warn!(%error, "rich mail of an earlier version has no new UIDs yet"),
+        Ok(renewed) => {
+            tracing::info!(renewed, "rich mail that an earlier version converted in another way got new UIDs")
+        }
+        Err(error) => {
+            tracing::warn!(%error, "rich mail that an earlier version converted in another way has no new UIDs yet: the next start tries again")
+        }
     }
 }
 
@@ -299,7 +303,8 @@ impl Server {
             .map_err(Failure::Usage)
     }
 
-    /// Starts the listeners. Those in `bound` were bound before the privileges for it were dropped.
+    /// Starts the listeners. Sockets in `bound` were bound before the privileges for it were
+    /// dropped.
     fn listen(&self, access: SocketAccess, mut bound: Vec<(Listen, Listener)>) -> Result<Listeners> {
         let mut listeners = Listeners::new(self.services()?, &self.config, &self.budgets, &self.plan, access);
         if bound.is_empty() {
@@ -335,8 +340,8 @@ impl Server {
         }
     }
 
-    /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything
-    /// as it was.
+    /// SIGHUP: certificate and configuration are read again. If a part cannot be used, nothing
+    /// changes.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.read_again(listeners).and_then(|next| {
             self.level.set(&next.config.log)?;
@@ -357,7 +362,7 @@ impl Server {
     }
 
     /// Reads everything, and binds the new listeners. Changes nothing that is in use.
-    fn read_again(&self, listeners: &Listeners) -> Result<Reread> {
+    fn read_again(&self, listeners: &Listeners) -> Result<ReloadedConfig> {
         let next = configuration(&self.common)?;
         let waiting = next.keys_that_wait(&self.started);
         // A new `data` waits for the next start, and with it the self-signed pair there.
@@ -372,11 +377,11 @@ impl Server {
         let services = Services::new(&config, &self.opened, &filter, &self.certificates, &self.budgets)
             .map_err(Failure::Usage)?;
         let bound = listeners.bind(&wanted(&self.options, &config))?;
-        Ok(Reread { config, waiting, plan, certificates, logins, filter, services, bound })
+        Ok(ReloadedConfig { config, waiting, plan, certificates, logins, filter, services, bound })
     }
 
-    fn apply(&mut self, next: Reread, listeners: &mut Listeners) {
-        let Reread { config, waiting, plan, certificates, logins, filter, services, bound } = next;
+    fn apply(&mut self, next: ReloadedConfig, listeners: &mut Listeners) {
+        let ReloadedConfig { config, waiting, plan, certificates, logins, filter, services, bound } = next;
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&certificates);
@@ -394,7 +399,7 @@ impl Server {
 }
 
 /// A configuration that was read again, and what was made of it. Nothing of it is in use yet.
-struct Reread {
+struct ReloadedConfig {
     config: Config,
     /// Settings that take effect at the next start.
     waiting: Vec<&'static str>,

@@ -50,7 +50,7 @@ pub struct Budgets {
     pub incoming: ByteBudget,
     /// Bytes of large messages that are read.
     pub reading: ByteBudget,
-    /// What sessions hold of large messages that are converted for them.
+    /// Large messages that are converted for sessions, and that they hold.
     pub held: HeldMessages,
     /// Bytes of messages on their way to other domains.
     pub queue: u64,
@@ -79,7 +79,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// What the metrics show. Costs count from now on.
+    /// The sources of the metrics. Costs count from now on.
     pub fn sources(&self) -> Sources {
         let (registry, index, runner) = (Arc::clone(&self.metrics), self.index.clone(), self.runner.clone());
         Sources { registry, started: Instant::now(), index, runner }

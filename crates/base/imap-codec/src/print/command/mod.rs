@@ -17,7 +17,7 @@ pub(super) use mailbox::selection_names;
 /// Which literals may be sent without waiting: RFC 7888.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LiteralStyle {
-    /// None.
+    /// No literal: the server must invite each one.
     #[default]
     Sync,
     /// Literals of up to 4,096 bytes: LITERAL-.
@@ -254,7 +254,7 @@ impl CommandPrinter {
     fn initial_response(&mut self, bytes: &[u8]) {
         use base64::Engine as _;
         self.put(" ");
-        // RFC 4959 §3: nothing is said by `=`.
+        // RFC 4959 §3: `=` means no octets.
         if bytes.is_empty() {
             return self.put("=");
         }

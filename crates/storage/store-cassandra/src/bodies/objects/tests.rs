@@ -57,7 +57,7 @@ async fn names_are_spread_and_name_body_and_commit() {
 }
 
 #[tokio::test]
-async fn what_was_altered_is_not_served_but_the_rest_is() {
+async fn altered_objects_are_not_served_but_others_are() {
     let store = Arc::default();
     let objects = objects(&store, 1);
     objects.claim().await.unwrap();

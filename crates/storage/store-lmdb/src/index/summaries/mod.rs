@@ -12,7 +12,7 @@
 
 pub(crate) mod record;
 mod repair;
-mod rows_there;
+mod row_cache;
 pub(in crate::index) mod table;
 mod walk;
 

@@ -11,7 +11,7 @@ use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
 
 use super::repair::Repair;
-use super::rows_there::RowsThere;
+use super::row_cache::RowCache;
 use super::table;
 use crate::index::Indexed;
 use crate::index::checksum::seed;
@@ -32,7 +32,7 @@ pub(super) struct SummaryWalk<'w> {
     seed: u64,
     verified: verified::VerifiedWalk<'w>,
     follow: Follow<'w>,
-    rows: RowsThere<'w>,
+    rows: RowCache<'w>,
     repair: Repair<'w>,
     /// LMDB met a damaged page, and this transaction cannot be used any more.
     is_broken: bool,
@@ -61,7 +61,7 @@ impl<'w> SummaryWalk<'w> {
             seed: seed(mailbox.0),
             verified: shared.verified.walk(mailbox),
             follow: Follow::new(&shared.index, txn, &shared.verified),
-            rows: RowsThere::new(&shared.index, mailbox),
+            rows: RowCache::new(&shared.index, mailbox),
             repair: Repair::new(shared, mailbox),
             is_broken: false,
         }
@@ -190,7 +190,8 @@ impl<'w> SummaryWalk<'w> {
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
     }
 
-    /// Requested UIDs without a record on the walk. Those that have a row are looked for once more.
+    /// Requested UIDs without a record on the walk. UIDs that have a row are looked for once
+    /// more.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));

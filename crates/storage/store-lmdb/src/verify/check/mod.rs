@@ -1,4 +1,4 @@
-//! Reads everything and verifies that it is consistent, while commits go on.
+//! Reads everything and verifies that it is consistent, while commits continue.
 //!
 //! It verifies that every page of the index is in order (`pages`). Every record of every pack
 //! below its end is intact, and no pack is missing or unknown. Every body is at its location in
@@ -160,7 +160,7 @@ impl Check<'_> {
         }
     }
 
-    /// Damage that ended one part of the check is a fault; the other parts go on.
+    /// Damage that ended one part of the check is a fault; the other parts continue.
     fn judged(&mut self, outcome: Result<()>) -> Result<()> {
         match outcome {
             Err(StoreError::Corrupt(why)) => {
@@ -262,7 +262,7 @@ impl Check<'_> {
                 PackFormat::bound(self.shared.store, number)
             }
             Err(fault) => {
-                self.fault(format!("pack {number}: {}", said(&fault)));
+                self.fault(format!("pack {number}: {}", described(&fault)));
                 return Ok(());
             }
         };
@@ -284,7 +284,7 @@ impl Check<'_> {
                     let until = next.unwrap_or(state.end);
                     self.fault(format!(
                         "pack {number} at byte {at}: {}; bytes {at} to {until} were not read",
-                        said(&fault)
+                        described(&fault)
                     ));
                     match next {
                         Some(next) => scan = Scan::new(&*file, format, next, state.end),
@@ -301,7 +301,7 @@ impl Check<'_> {
         let at = found.offset;
         let is_body = found.header.kind == Kind::Body;
         let fault = match scan.content(found) {
-            Err(fault) => Some(said(&fault)),
+            Err(fault) => Some(described(&fault)),
             Ok(content) if is_body => compressed::verify(&content).err().map(str::to_owned),
             Ok(_) => None,
         };
@@ -507,7 +507,9 @@ impl Check<'_> {
         for (body, location) in bodies {
             match self.shared.reader.read(*body, *location, 0..u64::MAX) {
                 Ok(_) | Err(ReadFault::Missing) => {}
-                Err(fault) => self.fault(format!("body {body} in pack {}: {}", location.pack, said(&fault))),
+                Err(fault) => {
+                    self.fault(format!("body {body} in pack {}: {}", location.pack, described(&fault)))
+                }
             }
         }
     }
@@ -540,7 +542,7 @@ impl Check<'_> {
     }
 }
 
-fn said(fault: &ReadFault) -> String {
+fn described(fault: &ReadFault) -> String {
     match fault {
         ReadFault::Missing => "the file is missing".into(),
         ReadFault::Io(error) => error.to_string(),

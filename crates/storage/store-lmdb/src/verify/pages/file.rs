@@ -67,8 +67,7 @@ impl PageFile {
         Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
-    /// Both meta pages; `None` for one that is half written. They are written in turn, one
-    /// transaction apart.
+    /// Both meta pages; `None` for one that is half written. Transactions write them in turn.
     fn metas(&self) -> Result<[Option<Meta>; 2]> {
         let mut why = "";
         for _ in 0..META_READS_MAX {

@@ -93,7 +93,7 @@ impl<'t> Branch<'t> {
 /// The keys that a page may have: at or above the first, and below the second.
 type Keys<'k> = (Option<&'k [u8]>, Option<&'k [u8]>);
 
-/// Whether the slice goes on.
+/// Whether the slice continues.
 #[derive(PartialEq, Eq)]
 enum Flow {
     On,

@@ -20,7 +20,7 @@ async fn a_move_leaves_the_source() {
 
 /// In one commit and in two.
 #[tokio::test]
-async fn a_move_of_what_did_not_change_leaves_the_rest() {
+async fn a_move_of_unchanged_messages_leaves_the_others() {
     for engine in [Gated::new(1000), Gated::with_pairs(1000)] {
         let store = Store::new(engine as Arc<dyn Engine>, StoreOptions::default());
         let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);

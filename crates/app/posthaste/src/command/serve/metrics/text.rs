@@ -159,7 +159,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// The commands of each account in its folders, so many seconds after the start.
+/// The commands of each account in its folders, this many seconds after the start.
 pub fn accounts(uses: &[(String, Vec<Use>)], seconds: u64) -> String {
     let used = |used: &Use| {
         json!({

@@ -15,17 +15,17 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The items seen so far.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct SeenItems {
     /// All items up to this one were seen, or are waited for no longer.
     whole: ItemId,
-    /// Those seen beyond a missing number.
+    /// The items seen beyond a missing number.
     beyond: BTreeSet<ItemId>,
     /// The newest item at earlier looks, and when those were: what was missing before it then has
     /// been missing since.
     looks: VecDeque<(ItemId, Instant)>,
 }
 
-impl Front {
+impl SeenItems {
     /// All items up to this one were seen.
     pub(crate) fn after(whole: ItemId) -> Self {
         Self { whole, beyond: BTreeSet::new(), looks: VecDeque::new() }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_record_that_comes_late_is_still_seen() {
-        let mut front = Front::after(4);
+        let mut front = SeenItems::after(4);
         assert!(front.note(5) && !front.note(5) && front.note(7));
         assert_eq!(front.whole(), 5);
         let now = Instant::now();
@@ -91,7 +91,7 @@ mod tests {
     /// A number that has been missing for long says nothing about another one.
     #[test]
     fn each_number_is_waited_for_by_itself() {
-        let mut front = Front::after(4);
+        let mut front = SeenItems::after(4);
         let now = Instant::now();
         front.note(6);
         front.looked(now);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn numbers_of_items_that_left_are_not_waited_for_in_the_long_run() {
-        let mut front = Front::after(4);
+        let mut front = SeenItems::after(4);
         let now = Instant::now();
         front.note(6);
         front.note(9);

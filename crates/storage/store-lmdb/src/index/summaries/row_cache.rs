@@ -12,7 +12,7 @@ use crate::index::rows::{chunk_of, chunks_from};
 use crate::index::{Index, chunk};
 
 /// The chunks read last, so that the gaps of a thinned-out mailbox read each chunk once.
-pub(super) struct RowsThere<'i> {
+pub(super) struct RowCache<'i> {
     index: &'i Index,
     mailbox: MailboxId,
     rows: Vec<Row>,
@@ -20,7 +20,7 @@ pub(super) struct RowsThere<'i> {
     known: (u32, u32),
 }
 
-impl<'i> RowsThere<'i> {
+impl<'i> RowCache<'i> {
     pub(super) fn new(index: &'i Index, mailbox: MailboxId) -> Self {
         Self { index, mailbox, rows: Vec::new(), known: (1, 0) }
     }

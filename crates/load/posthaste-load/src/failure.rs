@@ -3,18 +3,18 @@
 use std::fmt::Display;
 
 /// Why a command failed.
-pub enum Trouble {
+pub enum Failure {
     /// Exit code 1.
     Failed(String),
     /// Exit code 2.
     Usage(String),
     /// Exit code 1; the error was printed already.
-    Said,
+    Printed,
     /// Exit code 3: the comparison is not decided, or the study not finished.
     Undecided,
 }
 
-impl Trouble {
+impl Failure {
     /// Failed, with this message.
     pub fn failed(what: impl Display) -> Self {
         Self::Failed(what.to_string())

@@ -14,14 +14,14 @@ const START_LEN: u64 = 16 * 1024;
 
 /// The kind of file, by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
+pub(super) enum FileKind {
     /// It is empty, or has empty lines alone.
     Empty,
     /// It begins with a `From ` line.
     Mbox,
     /// It begins with a header field.
     Message,
-    /// Neither: why, and the remedy.
+    /// It is no mail: the reason and the remedy.
     Other(&'static str),
 }
 
@@ -47,33 +47,33 @@ const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with
 
 /// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for
 /// ever.
-pub(super) fn looks(path: &Path) -> io::Result<Looks> {
+pub(super) fn kind_of_file(path: &Path) -> io::Result<FileKind> {
     let mut start = Vec::new();
     open(path)?.take(START_LEN).read_to_end(&mut start)?;
     Ok(judge(&start))
 }
 
-fn judge(start: &[u8]) -> Looks {
+fn judge(start: &[u8]) -> FileKind {
     if let Some((_, why)) = FOREIGN.iter().find(|(mark, _)| start.starts_with(mark)) {
-        return Looks::Other(why);
+        return FileKind::Other(why);
     }
     // Some programs leave an empty line before the first message.
     let text = start.trim_ascii_start();
     if text.is_empty() {
-        return if (start.len() as u64) < START_LEN { Looks::Empty } else { Looks::Other(UNKNOWN) };
+        return if (start.len() as u64) < START_LEN { FileKind::Empty } else { FileKind::Other(UNKNOWN) };
     }
     if text.starts_with(b"From ") {
         // Mac OS before X wrote such files. Read as they are they would be one message with one
         // line.
         let cr_alone = text.contains(&b'\r') && !text.contains(&b'\n');
-        return if cr_alone { Looks::Other(CR_ALONE) } else { Looks::Mbox };
+        return if cr_alone { FileKind::Other(CR_ALONE) } else { FileKind::Mbox };
     }
     // Some delivery agents quote the first line of a message that they were given with a `From `
     // line.
     if begins_with_field(text) || text.starts_with(b">From ") {
-        Looks::Message
+        FileKind::Message
     } else {
-        Looks::Other(UNKNOWN)
+        FileKind::Other(UNKNOWN)
     }
 }
 
@@ -126,21 +126,21 @@ mod tests {
     #[test]
     fn beginnings() {
         for (start, expected) in [
-            (&b""[..], Looks::Empty),
-            (b"\n\r\n", Looks::Empty),
-            (b"From ben", Looks::Mbox),
-            (b"\n\nFrom ben Tue Nov 14 22:13:20 2023\nA: b\n", Looks::Mbox),
-            (b"From ben Tue Nov 14 22:13:20 2023\rA: b\r\rx\r", Looks::Other(CR_ALONE)),
-            (b"Subject: x\n", Looks::Message),
-            (b"Subject : x\n", Looks::Message),
-            (b">From ben Tue Nov 14 22:13:20 2023\nSubject: x\n", Looks::Message),
-            (b"F\0r\0o\0m\0", Looks::Other(UNKNOWN)),
-            (b"\xff\xfeF\0r\0o\0m\0", Looks::Other(UTF_16)),
-            (b"\x1f\x8b\x08", Looks::Other(COMPRESSED)),
-            (b"PK\x03\x04", Looks::Other(COMPRESSED)),
-            (b": x\n", Looks::Other(UNKNOWN)),
-            (b"Dear Ana,\nnote: x\n", Looks::Other(UNKNOWN)),
-            (b"\0\x01\x02", Looks::Other(UNKNOWN)),
+            (&b""[..], FileKind::Empty),
+            (b"\n\r\n", FileKind::Empty),
+            (b"From ben", FileKind::Mbox),
+            (b"\n\nFrom ben Tue Nov 14 22:13:20 2023\nA: b\n", FileKind::Mbox),
+            (b"From ben Tue Nov 14 22:13:20 2023\rA: b\r\rx\r", FileKind::Other(CR_ALONE)),
+            (b"Subject: x\n", FileKind::Message),
+            (b"Subject : x\n", FileKind::Message),
+            (b">From ben Tue Nov 14 22:13:20 2023\nSubject: x\n", FileKind::Message),
+            (b"F\0r\0o\0m\0", FileKind::Other(UNKNOWN)),
+            (b"\xff\xfeF\0r\0o\0m\0", FileKind::Other(UTF_16)),
+            (b"\x1f\x8b\x08", FileKind::Other(COMPRESSED)),
+            (b"PK\x03\x04", FileKind::Other(COMPRESSED)),
+            (b": x\n", FileKind::Other(UNKNOWN)),
+            (b"Dear Ana,\nnote: x\n", FileKind::Other(UNKNOWN)),
+            (b"\0\x01\x02", FileKind::Other(UNKNOWN)),
         ] {
             assert_eq!(judge(start), expected, "{}", start.escape_ascii());
         }
