@@ -31,7 +31,7 @@ fn the_first_start_makes_an_account_and_says_so_once() {
     assert!(login(&second, &name, &password).1);
 }
 
-/// What is no terminal keeps what is written, and others may read it: here a file, elsewhere a
+/// An output that is no terminal keeps its text, and others may read it: here a file, elsewhere a
 /// journal or the log of a container.
 #[test]
 fn the_first_password_goes_to_no_log() {

@@ -184,7 +184,7 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
     let listen = |server: ServerBuilder, name: &str| server.listen(&format!("{name}=127.0.0.1:0"));
     let names = GREETINGS.iter().map(|(name, _)| *name).chain(WITHIN_TLS.iter().map(|(name, ..)| *name));
     let server = names.fold(server, listen).start();
-    // Listeners that begin with TLS do the handshake behind a header, and not without one.
+    // Listeners that begin with TLS do the handshake after a header, and not without one.
     for (protocol, request, greeting) in WITHIN_TLS {
         let client = || LineClient::connect(server.address(protocol)).unwrap();
         let mut behind = client();
@@ -195,7 +195,7 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
         assert!(line.starts_with(greeting), "{protocol}: {line}");
         assert!(client().tls().is_err(), "{protocol}");
     }
-    // The others greet behind a header.
+    // The others greet after a header.
     for (protocol, greeting) in GREETINGS {
         let line = first_line(server.address(protocol), HEADER);
         assert!(line.starts_with(greeting), "{protocol}: {line}");

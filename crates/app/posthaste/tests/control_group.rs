@@ -293,7 +293,7 @@ fn stage(group: &Group, dir: &Path, settings: &str) -> Stage {
     Stage::new(Stage::listen(server).start(), Scale::Quick).unwrap()
 }
 
-/// What others notice after the attacks: nothing.
+/// Other clients notice nothing after the attacks.
 fn others_are_served(stage: &Stage) {
     assert!(stage.is_alive(), "the server was killed");
     stage.neighbour.wait_for(2).unwrap();

@@ -190,7 +190,7 @@ impl Exchange {
     }
 }
 
-/// Logs in with a password, and returns what nobody else may learn.
+/// Logs in with a password, and returns its secrets.
 fn scram(server: &Server, protocol: &'static str, way: Way, hash: Hash, password: &str) -> Scram {
     let mut exchange = Exchange::open(server, protocol, way);
     let first = format!("n={NAME},r=nonce-{protocol}");
@@ -302,7 +302,7 @@ fn no_password_reaches_the_log() {
     }
 }
 
-/// A program without clusters refuses the address, and one with them reaches nobody there. The
+/// A program without clusters refuses the address. One with clusters finds no server there. The
 /// test `bodies` has a server that reaches its store.
 #[test]
 fn no_secret_of_a_cluster_reaches_the_log() {

@@ -263,7 +263,7 @@ fn a_certificate_for_another_name_gets_no_mail() {
     let world = World::new(&Made { names: &["other.test", "mta-sts.b.test"], ..GOOD });
     world.submit(&message(1));
     world.waits_with("TLS failed");
-    // RFC 8689 §5: the sender wants delivery before anything.
+    // RFC 8689 §5: the sender prefers delivery to TLS.
     world.submit(b"TLS-Required: No\r\nSubject: anyhow\r\n\r\nx\r\n");
     let got = world.inbox(&world.b, "bo@b.test", 1);
     assert!(got[0].contains("Subject: anyhow"), "{}", got[0]);
@@ -352,7 +352,7 @@ fn a_key_that_dns_names_is_enough() {
     assert!(got[0].contains("with ESMTPS"), "{}", got[0]);
 }
 
-/// Records of DANE that nobody can use: of a certificate usage that mail does not have.
+/// Unusable records of DANE: their certificate usage does not apply to mail.
 fn with_unusable_records(world: &World) {
     let name = format!("_{}._tcp.mail.b.test", world.b.address("smtp").port());
     world.dns.prove();

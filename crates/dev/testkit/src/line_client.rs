@@ -24,7 +24,7 @@ impl LineClient {
         Self::over(TcpStream::connect_timeout(&address, TIMEOUT)?)
     }
 
-    /// A connection that was made otherwise, of which nothing was read.
+    /// A connection that was made in another way. Nothing was read from it.
     pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;

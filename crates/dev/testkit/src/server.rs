@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// listeners on port 0 higher ones (Linux: 32,768 and up).
 const FREE_PORTS: (u16, u16) = (12_000, 20_000);
 
-/// A port that nobody has now, for servers that must know each other's before they start.
+/// A port that is free now, for servers that must know each other's before they start.
 ///
 /// Each call of a process gives another port, and none that the system gives to a connection
 /// meanwhile.

@@ -62,7 +62,7 @@ impl Backoff {
     }
 }
 
-/// The longest pause after so many conflicts of a change of this age.
+/// The longest pause after this many conflicts of a change of this age.
 fn pause_max(conflicts: u32, age: Duration) -> Duration {
     let seconds = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
     let of_age = Duration::from_millis(1 << PAUSE_MAX_LOG2) / seconds.saturating_add(1);

@@ -1,16 +1,18 @@
 //! Bounds the memory of old views: those that sessions hold although their mailboxes have newer
 //! ones.
 //!
-//! A view shares all chunks that did not change with the next one. So an old view takes what
-//! changes have replaced since, and at most what all its rows take. Each mailbox counts the bytes
-//! that its changes replaced. A session notes that count when it gets a view ([`Hold`]). What was
-//! counted since bounds the memory that its view takes beside the newest one.
+//! A view shares all chunks that did not change with the next one. So an old view takes the bytes
+//! that changes have replaced since, and at most the bytes of all its rows. Each mailbox counts
+//! the bytes that its changes replaced. A session notes that count when it gets a view
+//! ([`Hold`]). The bytes counted since then bound the memory that its view takes in addition to
+//! the newest one.
 //!
-//! What several sessions of an account hold counts once. So a session counts only up to the view
-//! of the next one in the same mailbox that is less far behind. An account may hold its largest
-//! old view in any case. A client that reads slowly holds one, and so does a command that changes
-//! its mailbox. Besides, an account has a quarter of the bytes. Sessions beyond are ended, those
-//! furthest behind first. If all accounts together have too much, each has a smaller share.
+//! A view that several sessions of an account hold counts once. So a session counts only the
+//! bytes up to the next newer view that a session holds in the same mailbox. An account may hold
+//! its largest old view in any case. A client that reads slowly holds one, and so does a command
+//! that changes its mailbox. Besides, an account has a quarter of the bytes. Sessions beyond that
+//! are ended, those with the oldest views first. If all accounts together have too much, each has
+//! a smaller share.
 //!
 //! The cost: a change compares the pointers of its groups, and of the chunks in changed groups. A
 //! session takes a lock of its own when it gets another view. All sessions are looked at when
@@ -27,15 +29,15 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, MailboxId};
 
-/// The part of the bytes after which all sessions are looked at. A look sorts those that hold
-/// something old. With smaller parts, looks would come often on a busy server.
+/// The part of the bytes after which all sessions are looked at. A look sorts the sessions with
+/// old views. With smaller parts, a busy server would look often.
 const STEP_PART: u64 = 16;
 
 /// One account's share is the bytes divided by this: four hostile accounts are needed to use them
 /// up.
 const SHARE_DIVISOR: u64 = 4;
 
-/// The sessions that hold views, and what they may hold.
+/// The sessions that hold views, and their limits.
 pub(crate) struct OldViews {
     /// All accounts together, at each look.
     most: u64,
@@ -59,7 +61,7 @@ pub(crate) struct Hold {
     end: Arc<SessionEnd>,
 }
 
-/// What a session holds.
+/// The view that a session holds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Held {
     /// The bytes that were replaced before it got its views.
@@ -128,7 +130,7 @@ struct Counted {
     held: Held,
     /// The bytes that were replaced since it got its views.
     behind: u64,
-    /// What it holds that no session holds which is less far behind.
+    /// The bytes that no session with a newer view holds.
     bytes: u64,
 }
 
@@ -147,7 +149,8 @@ impl Counted {
 }
 
 impl OldViews {
-    /// Sessions may hold this many bytes of old views, beside the largest one of each account.
+    /// Sessions may hold this many bytes of old views, in addition to the largest one of each
+    /// account.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes as u64;
         // So much may come between two looks.
@@ -195,8 +198,7 @@ impl OldViews {
         }
     }
 
-    /// What each account may have if the accounts want that much: its share, or less if there is
-    /// not enough for all.
+    /// The bytes that each account may have: its share, or less if there is not enough for all.
     fn share_of_each(&self, mut sums: Vec<u64>) -> u64 {
         sums.sort_unstable();
         let (mut left, mut others) = (self.most, sums.len() as u64);
@@ -216,7 +218,7 @@ fn key(hold: &Arc<Hold>) -> usize {
     Arc::as_ptr(hold) as usize
 }
 
-/// Counts what each session holds, and sorts them by account.
+/// Counts the bytes that each session holds, and sorts the sessions by account.
 fn count(counted: &mut [Counted]) {
     counted.sort_unstable_by_key(|counted| (counted.place(), counted.behind));
     let mut nearer: Option<((AccountId, MailboxId), u64)> = None;
@@ -233,7 +235,7 @@ fn beside_the_largest(of_account: &[Counted]) -> u64 {
     of_account.iter().map(|counted| counted.bytes).fold(0, u64::saturating_add) - largest
 }
 
-/// How many sessions of an account may stay, from the one that is least far behind.
+/// The number of sessions of an account that may stay, from the one with the newest view on.
 fn within(of_account: &[Counted], share: u64) -> usize {
     let (mut sum, mut largest) = (0u64, 0u64);
     let fits = |counted: &&Counted| {
@@ -282,7 +284,7 @@ mod tests {
             hold
         }
 
-        /// The session gets the newest view, of which so many bytes are its own.
+        /// The session gets the newest view. This many bytes of it are its own.
         fn advance(&self, views: &OldViews, hold: &Hold, own: u64) {
             let at = self.replaced.load(Ordering::Acquire);
             views.grew(hold.set(Held { at, own, most: 100 }));
@@ -314,7 +316,7 @@ mod tests {
         mailbox.change(&views, 50);
         let newer = mailbox.opened(&views, 1);
         mailbox.change(&views, 3);
-        // The 50 bytes are the largest, and the account has three beside them.
+        // The 50 bytes are the largest view, and the account has three bytes in addition.
         assert_eq!(ended(&holds), [false; 20]);
         let newest = mailbox.opened(&views, 1);
         mailbox.change(&views, 3);
@@ -360,7 +362,7 @@ mod tests {
                 mailbox.change(&views, 1 + round);
             }
         }
-        // 15 bytes for ten accounts: one each beside the largest.
+        // 15 bytes for ten accounts: one each in addition to the largest.
         let by_round: Vec<_> = holds.chunks(10).map(ended).collect();
         assert_eq!(by_round, [vec![true; 10], vec![true; 10], vec![false; 10]]);
     }

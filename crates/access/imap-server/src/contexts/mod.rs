@@ -58,7 +58,7 @@ struct Context {
     numbering: Numbering,
     /// The criteria, with sets of messages as UIDs.
     key: SearchKey,
-    /// What is fetched of new messages that enter the result (RFC 5465 §7).
+    /// The items that are fetched of new messages that enter the result (RFC 5465 §7).
     items: Vec<FetchItem>,
     /// Bytes of the criteria and the items.
     asked_bytes: usize,

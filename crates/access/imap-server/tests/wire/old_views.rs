@@ -6,7 +6,7 @@ use posthaste_store::StoreOptions;
 
 use crate::harness::Server;
 
-/// More than one chunk of rows. A view of so many takes some 9 kB.
+/// More than one chunk of rows. A view of this number takes some 9 kB.
 const MESSAGES: usize = 300;
 
 /// A server where an account may hold its largest old view and 23 kB: two more of these.

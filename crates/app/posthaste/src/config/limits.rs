@@ -54,7 +54,7 @@ impl Limits {
         self.message_size.map(ByteSize::as_u64).unwrap_or(MESSAGE_LEN_DEFAULT)
     }
 
-    /// The limits of each account, on a server with so many connections. An account that has a
+    /// The limits of each account, on a server with this many connections. An account that has a
     /// limit of connections leaves half of them to others.
     pub fn of_accounts(&self, connections: u64) -> AccountLimits {
         let half = usize::try_from(connections.div_ceil(2)).unwrap_or(usize::MAX);

@@ -48,8 +48,8 @@ const KEYS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for results that are kept up to date (RFC 5267) or saved (RFC 5182). A sorted one of
 /// 100,000 messages takes half a MB. A saved one takes 8 bytes for each range of UIDs.
 const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
-/// Bytes of old views that sessions hold, beside the largest one of each account. A view of a
-/// million messages takes 29 MB if changes touched all of it.
+/// Bytes of old views that sessions hold, in addition to the largest one of each account. A view
+/// of a million messages takes 29 MB if changes touched all of it.
 const OLD_VIEWS_BYTES_MAX: u64 = 128 << 20;
 /// The least of them: some nine views of a thousand messages. With twice as many, a machine of
 /// 256 MiB would be too small.

@@ -15,7 +15,7 @@ pub struct SearchArgs {
     pub charset: Option<Charset>,
     /// `RETURN (…)`: answer by ESEARCH. `RETURN ()` is `ALL` (RFC 4731 §3.1).
     pub returns: Option<SearchReturn>,
-    /// What `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
+    /// The items that `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
     pub update_items: Vec<FetchItem>,
     /// The criteria. Several keys side by side are one [`SearchKey::And`].
     pub key: SearchKey,

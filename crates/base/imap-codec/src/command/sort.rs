@@ -10,7 +10,7 @@ pub struct SortArgs {
     pub numbering: Numbering,
     /// `RETURN (…)`: answer by ESEARCH (RFC 5267 §3). `RETURN ()` is `ALL`.
     pub returns: Option<SearchReturn>,
-    /// What `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
+    /// The items that `UPDATE (…)` fetches of new messages that enter the result (RFC 5465 §7).
     pub update_items: Vec<FetchItem>,
     /// The keys to sort by. The first one counts most. Never empty.
     pub criteria: Vec<SortCriterion>,

@@ -1,4 +1,4 @@
-//! The memory that a view takes beside another one of its mailbox.
+//! The memory that a view takes in addition to another one of its mailbox.
 
 use super::node::{self, Chunk, Group};
 use super::value::View;

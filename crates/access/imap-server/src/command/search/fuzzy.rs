@@ -91,8 +91,8 @@ pub(super) fn with_word(key: &SearchKey, n: usize) -> SearchKey {
     })
 }
 
-/// How many words are compared one by one for a score: those of the fuzzy texts. None if that
-/// would read bodies again, if there is only one, or if there are too many.
+/// The number of words of the fuzzy texts, which are compared one by one for a score. `None` if
+/// that would read bodies again, if there is only one, or if there are too many.
 pub(super) fn scored_words(key: &SearchKey) -> usize {
     if reads_bodies(key) {
         return 0;
@@ -191,7 +191,7 @@ fn words_of(text: &str) -> Option<Vec<&str>> {
     Some(words).filter(|words| !words.is_empty() && words.len() <= WORDS_MAX)
 }
 
-/// What is looked for instead of a text.
+/// The words that are looked for instead of a text.
 fn looked_for(text: &str, level: Level) -> Vec<String> {
     match words_of(text).filter(|_| level != Level::Exact) {
         None => vec![text.to_owned()],

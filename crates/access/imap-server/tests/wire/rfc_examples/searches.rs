@@ -87,7 +87,7 @@ fn rfc_9738_message_limit() {
     );
 }
 
-/// RFC 6203 §3: words in another order and with other endings, beside a key that is exact. §4:
+/// RFC 6203 §3: words in another order and with other endings, together with an exact key. §4:
 /// how well each message matches. §6: the best first, and only the best.
 #[test]
 fn rfc_6203_fuzzy_search() {

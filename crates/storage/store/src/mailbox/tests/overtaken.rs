@@ -12,7 +12,7 @@ use crate::ListCommit;
 /// How often the other process is first. It was too often once: 16 attempts were the most.
 const AHEAD: u32 = 40;
 
-/// An engine in front of which another process commits first.
+/// An engine with another process that commits first.
 struct Overtaking {
     inner: MemoryEngine,
     elsewhere: Store,
@@ -34,7 +34,7 @@ impl Overtaking {
         Arc::new(Self { inner, elsewhere, pairs, takes, mailbox, list })
     }
 
-    /// Lets the other process be first at so many commits on a mailbox.
+    /// Lets the other process be first at this many commits on a mailbox.
     fn overtake(&self, mailbox: MailboxId, times: u32) {
         *self.mailbox.lock() = (Some(mailbox), times);
     }
