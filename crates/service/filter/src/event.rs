@@ -192,8 +192,8 @@ struct EventRun<'r> {
 
 /// The fate of the message in its mailbox.
 enum Fate {
-    WithFlags(Vec<String>),
-    Not,
+    StaysWithFlags(Vec<String>),
+    Leaves,
 }
 
 /// Files copies. Returns what becomes of the message itself.
