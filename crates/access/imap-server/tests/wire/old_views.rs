@@ -21,7 +21,7 @@ fn server() -> Server {
 
 /// The change of a round: of all messages, so that the next view shares no row with the last one.
 fn change(round: usize) -> String {
-    let sign = if round % 2 == 0 { '+' } else { '-' };
+    let sign = if round.is_multiple_of(2) { '+' } else { '-' };
     format!("C: b STORE 1:* {sign}FLAGS.SILENT (\\Flagged)\nS: b OK …")
 }
 

@@ -88,7 +88,7 @@ where
 }
 
 impl MailboxState {
-    /// Queues so many new messages and waits for the result.
+    /// Queues this many new messages and waits for the result.
     pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, messages: u64, resolve: F) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
@@ -97,7 +97,7 @@ impl MailboxState {
         self.enqueue(resolve, Needs::Head, messages).await.map(|(value, _)| value)
     }
 
-    /// Queues a change of so many existing messages and waits for its result and a view that
+    /// Queues a change of this many existing messages and waits for its result and a view that
     /// contains it.
     pub(super) async fn submit<T, F>(
         self: &Arc<Self>,
@@ -120,7 +120,7 @@ impl MailboxState {
         self.enqueue(|_| Ok(()), Needs::NewestRows, 0).await.and_then(with_view).map(|((), view)| view)
     }
 
-    /// Queues a change of so many messages and waits for its result.
+    /// Queues a change of this many messages and waits for its result.
     pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs, messages: u64) -> Answer<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
@@ -152,9 +152,13 @@ impl MailboxState {
     /// The next step; releases the role if there is none.
     fn next(&self) -> Next {
         let mut queue = self.queue.lock();
-        if let Some(mover) = queue.movers.pop_front() {
+        // Moves and batches alternate, so that neither waits for many of the other kind.
+        let is_batch_due = queue.move_led_last && !queue.waiting.is_empty();
+        if !is_batch_due && let Some(mover) = queue.movers.pop_front() {
+            queue.move_led_last = true;
             return Next::Mover(mover);
         }
+        queue.move_led_last = false;
         if queue.waiting.is_empty() {
             queue.leading = false;
             return Next::Nothing;
@@ -172,6 +176,7 @@ impl MailboxState {
         {
             let mut queue = self.queue.lock();
             if !std::mem::replace(&mut queue.leading, true) {
+                queue.move_led_last = true;
                 drop(queue);
                 return Ok(Role::new(Arc::clone(self)));
             }
@@ -409,8 +414,33 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
-    use crate::mailbox::tests::{filled, store};
+    use crate::mailbox::tests::{filled, message, store};
     use crate::offload::AT_ONCE;
+
+    /// Moves that follow one another do not keep a change waiting.
+    #[tokio::test(start_paused = true)]
+    async fn a_change_takes_its_turn_between_moves() {
+        let store = store();
+        let mailbox = filled(&store, 1).await;
+        let first = mailbox.state.take_lead().await.unwrap();
+        // Each holds the lead for as long as the test lasts.
+        let moves: Vec<_> = (0..2)
+            .map(|_| {
+                let state = Arc::clone(&mailbox.state);
+                tokio::spawn(async move {
+                    let _lead = state.take_lead().await;
+                    std::future::pending::<()>().await;
+                })
+            })
+            .collect();
+        let change = tokio::spawn(async move { mailbox.append(vec![message(1, &[])]).await.map(drop) });
+        tokio::task::yield_now().await;
+        resign(first).await;
+        // The clock stands still while any task can run.
+        let done = tokio::time::timeout(std::time::Duration::from_secs(1), change).await;
+        assert!(matches!(done, Ok(Ok(Ok(())))), "{done:?}");
+        moves.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 
     #[tokio::test]
     async fn changes_of_many_rows_are_resolved_in_pieces() {

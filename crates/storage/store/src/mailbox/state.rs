@@ -220,9 +220,11 @@ impl MailboxState {
 #[derive(Default)]
 pub(super) struct Queue {
     pub waiting: Vec<Box<dyn Intent>>,
-    /// Moves that wait to lead: they change two mailboxes. They come before waiting changes.
+    /// Moves that wait to lead: they change two mailboxes. They alternate with batches of changes.
     pub movers: VecDeque<oneshot::Sender<Role>>,
     pub leading: bool,
+    /// A move led last, not a batch.
+    pub move_led_last: bool,
 }
 
 #[cfg(test)]

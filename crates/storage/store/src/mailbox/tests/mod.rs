@@ -85,7 +85,7 @@ pub(super) fn store() -> Store {
     Store::new(Arc::new(MemoryEngine::new()), StoreOptions::default())
 }
 
-fn message(size: usize, flags: &[Flag]) -> IncomingMessage {
+pub(super) fn message(size: usize, flags: &[Flag]) -> IncomingMessage {
     IncomingMessage {
         bytes: vec![b'x'; size].into(),
         summary: Bytes::from_static(b"summary"),
