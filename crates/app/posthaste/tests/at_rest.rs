@@ -250,7 +250,7 @@ fn stored_mail_is_compressed_later() {
     assert_eq!((left(dir.path(), "none"), left(dir.path(), "zstd")), (0, MESSAGES));
     for (round, compress) in ["zstd", "none", "zstd"].into_iter().enumerate() {
         let mut convert = Command::new(binary())
-            .args(["convert", ANA, "--to", "keep", "--rate", "50", "--config"])
+            .args(["convert", ANA, "--to", "keep", "--rate", "10", "--config"])
             .arg(dir.path().join(format!("{compress}.toml")))
             .arg("--data")
             .arg(dir.path().join("data"))
@@ -258,9 +258,12 @@ fn stored_mail_is_compressed_later() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        while left(dir.path(), compress) == MESSAGES {}
+        while left(dir.path(), compress) == MESSAGES {
+            assert!(convert.try_wait().unwrap().is_none(), "it ended without a change");
+        }
         convert.kill().unwrap();
         convert.wait().unwrap();
+        assert!(left(dir.path(), compress) > 0, "it ended before it was killed");
         assert_seen(&server, &sent);
         done(&run(dir.path(), &["check"]));
         if round < 2 {

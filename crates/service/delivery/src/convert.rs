@@ -365,7 +365,14 @@ impl Converter<'_> {
                 return Ok(());
             }
         }
-        let summary = self.mailbox.made_summary(found.uid, found.body, keep).await?;
+        let summary = match self.mailbox.made_summary(found.uid, found.body, keep).await {
+            // It has a new UID by now. After a dry run, a run would give it one.
+            Err(StoreError::Superseded(_)) => {
+                self.report.renumbered += 1;
+                return Ok(());
+            }
+            made => made?,
+        };
         self.report.items += 1;
         self.report.items_bytes += summary.len() as u64;
         Ok(())

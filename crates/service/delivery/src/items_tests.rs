@@ -250,6 +250,27 @@ fn of_another_program(sent: &[u8]) -> Bytes {
     header.before(sent)
 }
 
+/// `convert --items` gives a superseded message a new UID. A dry run reports it, and changes nothing.
+#[tokio::test]
+async fn a_dry_run_leaves_a_superseded_message_alone() {
+    let (delivery, ana) = with(Precompute::FirstFetch, &[]).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    let (bytes, body) = (of_another_program(&mail()[1]), delivery.store().new_body_id());
+    let message = IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
+    inbox.destination().append(vec![message]).await.unwrap();
+    let uids = |view: &View| view.rows(&view.all()).map(|(_, row)| row.uid().value()).collect::<Vec<_>>();
+    let options = |mode| ConvertOptions { to: None, items: Items::Make, mode, loss: Loss::Refuse };
+    let modseq = inbox.view().modseq();
+    let would = run(&delivery, &ana, options(ConvertMode::DryRun)).await;
+    assert_eq!((uids(&inbox.view()), inbox.view().modseq()), (vec![1], modseq));
+    let did = run(&delivery, &ana, options(ConvertMode::Apply)).await;
+    assert_eq!(uids(&inbox.view()), [2]);
+    for report in [would, did] {
+        assert_eq!((report.examined, report.renumbered, report.vanished, report.failed), (1, 1, 0, 0));
+    }
+}
+
 /// A server with a new conversion gives new UIDs to what its readers would find superseded: once,
 /// and to nothing else.
 #[tokio::test]

@@ -47,6 +47,8 @@ impl Context {
         let make = || async { serve.summarize(self.read_body(body, 0..u64::MAX).await?).await };
         let summary = match self.served.summary(body, make).await {
             Ok(summary) => summary,
+            // Nothing is stored, so a superseded message keeps its UID.
+            Err(error) if keep == Keep::Never => return Err(error.of_body(uid, body)),
             Err(error) => return Err(self.unread(message, error).await),
         };
         if keep == Keep::Never || keep == Keep::AsSet && !serve.keeps_summaries() {

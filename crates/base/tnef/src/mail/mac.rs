@@ -34,12 +34,15 @@ impl<'m> MacBinary<'m> {
         let (data_len, resources_len) = (len(83)?, len(87)?);
         let is_header = at(0) == 0 && at(74) == 0 && at(82) == 0 && (1..=63).contains(&name_len);
         let resources_at = data_len.checked_next_multiple_of(HEADER)?;
-        let fits = match resources_len {
-            // Padding at the end may be missing.
-            0 => data_len <= forks.len(),
-            _ => resources_at.checked_add(resources_len)? <= forks.len(),
+        let end = match resources_len {
+            0 => data_len,
+            _ => resources_at.checked_add(resources_len)?,
         };
-        if !is_header || !fits {
+        // Padding at the end may be missing. More than that is a comment or another kind of file.
+        let fits = (end..=end.checked_next_multiple_of(HEADER)?).contains(&forks.len());
+        // A second header would come before the data.
+        let has_second_header = (at(120), at(121)) != (0, 0);
+        if !is_header || has_second_header || !fits {
             return None;
         }
         let (name, data) = (header.get(2..2 + name_len)?, forks.get(..data_len)?);
@@ -79,11 +82,14 @@ pub(super) mod tests {
         assert!(MacBinary::of(&plain[..132]).is_some_and(|read| read.data == b"data"));
         assert!(MacBinary::of(&file("x", b"", b"icon")).is_some_and(|read| read.has_resources));
         assert!(MacBinary::of(&file("x", &[7; 300], b"icon")).is_some_and(|read| read.data == [7; 300]));
-        for (place, byte) in [(0, 1), (1, 0), (1, 64), (74, 1), (82, 1), (83, 0xFF), (85, 1), (87, 0xFF)] {
+        for (place, byte) in
+            [(0, 1), (1, 0), (1, 64), (74, 1), (82, 1), (83, 0xFF), (85, 1), (87, 0xFF), (121, 9)]
+        {
             let mut other = plain.clone();
             other[place] = byte;
             assert_eq!(MacBinary::of(&other), None, "{place}");
         }
+        assert_eq!(MacBinary::of(&[plain.as_slice(), b"more"].concat()), None);
         for len in [0, 127, 131] {
             assert_eq!(MacBinary::of(&plain[..len]), None, "{len}");
         }
