@@ -74,24 +74,30 @@ fn new_messages_that_enter_a_result_come_with_the_items_of_update() {
         S: e OK …
         "#,
     );
-    // RFC 9586: without sequence numbers.
-    let mut third = server.login();
-    third.run("C: a ENABLE UIDONLY\nS~ a OK …\nC: b SELECT INBOX\nS~ b OK …");
-    third.run(
+}
+
+/// RFC 9586: UIDFETCH in place of FETCH.
+#[test]
+fn items_of_update_come_without_sequence_numbers() {
+    let server = Server::start();
+    server.put("INBOX", MESSAGE);
+    let mut wire = server.login();
+    wire.run("C: a ENABLE UIDONLY\nS~ a OK …\nC: b SELECT INBOX\nS~ b OK …");
+    wire.run(
         r#"
         C: c UID SEARCH RETURN (COUNT UPDATE (RFC822.SIZE)) ALL
-        S: * ESEARCH (TAG "c") UID COUNT 4
+        S: * ESEARCH (TAG "c") UID COUNT 1
         S: c OK …
         "#,
     );
     server.put("INBOX", MESSAGE);
-    third.run(
+    wire.run(
         r#"
         C: d NOOP
-        S: * 5 EXISTS
+        S: * 2 EXISTS
         S: * … RECENT
-        S: * 5 UIDFETCH (RFC822.SIZE 45)
-        S: * ESEARCH (TAG "c") UID ADDTO (0 5)
+        S: * 2 UIDFETCH (RFC822.SIZE 45)
+        S: * ESEARCH (TAG "c") UID ADDTO (0 2)
         S: d OK …
         C: e UID SEARCH RETURN (COUNT UPDATE ()) ALL
         S: e BAD …

@@ -223,7 +223,11 @@ impl FetchJob<'_> {
         if self.must_wait(&message) {
             let reader = MessageReader::new(self.bodies(selected), message.row, &message.stored);
             if reader.is_large() && self.plan.reads == Reads::Bodies {
-                Box::pin(self.hold(selected, &message)).await;
+                let holding = Box::pin(self.hold(selected, &message));
+                match printer.first {
+                    Some(reports) => wire.while_reporting(reports, holding).await?,
+                    None => holding.await,
+                }
             }
             return body::print(wire, reader, printer, subject, message.stored).await;
         }

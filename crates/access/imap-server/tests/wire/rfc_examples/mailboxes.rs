@@ -49,7 +49,7 @@ fn rfc_5464_metadata() {
     let other =
         "C: x SETMETADATA INBOX (/shared/comment \"Its sunny outside!\" /private/comment NIL)\nS: x OK …";
     server.login().run(other);
-    wire.run("C: a NOOP\nS: * METADATA INBOX /private/comment /shared/comment\nS: a OK …");
+    wire.run("C: a NOOP\nS: * METADATA INBOX /shared/comment /private/comment\nS: a OK …");
 }
 
 /// RFC 5464 §4.2.1: MAXSIZE. §4.2.2: DEPTH. §4.3: as many annotations as a mailbox may have.
