@@ -250,7 +250,8 @@ fn of_another_program(sent: &[u8]) -> Bytes {
     header.before(sent)
 }
 
-/// `convert --items` gives a superseded message a new UID. A dry run reports it, and changes nothing.
+/// `convert --items` gives a superseded message a new UID. A dry run reports it and changes
+/// nothing.
 #[tokio::test]
 async fn a_dry_run_leaves_a_superseded_message_alone() {
     let (delivery, ana) = with(Precompute::FirstFetch, &[]).await;
