@@ -39,7 +39,7 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
     };
     if let Some(selected) = &mut session.selected {
         // The command has ended, so the session holds no other view.
-        selected.settle();
+        selected.count_views();
     }
     outcome
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! connection ── frames, deadlines, literals ──> command::dispatch ── table: legal here? ──> command/<one file each>
 //!     │                                              │                                          │
-//!     └── wire: bounded output, back-pressure        └── sync: what else is new                 └── store, directory, delivery
+//!     └── wire: bounded output, back-pressure        └── sync: other changes                    └── store, directory, delivery
 //!           │
 //!           └── transport: reads and writes, over a connection or over memory
 //! ```

@@ -93,11 +93,11 @@ impl ReportedMetadata {
     /// Waits until something may have changed.
     pub(crate) async fn wait_for_changes(&mut self) {
         // Boxed: a session should hold no memory for it until it waits.
-        let look = Box::pin(self.clock.sleep(POLL_PAUSE));
+        let poll = Box::pin(self.clock.sleep(POLL_PAUSE));
         tokio::select! {
             // The sender lives as long as the service: an error does not occur.
             Ok(()) = self.woken.changed() => {}
-            () = look => {}
+            () = poll => {}
         }
     }
 

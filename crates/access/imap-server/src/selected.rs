@@ -199,12 +199,12 @@ impl Selected {
     pub(crate) fn count_for(&mut self, account: AccountId, end: &Arc<SessionEnd>) {
         self.holder = Some(self.mailbox.holder(account, end));
         self.is_moved = true;
-        self.settle();
+        self.count_views();
     }
 
     /// Counts the views, if they were replaced. Call it when a command has ended: until then it
     /// may hold older ones.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn count_views(&mut self) {
         if std::mem::take(&mut self.is_moved)
             && let Some(holder) = &self.holder
         {

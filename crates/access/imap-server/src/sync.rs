@@ -21,7 +21,7 @@ use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{Difference, Row, View};
 
 use crate::annotate::report;
-use crate::contexts::update::{self, Reporter, Searcher, Step};
+use crate::contexts::update::{self, Reporter, Searcher, ViewChange};
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
@@ -97,7 +97,7 @@ pub(crate) async fn announce(
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
-            let step = Step { old: &newest, new: &newest, diff: &Difference::default(), enabled };
+            let step = ViewChange { old: &newest, new: &newest, diff: &Difference::default(), enabled };
             Box::pin(update::report_changes(wire, selected, by, &step)).await?;
         }
         return Ok(());
@@ -149,7 +149,7 @@ async fn announce_changes(
     }
     if !selected.contexts.is_empty() {
         // RFC 5267 §4.3.3: after EXISTS.
-        let step = Step { old: &old, new: &new, diff: &diff, enabled };
+        let step = ViewChange { old: &old, new: &new, diff: &diff, enabled };
         Box::pin(update::report_changes(wire, selected, by, &step)).await?;
     }
     // RFC 7162 §3.2: a client that gets a MODSEQ above that of an EXPUNGE held back could take it

@@ -26,7 +26,7 @@ impl Tlsa {
     /// Whether it says something about a host of mail (RFC 7672 §3.1): the usages 0 and 1 do not.
     pub fn is_usable(&self) -> bool {
         let fits = match self.matching {
-            // An authority's bare key cannot be followed to a chain.
+            // A chain cannot be checked against the bare key of an authority.
             0 => !self.data.is_empty() && (self.usage, self.selector) != (2, 1),
             1 => self.data.len() == 32,
             2 => self.data.len() == 64,
@@ -62,7 +62,7 @@ impl Tlsa {
 /// The records that a host's certificate must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dane {
-    /// Some that are usable.
+    /// Usable records, at least one.
     pub records: Vec<Tlsa>,
     /// Names for a certificate under an authority. It must have one of them: that of the records,
     /// and the domain of the mail (RFC 7672 §3.2.3).
@@ -95,7 +95,7 @@ impl Dane {
             let found = chain.iter().take(CHAIN_LEN_MAX).filter(|certificate| record.matches(certificate));
             found.for_each(|certificate| _ = roots.add(certificate.clone().into_owned()));
             if (record.selector, record.matching) == (0, 0) {
-                // RFC 7672 §3.1.2: the authority itself may be in DNS alone.
+                // RFC 7672 §3.1.2: the authority's certificate may be in DNS and not in the chain.
                 let _ = roots.add(CertificateDer::from(record.data.clone()));
             }
         }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_say_nothing() {
+    fn records_of_unknown_kinds_and_wrong_lengths_are_unusable() {
         let of = |usage, selector, matching, len| Tlsa { usage, selector, matching, data: vec![0; len] };
         assert!(of(3, 1, 1, 32).is_usable() && of(2, 0, 2, 64).is_usable());
         for unusable in [

@@ -192,7 +192,7 @@ pub fn changed_series() -> Message {
     series_with(&[FIRST + 2 * DAY], &[FIRST + 3 * DAY], &details.concat())
 }
 
-/// The same, with so many meetings that are moved, each by an hour.
+/// The same, with this many moved meetings, each by an hour.
 pub fn often_changed_series(count: u16) -> Message {
     let days: Vec<u32> = (0..u32::from(count)).map(|day| FIRST + day * DAY).collect();
     let mut details = count.to_le_bytes().to_vec();

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest any one client run may take: the slowest pulls 100,000 messages in well under a minute
+/// The longest run of a client. The slowest client fetches 100,000 messages in well under a minute
 /// on an idle machine.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -17,7 +17,7 @@ pub fn client_tests_wanted() -> bool {
     wanted
 }
 
-/// Runs a client to its end and returns its output (both channels); panics with that if it fails.
+/// Runs a client to its end and returns its stdout and stderr. Panics with both if it fails.
 pub fn run_client(mut command: Command) -> String {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let mut child = command

@@ -17,7 +17,7 @@ use crate::accounts::Accounts;
 use crate::run::{Failure, Ledger, Span};
 use crate::target::Target;
 
-/// Accounts looked at at the same time.
+/// Accounts examined at the same time.
 const PARALLEL: usize = 16;
 /// Findings reported as text.
 const FINDINGS_MAX: usize = 50;
@@ -154,27 +154,30 @@ fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, re
     }
 }
 
-type Looked = Vec<(u32, Result<AccountContents, Failure>)>;
+type ByAccount = Vec<(u32, Result<AccountContents, Failure>)>;
 
-fn enumerate_all(options: &AuditOptions, accounts: impl IntoIterator<Item = u32>) -> Result<Looked, Failure> {
+fn enumerate_all(
+    options: &AuditOptions,
+    accounts: impl IntoIterator<Item = u32>,
+) -> Result<ByAccount, Failure> {
     let fail = |e: std::io::Error| Failure::Connection(e.into());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(fail)?;
     Ok(runtime.block_on(async {
-        let mut looked = Vec::new();
+        let mut outcomes = Vec::new();
         let mut tasks = tokio::task::JoinSet::new();
         for account in accounts {
             if tasks.len() >= PARALLEL
                 && let Some(Ok(done)) = tasks.join_next().await
             {
-                looked.push(done);
+                outcomes.push(done);
             }
             let options = options.clone();
             tasks.spawn(async move { (account, enumerate(&options, account).await) });
         }
         while let Some(done) = tasks.join_next().await {
-            looked.extend(done);
+            outcomes.extend(done);
         }
-        looked
+        outcomes
     }))
 }
 
@@ -192,17 +195,17 @@ async fn enumerate(options: &AuditOptions, account: u32) -> Result<AccountConten
     client.command("LIST \"\" \"*\"", &mut names).await?;
     let mut found = AccountContents::default();
     for name in names.0 {
-        let mut look = Look { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
+        let mut lister = Lister { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
         let line = format!("EXAMINE {}", quoted(&name));
-        let done = client.command(&line, &mut look).await?;
+        let done = client.command(&line, &mut lister).await?;
         if !done.is_ok() {
             return Err(Failure::Refused { command: line, text: done.text });
         }
-        if look.exists > 0 {
+        if lister.exists > 0 {
             let items =
                 if options.bodies { "BODY.PEEK[]" } else { "BODY.PEEK[HEADER.FIELDS (X-POSTHASTE-SERIAL)]" };
             let line = format!("FETCH 1:* (UID {items})");
-            let done = client.command(&line, &mut look).await?;
+            let done = client.command(&line, &mut lister).await?;
             if !done.is_ok() {
                 return Err(Failure::Refused { command: line, text: done.text });
             }
@@ -223,7 +226,7 @@ impl Handler for Names {
     }
 }
 
-struct Look<'a> {
+struct Lister<'a> {
     found: &'a mut AccountContents,
     mailbox: &'a str,
     exists: u32,
@@ -231,7 +234,7 @@ struct Look<'a> {
     verifier: Option<Verifier>,
 }
 
-impl Handler for Look<'_> {
+impl Handler for Lister<'_> {
     fn response(&mut self, response: Response<'_>) {
         match response {
             Response::Exists(n) => self.exists = n,
@@ -270,7 +273,7 @@ impl Handler for Look<'_> {
     }
 }
 
-impl Look<'_> {
+impl Lister<'_> {
     fn whole(&mut self, value: Value<'_>) -> Option<Serial> {
         let verdict = match value {
             Value::String(bytes) => {

@@ -155,7 +155,7 @@ fn verdict(result: &RunResult, threads: usize) -> String {
     let believed = SHARE_MAX * cpus * 1e6 / us;
     format!(
         "workload {}: {us:.0} µs of generator CPU per transaction on this machine ({} build).\n\
-         Beside a server on the same machine the instrument can be believed up to {believed:.0} transactions/s \
+         On the server's machine the figures are valid up to {believed:.0} transactions/s \
          ({:.0} % of {cpus} processors);\non a machine of its own, with {threads} thread{}, up to {:.0}/s \
          (70 % of what they can do). Reached here: {:.0}/s.\n",
         result.workload.name,
@@ -186,7 +186,7 @@ fn held(result: &RunResult) -> String {
         let by_cpu = SHARE_MAX * cpus / busy * online as f64;
         let by_memory = SHARE_MAX * result.machine.memory_bytes as f64 / bytes;
         text.push_str(&format!(
-            "Beside a server on the same machine the instrument can be believed up to {:.0} such users. They take {:.0} % of \
+            "On the server's machine the figures are valid up to {:.0} such users. They take {:.0} % of \
              {cpus} processors and of the memory. The instrument must be allowed to open as many files.\n",
             by_cpu.min(by_memory),
             SHARE_MAX * 100.0

@@ -38,11 +38,11 @@ pub struct HeldMessages(Arc<Mutex<All>>);
 #[derive(Default)]
 struct All {
     next: u64,
-    sessions: HashMap<u64, Held>,
+    sessions: HashMap<u64, HeldMessage>,
 }
 
 /// The message that a session holds.
-struct Held {
+struct HeldMessage {
     account: AccountId,
     body: BodyId,
     used: Instant,
@@ -51,7 +51,7 @@ struct Held {
     _message: HeldBody,
 }
 
-impl Drop for Held {
+impl Drop for HeldMessage {
     fn drop(&mut self) {
         self.watcher.abort();
     }
@@ -123,14 +123,14 @@ impl HeldMessages {
             return;
         }
         let watcher = tokio::spawn(watch(self.clone(), key, Arc::clone(&paid))).abort_handle();
-        let held = Held { account, body, used: Instant::now(), paid, watcher, _message: held };
+        let held = HeldMessage { account, body, used: Instant::now(), paid, watcher, _message: held };
         let before = self.lock().sessions.insert(key, held);
         drop(before);
     }
 
     /// Releases messages, so that a session of this account need not wait for this many bytes.
     pub fn make_room(&self, account: AccountId, reads: &ByteBudget, bytes: usize) {
-        let released: Vec<Held> = {
+        let released: Vec<HeldMessage> = {
             let mut all = self.lock();
             if all.sessions.is_empty() {
                 return;
@@ -139,7 +139,7 @@ impl HeldMessages {
             let held: usize = of_account.map(|held| held.paid.bytes()).sum();
             let (is_full, is_share_full) =
                 (reads.available() < bytes, held.saturating_add(bytes) > reads.largest());
-            let ends = |held: &Held| is_full || is_share_full && held.account == account;
+            let ends = |held: &HeldMessage| is_full || is_share_full && held.account == account;
             all.sessions.extract_if(|_, held| ends(held)).map(|(_, held)| held).collect()
         };
         drop(released);

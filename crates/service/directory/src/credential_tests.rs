@@ -290,7 +290,7 @@ async fn external_is_offered_with_a_good_certificate_alone() {
 }
 
 #[tokio::test]
-async fn a_certificate_stands_for_whom_it_names_and_nobody_else() {
+async fn a_certificate_authenticates_only_the_account_it_names() {
     let (_, directory) = directory();
     directory.set_logins(certificates(CertificateLogins::Email));
     add(&directory, ANA, "pencil").await;

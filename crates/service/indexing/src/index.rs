@@ -17,11 +17,11 @@ use crate::memory::{MailboxSegments, Memory, StoredSegment};
 use crate::meta::Meta;
 use crate::{places, stored};
 
-/// Questions to segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
+/// Look-ups in segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
 /// is in many words.
 const QUESTIONS_PER_SLICE: usize = 8;
 
-/// Bytes of the words of recent messages that are looked through between two pauses: some 1 ms.
+/// Bytes of words of recent messages that are searched between two pauses: some 1 ms.
 const BYTES_PER_SLICE: usize = 4 << 20;
 
 /// Mailboxes whose records are read at a time.
@@ -103,7 +103,7 @@ pub struct Totals {
     pub mailboxes: u64,
     /// Segments.
     pub segments: u64,
-    /// Their bytes: sort keys included, and for each some 40 before it in the store.
+    /// Bytes of the segments in the store, with their sort keys and some 40 bytes of header each.
     pub bytes: u64,
 }
 
@@ -163,7 +163,7 @@ impl SearchIndex {
     }
 
     async fn try_ask(&self, mailbox: MailboxId, queries: &[Query]) -> Result<Answer> {
-        // First: if they become a segment meanwhile, it is listed below.
+        // Taken first: if these become a segment meanwhile, the list below has it.
         let recent = self.shared.memory.lock().latest.get(mailbox).recent;
         let known = self.refresh(mailbox).await?;
         let mut proposed = vec![Vec::new(); queries.len()];

@@ -1,5 +1,5 @@
-//! The size of the index in all, for metrics: the heads of the mailboxes with segments say it, and
-//! no segment is read.
+//! The total size of the index, for metrics. It is computed from the heads of the mailboxes that
+//! have segments, and no segment is read.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{places, stored};
 const PAGE: usize = 256;
 
 impl SearchIndex {
-    /// The size of all segments, counted at most so long ago. A count reads one head for each
+    /// The size of all segments, counted at most `age_max` ago. A count reads one head for each
     /// mailbox that has segments. Callers at the same time wait for one count.
     #[boxed]
     pub async fn totals(&self, age_max: Duration) -> Result<Totals> {

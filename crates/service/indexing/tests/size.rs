@@ -99,7 +99,7 @@ fn print_parts(segment: &Segment) {
 }
 
 #[test]
-fn what_finds_words_in_very_short_mail_takes_less_than_forty_percent() {
+fn the_word_index_of_very_short_mail_takes_less_than_forty_percent() {
     let (mut builder, mut bytes) = (Builder::default(), 0);
     for n in 1..=MESSAGES {
         let message = message(n);

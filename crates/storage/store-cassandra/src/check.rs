@@ -58,7 +58,7 @@ impl Check<'_> {
             fault("the counts do not add up");
         }
         if !rows.windows(2).all(|pair| pair[0].uid() < pair[1].uid()) {
-            fault("UIDs do not rise");
+            fault("UIDs are not in ascending order");
         }
         if rows.iter().any(|row| row.uid() >= stored.head.uid_next || row.modseq() > stored.head.modseq) {
             fault("a row is beyond the head");

@@ -447,9 +447,9 @@ async fn an_answer_that_was_lost_before_the_log_was_cut_is_unknown() {
     folder.commit(folder.appending(&[300])).await;
     assert_eq!(late.commits.apply(&stale, &overtaken).await.unwrap(), BatchOutcome::Overtaken);
     // Others cut the log: one commit takes the mod-sequence as far as thousands would.
-    let mut ahead = folder.appending(&[400]);
-    ahead.head.modseq = ModSeq::new(10_000).unwrap();
-    folder.commit(ahead).await;
+    let mut jump = folder.appending(&[400]);
+    jump.head.modseq = ModSeq::new(10_000).unwrap();
+    folder.commit(jump).await;
     assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Forgotten);
     assert_eq!(late.commits.apply(&stale, &overtaken).await.unwrap(), BatchOutcome::Forgotten);
     folder.verify().await;

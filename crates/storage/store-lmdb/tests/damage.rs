@@ -56,8 +56,8 @@ async fn repair(dir: &Path, world: &World) {
     world.verify(&engine).await;
 }
 
-/// A compressed body whose record is as it was written, and which gives no message: a check says
-/// so. It reports nothing about an intact one.
+/// A check reports a compressed body that cannot be decompressed, although its record is intact. It
+/// reports nothing about a valid body.
 #[tokio::test]
 async fn a_body_that_cannot_be_decompressed() {
     let served = body(7, 300_000);
@@ -90,7 +90,7 @@ async fn a_body_that_cannot_be_decompressed() {
 }
 
 #[tokio::test]
-async fn a_body() {
+async fn damage_in_a_body_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (world, inbox) = store(dir.path()).await;
     damage(&first_pack(dir.path()), b"Message 1123, byte for byte. Message 1123");
@@ -109,7 +109,7 @@ async fn a_body() {
 }
 
 #[tokio::test]
-async fn a_summary() {
+async fn a_damaged_summary_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let (world, inbox) = store(dir.path()).await;
     let bytes = &world.boxes[&inbox].messages[&200].bytes;
@@ -121,7 +121,7 @@ async fn a_summary() {
         ControlFlow::Continue(())
     };
     engine.summaries(inbox, &NumSet::range(1, 300), &mut visit).await.unwrap().refuse().unwrap();
-    // The body makes it good.
+    // The summary is made again from the body.
     let held = world.boxes[&inbox].messages.iter();
     assert!(seen.into_iter().eq(held.map(|(uid, m)| (*uid, summarize(&m.bytes)))));
     assert!(faults(&engine).await.iter().any(|f| f.contains("UID 200")));
@@ -130,7 +130,7 @@ async fn a_summary() {
 }
 
 #[tokio::test]
-async fn a_row() {
+async fn damage_in_a_row_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (world, inbox) = store(dir.path()).await;
     damage(&index_file(dir.path()), &world.boxes[&inbox].messages[&250].row.to_bytes());
@@ -167,7 +167,7 @@ async fn a_missing_pack_among_others() {
     let old = &world.boxes[&inbox].messages[&300];
     assert!(matches!(engine.read_body(old.body, 0..10).await, Err(StoreError::Corrupt(_))));
     assert!(faults(&engine).await.iter().any(|f| f.contains("pack 1 cannot be opened")));
-    // Mail outside that pack continues.
+    // Mail outside that pack is still served.
     world.append(&engine, inbox, &[body(3, 10)]).await.unwrap();
     let new = world.boxes[&inbox].messages[&303].body;
     assert_eq!(engine.read_body(new, 0..10).await.unwrap(), body(3, 10));

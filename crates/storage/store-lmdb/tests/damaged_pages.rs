@@ -437,7 +437,7 @@ fn half_written(whole: &[u8], meta: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_half_written_meta_page_is_let_be_if_lmdb_takes_the_other() {
+async fn a_half_written_meta_page_stays_if_lmdb_uses_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = store(dir.path(), small()).await;
     for _ in 0..2 {

@@ -108,7 +108,7 @@ async fn an_opening_does_not_end_the_log_at_damage_that_acknowledged_commits_fol
                 let report = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
                 assert!(!report.faults.is_empty());
                 drop(lock);
-                // The damaged record costs its message alone, and no UID is given twice.
+                // Only the message of the damaged record is lost, and no UID is given twice.
                 let engine = LmdbEngine::open(dir.path(), small()).unwrap();
                 let found = uids(&engine, inbox).await;
                 let last = KNOWN + LATER;
@@ -148,7 +148,7 @@ async fn a_redo_writes_and_syncs_the_tail_before_the_index_names_it() {
     assert_eq!(uids(&engine, inbox).await.len() as u32, KNOWN + LATER);
 }
 
-/// A batch that a crash cut off is no reason to refuse anything.
+/// A crash cut off the last batch, which was not acknowledged. The store opens without it.
 #[tokio::test]
 async fn a_last_batch_that_a_crash_tore_is_given_up() {
     for kind in [BODY, COMMIT] {
@@ -164,8 +164,8 @@ async fn a_last_batch_that_a_crash_tore_is_given_up() {
     }
 }
 
-/// A transaction with acknowledged commits is lost, and they are damaged in the pack. A commit now
-/// would go over them.
+/// A transaction with acknowledged commits is lost, and they are damaged in the pack. Another
+/// commit would overwrite them.
 #[tokio::test]
 async fn nothing_is_written_while_an_acknowledged_commit_cannot_be_redone() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use posthaste_mail_model::BodyId;
 
 use crate::context::Context;
-use crate::served::{Kept, Piece};
+use crate::served::{CachedPiece, Piece};
 
 /// The converted message and the summary that is not stored, of one body. While a reader has this
 /// value, its memory is not evicted, and is not counted as memory for conversions. They are made
 /// when they are first read.
 pub struct HeldBody {
     context: Arc<Context>,
-    pieces: Vec<(Piece, Arc<Kept>)>,
+    pieces: Vec<(Piece, Arc<CachedPiece>)>,
 }
 
 impl HeldBody {

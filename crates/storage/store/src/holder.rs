@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use posthaste_mail_model::AccountId;
 
 use crate::mailbox::Mailbox;
-use crate::old_views::{Held, Hold, SessionEnd};
+use crate::old_views::{HeldSizes, Hold, SessionEnd};
 use crate::view::View;
 
 /// A session that has a mailbox open. It counts until this is dropped.
@@ -38,7 +38,7 @@ impl ViewHolder {
         let largest = views.iter().map(|view| view.memory_bytes()).max().unwrap_or(0);
         // While a report is sent, the session holds one more.
         let most = largest.max(newest.memory_bytes()) * (views.len() + 1);
-        let grown = self.hold.set(Held { at, own: own as u64, most: most as u64 });
+        let grown = self.hold.set(HeldSizes { at, own: own as u64, most: most as u64 });
         self.mailbox.context().old_views.grew(grown);
     }
 }

@@ -57,13 +57,13 @@ pub(crate) struct Hold {
     mailbox: MailboxId,
     /// The bytes that changes of the mailbox replaced.
     replaced: Arc<AtomicU64>,
-    held: Mutex<Held>,
+    held: Mutex<HeldSizes>,
     end: Arc<SessionEnd>,
 }
 
-/// The view that a session holds.
+/// The sizes of the views that a session holds.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldSizes {
     /// The bytes that were replaced before it got its views.
     pub at: u64,
     /// Bytes that its views did not share with the newest one even then.
@@ -113,12 +113,12 @@ impl Hold {
         replaced: Arc<AtomicU64>,
         end: Arc<SessionEnd>,
     ) -> Self {
-        let held = Held { at: replaced.load(Ordering::Acquire), ..Held::default() };
+        let held = HeldSizes { at: replaced.load(Ordering::Acquire), ..HeldSizes::default() };
         Self { account, mailbox, replaced, held: Mutex::new(held), end }
     }
 
     /// Notes what it holds from now on. Returns by how many bytes its own part has grown.
-    pub fn set(&self, held: Held) -> u64 {
+    pub fn set(&self, held: HeldSizes) -> u64 {
         let before = std::mem::replace(&mut *self.held.lock(), held);
         held.own.saturating_sub(before.own)
     }
@@ -127,7 +127,7 @@ impl Hold {
 /// A session that holds something old.
 struct Counted {
     hold: Arc<Hold>,
-    held: Held,
+    held: HeldSizes,
     /// The bytes that were replaced since it got its views.
     behind: u64,
     /// The bytes that no session with a newer view holds.
@@ -287,7 +287,7 @@ mod tests {
         /// The session gets the newest view. This many bytes of it are its own.
         fn advance(&self, views: &OldViews, hold: &Hold, own: u64) {
             let at = self.replaced.load(Ordering::Acquire);
-            views.grew(hold.set(Held { at, own, most: 100 }));
+            views.grew(hold.set(HeldSizes { at, own, most: 100 }));
         }
     }
 

@@ -107,13 +107,13 @@ pub(crate) enum Piece {
 
 /// A piece that is made, or is being made.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct CachedPiece {
     made: OnceCell<Bytes>,
     /// Readers that hold it.
     holders: AtomicUsize,
 }
 
-impl Kept {
+impl CachedPiece {
     /// Bytes that count in the budget of the cache.
     fn cost(&self) -> usize {
         match self.holders.load(Ordering::Acquire) {
@@ -143,7 +143,7 @@ impl StoredAs {
 /// The conversions under way and those that are kept.
 pub(crate) struct Served {
     pub serve: Arc<dyn Serve>,
-    kept: Mutex<Cache<Piece, Arc<Kept>>>,
+    kept: Mutex<Cache<Piece, Arc<CachedPiece>>>,
     /// Messages that delivery converted, for their first readers.
     arrived: Mutex<Cache<BodyId, Bytes>>,
     arrived_len_max: usize,
@@ -377,7 +377,7 @@ impl Served {
     }
 
     /// A piece that is not evicted until [`Served::release`].
-    pub fn hold(&self, piece: Piece) -> Arc<Kept> {
+    pub fn hold(&self, piece: Piece) -> Arc<CachedPiece> {
         let mut all = self.kept.lock();
         let kept = all.get_or_insert_with(piece, Arc::default);
         kept.holders.fetch_add(1, Ordering::AcqRel);
@@ -386,7 +386,7 @@ impl Served {
     }
 
     /// Ends what [`Served::hold`] began.
-    pub fn release(&self, piece: Piece, held: Arc<Kept>) {
+    pub fn release(&self, piece: Piece, held: Arc<CachedPiece>) {
         let mut all = self.kept.lock();
         held.holders.fetch_sub(1, Ordering::AcqRel);
         if all.peek(&piece).is_some_and(|kept| Arc::ptr_eq(kept, &held)) {

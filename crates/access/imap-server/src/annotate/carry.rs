@@ -26,7 +26,7 @@ enum CarriedValues {
 
 /// Whether messages leave their mailbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CopyOrMove {
     Copy,
     Move,
 }
@@ -37,9 +37,9 @@ impl<'s> CarriedAnnotations<'s> {
         from: AnnotationReader<'s>,
         uids: &NumSet,
         (to, rights): (AnnotationReader<'s>, Rights),
-        way: Way,
+        way: CopyOrMove,
     ) -> Result<Self, Failure> {
-        if way == Way::Move && from.owner == to.owner {
+        if way == CopyOrMove::Move && from.owner == to.owner {
             // It takes the same space as before.
             return Ok(Self::all(from, to, rights));
         }

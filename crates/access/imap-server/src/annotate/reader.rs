@@ -31,7 +31,7 @@ const CHANGES_MAX: usize = 2 * MESSAGE_ANNOTATIONS_MAX;
 /// again.
 const WRITTEN_AT_ONCE: usize = 4096;
 
-/// Steps of taking a value from one set to another.
+/// Steps of moving a value from one set to another.
 pub(super) const VALUE_STEPS: u64 = 500;
 
 /// Values that were read, and the memory for them.
@@ -40,7 +40,7 @@ pub(crate) struct ReadValues {
     pub(crate) paid: Option<BytePermit>,
 }
 
-/// Octets that are made of the values of a message.
+/// Computes how many octets will be made of a message's values.
 pub(super) type Made<'m> = dyn Fn(&MessageAnnotations) -> u64 + Sync + 'm;
 
 /// A mailbox, and the account that reads it.
@@ -231,8 +231,8 @@ impl<'s> AnnotationReader<'s> {
         self.touch_new(&noted, &[]).await
     }
 
-    /// The same as [`Self::touch`] for new messages. One that was removed again, or moved on, has
-    /// no annotations: what is left of them is removed with a later change.
+    /// The same as [`Self::touch`] for new messages. One that was removed or moved meanwhile has no
+    /// annotations here: a later change removes their remains.
     pub(super) async fn touch_new(self, uids: &NumSet, keepers: &[AccountId]) -> Result<(), Failure> {
         match self.touch(uids, keepers).await? {
             Some(touched) if touched.view.existing(uids) != *uids => Err(expunged()),
@@ -262,8 +262,8 @@ impl<'s> AnnotationReader<'s> {
         Ok(Some(touched?))
     }
 
-    /// Forgets the annotations of expunged messages, those of all users. They are expunged,
-    /// whatever becomes of this.
+    /// Forgets the annotations of expunged messages, those of all users. A failure
+    /// here does not undo the EXPUNGE.
     pub(crate) async fn forget(self, uids: &NumSet) {
         if uids.is_empty() || self.is_off() {
             return;
@@ -284,7 +284,7 @@ impl Planned<'_> {
         for (before, kept) in &self.parts {
             let (mut wanted, mut part) = (uids.difference(&left), Written::default());
             if kept.iter().all(|one| one.value.is_none()) {
-                // Others have nothing to be removed.
+                // Other messages have no values to remove.
                 wanted = wanted.intersection(&before.uids());
             }
             let wanted: Vec<u32> = wanted.iter().collect();

@@ -11,7 +11,7 @@ use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
-use crate::annotate::carry::{self, CarriedAnnotations, Way};
+use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
@@ -46,7 +46,7 @@ pub(super) async fn copy(
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let _reserved = ctx.service.delivery.reserve_quota(&owner, usage).await?;
-    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Copy).await?;
+    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
@@ -85,7 +85,7 @@ pub(super) async fn move_(
         true => None,
         false => Some(ctx.service.delivery.reserve_quota(&owner, usage).await?),
     };
-    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Move).await?;
+    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Move).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
@@ -125,7 +125,7 @@ async fn annotations<'s>(
     ctx: &Ctx<'s>,
     uids: &NumSet,
     (target, owner, rights): (&Destination, AccountId, Rights),
-    way: Way,
+    way: CopyOrMove,
 ) -> Result<CarriedAnnotations<'s>, Failure> {
     let from = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let to = AnnotationReader { owner, mailbox: target.id(), ..from };

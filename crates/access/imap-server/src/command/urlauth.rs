@@ -135,13 +135,13 @@ async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result
     let UrlFetchItem { url, params } = item;
     // RFC 4467 §9, url-full: without authorisation it is not one.
     let is_full = ImapUrl::parse(url).is_ok_and(|url| url.auth.is_some());
-    let mut found = Found::default();
+    let mut found = UrlData::default();
     if is_full {
         let account = logged_in(session.login.as_ref())?;
         let source = UrlSource::of(&session.service, account, session.selected.as_ref());
         let reports = Reports::uncounted(tag, session.service.options.progress);
         // All that can fail is done before the response begins.
-        found = session.wire.reporting(reports, Box::pin(Found::read(source, item))).await?;
+        found = session.wire.reporting(reports, Box::pin(UrlData::read(source, item))).await?;
     }
     let out = session.wire.out();
     out.extend_from_slice(b"* URLFETCH ");
@@ -168,14 +168,14 @@ async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result
 
 /// The data of a URL.
 #[derive(Default)]
-struct Found {
+struct UrlData {
     is_there: bool,
     values: Vec<(UrlFetchParam, Value)>,
     /// Memory of the values.
     _paid: Vec<BytePermit>,
 }
 
-impl Found {
+impl UrlData {
     async fn read(source: UrlSource<'_>, item: &UrlFetchItem) -> Result<Self, Failure> {
         let UrlFetchItem { url, params } = item;
         let part = or_nil(source.service.delivery.find_url(source.reader, url).await)?;

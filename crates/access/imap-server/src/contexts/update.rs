@@ -42,7 +42,7 @@ impl<'s> Searcher<'s> {
 }
 
 /// Two views, what differs, and the extensions that the client has enabled.
-pub(crate) struct Step<'v> {
+pub(crate) struct ViewChange<'v> {
     pub(crate) old: &'v View,
     pub(crate) new: &'v View,
     pub(crate) diff: &'v Difference,
@@ -98,7 +98,7 @@ pub(crate) async fn report_changes(
     wire: &mut Wire,
     selected: &mut Selected,
     by: Searcher<'_>,
-    step: &Step<'_>,
+    step: &ViewChange<'_>,
 ) -> Result<(), Failure> {
     let mut contexts = std::mem::take(&mut selected.contexts);
     let outcome = contexts.refresh(wire, selected, by, step).await;
@@ -125,7 +125,7 @@ impl Contexts {
         wire: &mut Wire,
         selected: &Selected,
         by: Searcher<'_>,
-        step: &Step<'_>,
+        step: &ViewChange<'_>,
     ) -> Result<(), Failure> {
         let (view, mut turn) = (step.new, Turn::of(by.threads()));
         let due = view.seqs_of_uids(&self.pending).union(&step.diff.arrived);
@@ -200,7 +200,7 @@ impl Context {
         &mut self,
         to: &mut Reporter<'_, '_>,
         source: Source<'_>,
-        step: &Step<'_>,
+        step: &ViewChange<'_>,
         due: &NumSet<SeqNum>,
     ) -> Result<UpdateOutcome, Failure> {
         to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
@@ -239,7 +239,7 @@ impl Context {
         &self,
         to: &mut Reporter<'_, '_>,
         source: Source<'_>,
-        step: &Step<'_>,
+        step: &ViewChange<'_>,
         added: &NumSet,
     ) -> Result<(), Failure> {
         if self.items.is_empty() || added.is_empty() || step.diff.arrived.is_empty() {
@@ -327,8 +327,8 @@ impl Context {
 
 /// The changed messages whose change may matter to criteria. A flag that no key names does not, so
 /// a search for a text reads no message again because it was seen.
-async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet<SeqNum> {
-    let Step { old, new, diff, .. } = step;
+async fn concerned(step: &ViewChange<'_>, watched: Watched) -> NumSet<SeqNum> {
+    let ViewChange { old, new, diff, .. } = step;
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();
     }

@@ -24,7 +24,7 @@ use posthaste_store::StoreError;
 pub(crate) use column::Column;
 pub(crate) use links::{Link, LinkColumn, NewLinks};
 pub(crate) use order::{Direction, Order};
-pub(crate) use remembered::{Answered, Asked, Step};
+pub(crate) use remembered::{Answered, Asked, ThreadNode};
 use remembered::{PART_MIN, RESULTS_MAX, Remembered};
 pub(crate) use texts::{NewTexts, Texts};
 

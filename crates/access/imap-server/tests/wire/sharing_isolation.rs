@@ -115,7 +115,7 @@ fn an_account_that_shares_nothing_looks_like_a_missing_one() {
 }
 
 #[test]
-fn rights_that_are_taken_are_rights_that_never_were() {
+fn revoked_rights_act_as_if_never_granted() {
     let server = server();
     let ana = "Other Users/ana@example.org";
     server.grant(USER, "Secret", "anyone", "lr");

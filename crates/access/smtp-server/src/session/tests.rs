@@ -376,7 +376,7 @@ fn nobody_else_can_relay() {
 }
 
 #[test]
-fn a_browser_is_hung_up_on() {
+fn the_server_closes_the_connection_of_a_browser() {
     for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
         for line in ["POST / HTTP/1.1", "GET /a?b HTTP/1.0", "OPTIONS * HTTP/1.1"] {
             assert_eq!(session(role).say(line), "close 421 4.7.0", "{line}");

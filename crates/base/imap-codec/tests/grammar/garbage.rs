@@ -1,4 +1,5 @@
-//! No bytes make a parser panic, loop or dig too deep; an error points into the input.
+//! No input makes a parser panic, loop or recurse without a bound. The offset of an error is within
+//! the input.
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, ParseErrorKind, parse_command, parse_response, print};
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::{any_command, any_response};
 
-/// Pieces that matter to the grammar.
+/// Tokens of the grammar, and numbers at the edges of its types.
 fn token() -> BoxedStrategy<Vec<u8>> {
     let words = vec![
         "(",
@@ -100,7 +101,7 @@ proptest! {
                     prop_assert!(error.offset <= bytes.len());
                     prop_assert!(!error.to_string().contains(['\r', '\n']));
                 }
-                // Whatever was understood can be said again, and means the same.
+                // A parsed command is printed, and the result parses to the same command.
                 Ok(command) => {
                     let again = Bytes::from(print::command(&command, names, print::LiteralStyle::Sync).bytes);
                     prop_assert_eq!(parse_command(&again, names), Ok(command), "{}", again.escape_ascii());
@@ -125,7 +126,7 @@ fn command_error(text: String) -> ParseErrorKind {
 }
 
 #[test]
-fn bombs_are_refused() {
+fn deep_and_long_commands_are_refused() {
     for open in ["(", "NOT ", "OR ", "NOT (", "OR ALL "] {
         let text = format!("a SEARCH {}ALL\r\n", open.repeat(100_000 / open.len()));
         assert_eq!(command_error(text), ParseErrorKind::Limit, "{open}");
@@ -144,7 +145,7 @@ fn bombs_are_refused() {
 }
 
 #[test]
-fn bombs_from_a_server_are_refused() {
+fn deep_responses_are_refused() {
     for text in [
         format!("* 1 FETCH (BODYSTRUCTURE {}", "(".repeat(100_000)),
         format!("* 1 FETCH (X-THING {}", "(".repeat(100_000)),

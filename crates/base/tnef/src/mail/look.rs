@@ -1,4 +1,4 @@
-//! The look for rich content: whether a part of a message says that it is TNEF.
+//! Detects rich content: whether a part of a message declares that it is TNEF.
 //!
 //! | function | what it reads |
 //! | --- | --- |
@@ -12,7 +12,7 @@ use posthaste_mime_summary::{Disposition, Kind, Part, Structure, decode_transfer
 
 use crate::decode::has_signature;
 
-/// Whether any part might be rich: a look at the bytes, so that ordinary mail is not parsed. The
+/// Whether any part might be rich: a scan of the bytes, so that ordinary mail is not parsed. The
 /// marks have characters that base64 lacks, so attachments are passed over at memory speed.
 /// `.data` and `.date` are no marks.
 pub fn might_be_rich(message: &[u8]) -> bool {
@@ -57,7 +57,7 @@ pub(super) fn has_type(part: &Part, message: &[u8]) -> bool {
     media.is("application", "ms-tnef") || media.is("application", "vnd.ms-tnef")
 }
 
-/// Old systems send it as any bytes, with its usual name.
+/// Old systems send TNEF as application/octet-stream, with its usual name.
 fn has_name(part: &Part, message: &[u8]) -> bool {
     let media = part.media(message);
     if !media.is("application", "octet-stream") {

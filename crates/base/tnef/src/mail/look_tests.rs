@@ -1,4 +1,4 @@
-//! Each look agrees with a plain one, whatever the message is.
+//! Each way to detect rich content agrees with a simple one, for any message.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn a_name_in_a_text_is_no_mark() {
     assert!(!says_it_is_rich(unnamed.replace("winmail.dat", "other.dat").as_bytes()));
 }
 
-/// The look in its plainest form: each byte, then each part with all its parameters.
+/// The simplest way to detect it: each byte, then each part with all its parameters.
 fn plainly(message: &[u8]) -> bool {
     let is_mark = |at: usize| {
         let rest = message.get(at..).unwrap_or_default();

@@ -151,8 +151,8 @@ fn expand(content: &[u8], mut put: impl FnMut(u8) -> Result<(), Damage>) -> Resu
     Ok(())
 }
 
-/// RTF in its compressed form. The same text always gives the same bytes. Text over 4 GiB is cut
-/// off by nothing: the length field would lie, so callers keep below that.
+/// RTF in its compressed form. The same text always gives the same bytes. Callers pass
+/// at most 4 GiB: the length field cannot hold more, and nothing here checks it.
 pub fn compress(rtf: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(rtf.len() / 2 + 32);
     let mut matcher = Matcher::new(rtf);
@@ -182,7 +182,7 @@ pub fn compress(rtf: &[u8]) -> Vec<u8> {
     out
 }
 
-/// RTF with the header of compressed RTF, but as it is.
+/// RTF with the header of compressed RTF, uncompressed.
 pub fn store(rtf: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(rtf.len() + 16);
     // MS-OXRTFCP §2.1.3.1.1: the CRC of the uncompressed form is 0.
@@ -287,7 +287,7 @@ impl Matcher {
                 break;
             }
             let next = self.before[from % WINDOW];
-            // An entry that was overwritten since points forwards.
+            // An entry that was overwritten since then points forwards.
             if next == NOWHERE || next >= place {
                 break;
             }

@@ -23,7 +23,7 @@ fn body(rtf: &str) -> String {
 
 /// The example of MS-OXRTFEX §4.1, shortened.
 #[test]
-fn html_comes_out_as_it_went_in() {
+fn encapsulated_html_is_returned_unchanged() {
     let rtf = r##"{\rtf1\ansi\ansicpg1251\fromhtml1 \deff0
 {\fonttbl {\f0\fmodern Courier New;}{\f1\fswiss Arial;}{\f2\fswiss\fcharset0 Arial;}}
 {\colortbl\red0\green0\blue0;\red0\green0\blue255;}
@@ -157,7 +157,7 @@ fn the_text_of_a_text_box_is_text() {
 
 /// RTF 1.9.1, `\upr`: the same text twice, for readers with Unicode and for others.
 #[test]
-fn of_two_forms_of_a_text_the_unicode_one_counts() {
+fn the_unicode_form_of_a_text_is_preferred() {
     let head = HEAD;
     for (rtf, expected_text, expected) in [
         (r"a{\upr{??\b ?}{\*\ud{\u1055?\i\u1056?}}}b", "aПРb", "<p>aП<i>Р</i>b</p>\r\n"),
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn no_rtf_is_too_strange(rtf in "[{}\\\\' a-f0-9*~\r\n-]{0,300}") {
+    fn any_rtf_is_read_or_refused(rtf in "[{}\\\\' a-f0-9*~\r\n-]{0,300}") {
         let _ = read(rtf.as_bytes(), 10_000);
         let _ = read(format!("{{\\rtf1\\fromhtml1 {rtf}").as_bytes(), 10_000);
     }

@@ -214,7 +214,7 @@ pub fn logins(stage: &Stage) -> Outcome {
                 scope.spawn(move || -> Result<usize, String> {
                     let mut tried = 0;
                     while tried < each && !is_over() {
-                        // It is hung up on after some of them, and comes again.
+                        // The server closes it after some of them, and the client connects again.
                         let mut client = LineClient::connect(imap).map_err(text)?;
                         client.line().map_err(text)?;
                         while tried < each && !is_over() {

@@ -92,7 +92,7 @@ pub fn slowloris(stage: &Stage) -> Outcome {
     }
     let count = open.len();
     for byte in b"a LOGIN mallory@example.org {10}" {
-        // A connection that was hung up on is out of it.
+        // A connection that the server closed no longer counts.
         open.retain_mut(|socket| socket.write_all(&[*byte]).is_ok());
     }
     stage.hold()?;

@@ -82,7 +82,7 @@ pub fn trickled(stage: &Stage) -> Outcome {
     }
     let count = open.len();
     for _ in 0..stage.of(10, 100) {
-        // A connection that was hung up on is out of it.
+        // A connection that the server closed no longer counts.
         open.retain_mut(|socket| socket.write_all(b"x").is_ok());
     }
     stage.hold()?;

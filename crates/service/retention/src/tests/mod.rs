@@ -397,12 +397,12 @@ proptest! {
 
 /// An engine in front of which another process does something before the next change.
 #[derive(Default)]
-struct Beside {
+struct WithAnotherProcess {
     inner: Arc<MemoryEngine>,
     meanwhile: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
-impl Beside {
+impl WithAnotherProcess {
     async fn happens(&self) {
         let meanwhile = self.meanwhile.lock().unwrap().take();
         if let Some(happens) = meanwhile {
@@ -412,7 +412,7 @@ impl Beside {
 }
 
 #[async_trait]
-impl Layer for Beside {
+impl Layer for WithAnotherProcess {
     type Inner = MemoryEngine;
     fn inner(&self) -> &MemoryEngine {
         &self.inner
@@ -433,7 +433,7 @@ async fn run_beside<F>(ages: &[u64], rule: Rule, meanwhile: impl FnOnce(Arc<Mail
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let beside = Arc::new(Beside::default());
+    let beside = Arc::new(WithAnotherProcess::default());
     let world = world_on(Arc::clone(&beside) as Arc<dyn Engine>, None).await;
     let inbox = world.folder("INBOX", None).await;
     world.folder("Archive", Some(SpecialUse::Archive)).await;

@@ -255,7 +255,7 @@ fn outcome_by_head(commit: &MailboxCommit, now: i64, head: &StoredHead) -> Batch
 
 fn forgotten(mailbox: MailboxId) -> StoreError {
     StoreError::Unavailable(format!(
-        "a change of mailbox {mailbox} was perhaps done: its answer was lost, and the log was cut since"
+        "a change of mailbox {mailbox} may have been made: its answer was lost, and the log was trimmed since"
     ))
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use heed::RoTxn;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::octets::{Octets, put_counted};
-use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
+use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse, StoreError};
 
 use crate::index::checksum::{seed, sum32};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
@@ -250,8 +250,9 @@ pub(crate) fn renew_uid_validity(
     let mut last = list.uid_validity_last.max(now_unix_s);
     let mut renewed = Vec::new();
     for entry in list.entries.iter_mut().filter(|e| is_renewed(e.id)) {
-        last = last.saturating_add(1);
-        entry.uid_validity = UidValidity::new(last).unwrap_or(entry.uid_validity);
+        let next = last.checked_add(1).and_then(UidValidity::new);
+        entry.uid_validity = next.ok_or(StoreError::UidValiditiesExhausted)?;
+        last = entry.uid_validity.value();
         renewed.push(entry.name.clone());
     }
     if !renewed.is_empty() {
@@ -345,8 +346,6 @@ fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use posthaste_store::{MailboxEntry, StoreError};
-
     use super::*;
 
     const ACCOUNT: AccountId = AccountId(Id::from_bytes([7; 16]));
@@ -405,6 +404,24 @@ mod tests {
         assert_eq!(load(&index, &txn, ACCOUNT).unwrap().entries.len(), 2);
         index.lists.delete(&mut txn, &entry_key(ACCOUNT, MailboxId(Id::new(2, 1)))).unwrap();
         assert!(matches!(load(&index, &txn, ACCOUNT), Err(StoreError::Corrupt(_))));
+    }
+
+    #[test]
+    fn renewed_values_are_new_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        for (last, renewed) in [(u32::MAX - 2, true), (u32::MAX - 1, false)] {
+            apply(&index, &mut txn, &ListCommit { uid_validity_last: last, ..a_commit() }).unwrap();
+            let outcome = renew_uid_validity(&index, &mut txn, ACCOUNT, 1, |_| true);
+            assert_eq!(outcome.is_ok(), renewed, "{last}: {outcome:?}");
+            if renewed {
+                let entries = load(&index, &txn, ACCOUNT).unwrap().entries;
+                let mut values: Vec<_> = entries.iter().map(|entry| entry.uid_validity.value()).collect();
+                values.sort_unstable();
+                assert_eq!(values, [u32::MAX - 1, u32::MAX]);
+            }
+        }
     }
 
     #[test]

@@ -239,8 +239,8 @@ pub(crate) fn abandoned_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
     packs
 }
 
-/// Whether a record is the next of all. Each commit with copies has taken a number for its note of
-/// them.
+/// Whether a record is the next one in the log. A commit with copies takes one more number for each
+/// mailbox: that of the note about its copies.
 fn follows(header: &Header, next: u64) -> bool {
     let notes = match header.kind {
         Kind::Mailbox => 1,

@@ -15,11 +15,11 @@ struct Sets {
 }
 
 /// Mailboxes and bodies whose commits the index lacks. Filled before a commit is acknowledged,
-/// emptied after the index has it. A reader after the acknowledgement finds the commit in one of
-/// both.
+/// emptied after the index has it. A reader that begins after the acknowledgement finds the
+/// commit here or in the index.
 #[derive(Default)]
 pub(crate) struct Unindexed {
-    /// Whether there are any: the only cost for a reader of other mailboxes.
+    /// Whether there are any. If not, a reader looks no further.
     any: AtomicBool,
     sets: Mutex<Sets>,
 }

@@ -77,7 +77,7 @@ struct NestedMessage {
 }
 
 /// A section of a message that was decoded.
-pub(super) struct Found {
+pub(super) struct DecodedSection {
     located: Located,
     pub(super) bytes: Bytes,
 }
@@ -286,7 +286,7 @@ impl<'m> MessageReader<'m> {
         message: &Encoded,
         (path, section): (&[u32], Section),
         pace: &mut Pace,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<DecodedSection>, Failure> {
         let bytes = self.decoded(message, pace).await?;
         let parts = match self.within.iter().find(|within| within.message == *message) {
             Some(within) => Arc::clone(&within.parts),
@@ -299,7 +299,7 @@ impl<'m> MessageReader<'m> {
         };
         Ok(parts.locate(path, section).map(|located| {
             let bytes = bytes.slice(located.span.range());
-            Found { located, bytes }
+            DecodedSection { located, bytes }
         }))
     }
 
@@ -317,7 +317,7 @@ impl<'m> MessageReader<'m> {
     pub(super) async fn decoded_within(
         &mut self,
         message: &Encoded,
-        Found { located, bytes }: Found,
+        DecodedSection { located, bytes }: DecodedSection,
         pace: &mut Pace,
     ) -> Result<Bytes, Failure> {
         // A multipart has no encoding of its own (RFC 2045 §6.4).

@@ -74,8 +74,8 @@ impl GrowingText {
 }
 
 impl Growing {
-    /// Takes the columns of keys that some messages lack out of their table. Large ones are copied
-    /// or extended on another thread.
+    /// Takes out of the table the columns that lack keys of some messages. Another thread copies or
+    /// extends large ones.
     pub(super) async fn begin(
         threads: Threads<'_>,
         table: &mut Table,
@@ -160,8 +160,8 @@ impl Growing {
     }
 
     /// Numbers the texts and identifiers of the last messages. Where the table of identifiers must
-    /// become larger, another thread does it: messages may refer to any number of others. Texts
-    /// have their room since [`Self::begin`].
+    /// become larger, another thread does it: messages may refer to any number of others. Space for
+    /// texts was reserved by [`Self::begin`].
     pub(super) async fn numbered(mut self, threads: Threads<'_>) -> Result<Self, Failure> {
         let moved = self.link_column.moved_for(&self.new_links);
         let work = move || {
@@ -182,8 +182,8 @@ impl Growing {
         }
     }
 
-    /// Puts the columns back into their table, with the new values. Many are sorted in by another
-    /// thread.
+    /// Puts the columns back into their table, with the new values. Another thread inserts them if
+    /// there are many.
     pub(super) async fn put_back(self, threads: Threads<'_>, table: &mut Table) -> Result<(), Failure> {
         let mut taken = std::mem::take(table);
         let there: usize = self.texts.iter().map(|text| text.column.values()).sum();

@@ -186,7 +186,7 @@ fn undefined(name: &str, why: &str) -> Reply {
 }
 
 fn too_large() -> Reply {
-    Reply::no(Code::Limit, "The search has too many keys, with those of its filters")
+    Reply::no(Code::Limit, "The search and its filters have too many keys together")
 }
 
 fn too_long() -> Reply {
@@ -246,7 +246,7 @@ mod tests {
             assert!(outcome.unwrap_err().contains("131072 octets together"), "{n}");
             assert_eq!(read, 1);
         }
-        // Filters that are named once are as bounded.
+        // Filters that are named once have the same bound.
         let names: Vec<String> = (0..100).map(|n| format!("long{n}")).collect();
         let filters: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), &*long)).collect();
         let all: Vec<String> = names.iter().map(|name| format!("FILTER {name}")).collect();

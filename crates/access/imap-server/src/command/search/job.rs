@@ -222,7 +222,7 @@ impl<'j> Job<'j> {
             Answer::No => Ok(false),
             Answer::Unknown => {
                 debug_assert!(false, "a key was not looked for in the body");
-                Err(Reply::no(Code::ServerBug, "The search did not look for all of its keys").into())
+                Err(Reply::no(Code::ServerBug, "The search did not evaluate all of its keys").into())
             }
         }
     }

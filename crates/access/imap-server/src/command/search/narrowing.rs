@@ -13,7 +13,7 @@ use crate::offload::{range_steps, row_steps};
 const SETS_MAX: usize = 16;
 
 impl Question {
-    /// Steps of an operation on all sets of the criterion, and of looking at the flags.
+    /// Steps of one operation on all sets of the criterion, and of one comparison of the flags.
     pub(super) fn narrowing_steps(&self, view: &View) -> u64 {
         let rows =
             if self.criterion.flags() == (FlagSet::EMPTY, FlagSet::EMPTY) { 0 } else { row_steps(view) };

@@ -64,7 +64,7 @@ impl Listeners {
         }
     }
 
-    /// From now on, serves new connections by these services, up to these limits.
+    /// Serves new connections by these services, up to these limits.
     pub fn replace(&mut self, services: Services, config: &Config, plan: &Plan) {
         self.services.store(Arc::new(services));
         let (total, per_address) = connections(config, plan);

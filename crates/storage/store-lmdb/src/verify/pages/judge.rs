@@ -40,7 +40,7 @@ pub(super) struct ExpectedPage<'k> {
 /// The nodes of a page, or its fault.
 pub(super) fn judge<'p>(page: Page<'p>, place: ExpectedPage<'_>) -> Result<Vec<Node<'p>>, &'static str> {
     if page.number() != Some(place.number) {
-        return Err("it says that it is another page");
+        return Err("its header has the number of another page");
     }
     if page.flags() != Some(if place.is_leaf { LEAF } else { BRANCH }) {
         return Err("it is of another kind than its place in the tree");
@@ -71,10 +71,10 @@ pub(super) fn judge<'p>(page: Page<'p>, place: ExpectedPage<'_>) -> Result<Vec<N
 
 fn key_fault(key: &[u8], before: Option<&[u8]>, place: ExpectedPage<'_>) -> Option<&'static str> {
     if key.is_empty() || key.len() > KEY_MAX || (place.order == Order::Numbers && key.len() != 8) {
-        return Some("a key has no possible length");
+        return Some("a key has an impossible length");
     }
     if before.is_some_and(|before| !place.order.is_before(before, key)) {
-        return Some("its keys do not rise");
+        return Some("its keys are not in ascending order");
     }
     let below = place.low.is_some_and(|low| place.order.is_before(key, low));
     let above = place.high.is_some_and(|high| !place.order.is_before(key, high));

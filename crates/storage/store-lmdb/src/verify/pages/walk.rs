@@ -116,7 +116,7 @@ impl Slice<'_> {
         self.walk.fault(format!("the index: page {page}, of the tree {name}: {why}"));
     }
 
-    /// Walks a tree, or the rest of it. Answers the trees that it names and, if the slice ended,
+    /// Walks a tree, or the rest of it. Returns the trees that it names and, if the slice ended,
     /// the last key.
     fn tree<'t>(
         &mut self,
@@ -246,7 +246,7 @@ impl Slice<'_> {
         let count = u64_at(data, 0).and_then(|count| usize::try_from(count).ok());
         let pages = count.and_then(|count| data.get(8..count.checked_mul(8)?.checked_add(8)?));
         let Some(pages) = pages else {
-            return self.fault(branch, number, "a list of free pages has no possible length");
+            return self.fault(branch, number, "a list of free pages has an impossible length");
         };
         let mut before = u64::MAX;
         for page in pages.as_chunks::<8>().0.iter().copied().map(u64::from_le_bytes) {

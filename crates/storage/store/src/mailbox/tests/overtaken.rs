@@ -46,16 +46,16 @@ impl Overtaking {
 
     /// The mailbox of a commit that the other process overtakes.
     fn overtaken(&self, mailboxes: &[MailboxId]) -> Option<MailboxId> {
-        let mut ahead = self.mailbox.lock();
-        let mailbox = ahead.0.filter(|mailbox| ahead.1 > 0 && mailboxes.contains(mailbox))?;
-        ahead.1 -= 1;
+        let mut left = self.mailbox.lock();
+        let mailbox = left.0.filter(|mailbox| left.1 > 0 && mailboxes.contains(mailbox))?;
+        left.1 -= 1;
         Some(mailbox)
     }
 
     fn list_is_overtaken(&self) -> bool {
-        let mut ahead = self.list.lock();
-        let overtaken = *ahead > 0;
-        *ahead = ahead.saturating_sub(1);
+        let mut left = self.list.lock();
+        let overtaken = *left > 0;
+        *left = left.saturating_sub(1);
         overtaken
     }
 
