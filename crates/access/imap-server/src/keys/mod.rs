@@ -24,7 +24,7 @@ use posthaste_store::StoreError;
 pub(crate) use column::Column;
 pub(crate) use links::{Link, LinkColumn, NewLinks};
 pub(crate) use order::{Direction, Order};
-pub(crate) use remembered::{Answered, Asked, ThreadNode};
+pub(crate) use remembered::{Answered, Asked, ThreadStep};
 use remembered::{PART_MIN, RESULTS_MAX, Remembered};
 pub(crate) use texts::{NewTexts, Texts};
 

@@ -25,7 +25,7 @@ pub(crate) enum Asked {
 
 /// A message of a thread, or a parent that the mailbox lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ThreadNode {
+pub(crate) struct ThreadStep {
     /// The message's place among those that were asked for, from 0; [`u32::MAX`] for a parent that
     /// the mailbox lacks.
     pub(crate) place: u32,
@@ -39,7 +39,7 @@ pub(crate) enum Answered {
     /// Their places among those that were asked for, from 0.
     Sort(Arc<[u32]>),
     /// Each before its children.
-    Thread(Arc<[ThreadNode]>),
+    Thread(Arc<[ThreadStep]>),
 }
 
 /// A result.
@@ -72,7 +72,7 @@ impl Remembered {
     pub(super) fn memory_bytes(&self) -> usize {
         let answered = match &self.answered {
             Answered::Sort(places) => size_of_val::<[u32]>(places),
-            Answered::Thread(steps) => size_of_val::<[ThreadNode]>(steps),
+            Answered::Thread(steps) => size_of_val::<[ThreadStep]>(steps),
         };
         answered + self.uids.ranges().len() * 8 + size_of::<Self>()
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::heavy::Pace;
-use crate::keys::ThreadNode;
+use crate::keys::ThreadStep;
 
 /// Steps of looking at a node, which mostly is not in the processor's cache.
 pub(super) const NODE_STEPS: u64 = 20;
@@ -109,12 +109,12 @@ impl Forest {
     }
 
     /// The nodes, each before its children.
-    pub(super) async fn steps(&self, pace: &mut Pace) -> Arc<[ThreadNode]> {
+    pub(super) async fn steps(&self, pace: &mut Pace) -> Arc<[ThreadStep]> {
         let mut steps = Vec::with_capacity(self.starts.len() - 1);
         let mut walk = self.walk();
         while let Some((node, _)) = walk.next_node() {
             let place = if (node as usize) < self.messages { node } else { NONE };
-            steps.push(ThreadNode { place, children: self.children(node).len() as u32 });
+            steps.push(ThreadStep { place, children: self.children(node).len() as u32 });
             if pace.note(NODE_STEPS) {
                 pace.rest().await;
             }

@@ -25,7 +25,7 @@ use super::search;
 use super::search::job::Matches;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
-use crate::keys::{Answered, Asked, Direction, Order, ThreadNode, without_key};
+use crate::keys::{Answered, Asked, Direction, Order, ThreadStep, without_key};
 use crate::offload::find_steps;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -66,7 +66,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
 }
 
 /// `* THREAD (2)(3 6 (4 23)(44 7 96))`: RFC 5256 §4.
-async fn print(ctx: &mut Ctx<'_>, steps: &[ThreadNode], numbers: &[u32]) -> Result<(), Failure> {
+async fn print(ctx: &mut Ctx<'_>, steps: &[ThreadStep], numbers: &[u32]) -> Result<(), Failure> {
     ctx.wire.out().extend_from_slice(b"* THREAD");
     let mut printer = ThreadPrinter::default();
     for (i, step) in steps.iter().enumerate() {
@@ -96,7 +96,7 @@ async fn threads(
     found: NumSet<SeqNum>,
     algorithm: ThreadAlgorithm,
     pace: &mut Pace,
-) -> Result<(Arc<Gathered>, Arc<[ThreadNode]>), Failure> {
+) -> Result<(Arc<Gathered>, Arc<[ThreadStep]>), Failure> {
     let gathered = Gathered::listed(source, found, pace).await?;
     let asked = Asked::Thread(algorithm);
     let (mut gathered, answered) = gathered.answered(source, asked.clone()).await?;
@@ -125,7 +125,7 @@ struct Threading {
 impl Threading {
     /// Finds the threads, in three parts. Another thread may do each, and others have their turn
     /// there between two parts.
-    async fn found(&self, source: Source<'_>, pace: &mut Pace) -> Result<Arc<[ThreadNode]>, Failure> {
+    async fn found(&self, source: Source<'_>, pace: &mut Pace) -> Result<Arc<[ThreadStep]>, Failure> {
         let (threads, steps) = (source.threads(), self.gathered.uids.len() as u64 * PART_STEPS);
         let job = self.clone();
         let ordered = threads.run_paced(steps, pace, move |pace| job.ordered(pace)).await?;
@@ -153,7 +153,7 @@ impl Threading {
     }
 
     /// The threads as they are printed.
-    fn steps(self, (parents, ordered): (Parents, Vec<u32>), pace: &mut Pace) -> Paced<'_, Arc<[ThreadNode]>> {
+    fn steps(self, (parents, ordered): (Parents, Vec<u32>), pace: &mut Pace) -> Paced<'_, Arc<[ThreadStep]>> {
         Box::pin(async move {
             let mut forest = Forest::new(&parents, &ordered, pace).await;
             if self.algorithm == ThreadAlgorithm::Refs {
