@@ -1,11 +1,14 @@
 //! IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC 9051): the server's side of a session.
 //!
 //! ```text
-//! connection ── frames, deadlines, literals ──> command::dispatch ── table: legal here? ──> command/<one file each>
-//!     │                                              │                                          │
-//!     └── wire: bounded output, back-pressure        └── sync: other changes                    └── store, directory, delivery
-//!           │
-//!           └── transport: reads and writes, over a connection or over memory
+//! connection: frames, deadlines, literals
+//!     │
+//!     ├── wire: bounded output, back-pressure
+//!     │     └── transport: reads and writes, over a connection or over memory
+//!     │
+//!     └── command::dispatch ── table: legal here?
+//!           ├── command/<one file each> ── store, directory, delivery
+//!           └── sync: other changes
 //! ```
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the

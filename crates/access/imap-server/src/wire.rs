@@ -370,7 +370,8 @@ impl Wire {
         }
     }
 
-    async fn wait_for<T>(
+    /// Does work as `while_there` does. With reports, it reports its progress if it takes long.
+    pub(crate) async fn wait_for<T>(
         &mut self,
         work: impl Future<Output = T>,
         reports: Option<Reports<'_>>,

@@ -9,8 +9,7 @@ fn is_end(c: char) -> bool {
     c.is_whitespace() || "\"'`<>()|,;:".contains(c)
 }
 
-/// A text whose absolute paths begin with `…/` and have their last name alone. The path in a URL is
-/// not one.
+/// Shortens each absolute path in a text to `…/` and its last name. Paths in URLs stay.
 pub fn without_folders(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

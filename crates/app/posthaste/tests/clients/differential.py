@@ -1,15 +1,17 @@
-# Asks Dovecot and Posthaste the same random commands on the same mail and compares what the answers
-# mean. The text of odd_messages.py, differential_names.py, differential_resync.py,
-# differential_sessions.py and this file, in that order, is one program: `python3 - PORT USER PASSWORD
-# DOVECOT SEED COUNT`. It runs the sequences SEED up to SEED + COUNT - 1, two sessions each. A sequence
-# depends on its seed alone. Those of differential_sessions.py run for the first FEW of them.
+# Asks Dovecot and Posthaste the same random commands on the same mail and compares what the
+# answers mean. The text of odd_messages.py, differential_names.py, differential_resync.py,
+# differential_sessions.py and this file, in that order, is one program: `python3 - PORT USER
+# PASSWORD DOVECOT SEED COUNT`. It runs the sequences SEED up to SEED + COUNT - 1, two sessions
+# each. A sequence depends on its seed alone. Those of differential_sessions.py run for the first
+# FEW of them.
 #
-# Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and ESEARCH;
-# the order of SORT; the threads of THREAD; STATUS; LIST; the numbers of COPYUID and APPENDUID; at the
-# end UIDs, flags and sizes of all messages. Not compared are texts for people, \Recent, and when a
-# change is reported. Here each command follows a NOOP in its session; `differential_resync.py` and
-# `differential_sessions.py` leave it out. `docs/differences.md` lists what differs and why. The rules
-# for it are in `allowed`, in the generators, and in `odd_messages.py`.
+# Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and
+# ESEARCH; the order of SORT; the threads of THREAD; STATUS; LIST; the numbers of COPYUID and
+# APPENDUID; at the end UIDs, flags and sizes of all messages. Not compared are texts for people,
+# \Recent, and when a change is reported. Here each command follows a NOOP in its session;
+# `differential_resync.py` and `differential_sessions.py` leave it out. `docs/differences.md`
+# lists what differs and why. The rules for it are in `allowed`, in the generators, and in
+# `odd_messages.py`.
 
 import os, random, re, shutil, socket, subprocess, sys, tempfile
 

@@ -37,7 +37,7 @@ fn variants<'s>(source: &'s str, name: &str) -> Vec<&'s str> {
     starts.filter_map(|line| line.split(|c| !is_in_word(c)).next()).collect()
 }
 
-/// The names of an enumeration in a file: its own, and the one that `use … as …` gives it there.
+/// The names of an enumeration in a file: its own, and the one of `use … as …`.
 fn names_of<'s>(file: &'s str, name: &'s str) -> Vec<&'s str> {
     let renamed = format!("use {name} as ");
     let others = file.match_indices(&renamed).filter_map(|(at, _)| {

@@ -2,14 +2,15 @@
 //!
 //! | step | on failure |
 //! | --- | --- |
-//! | begin the index transaction, unless one is open: waits for a writer in another process | all waiting jobs are answered `Unavailable` |
-//! | check each commit against the present state and apply it | this one is answered; the others continue |
+//! | begin the index transaction, unless one is open | waiting jobs are answered `Unavailable` |
+//! | check each commit and apply it | this one is answered; the others continue |
 //! | preallocate space in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is abandoned at its old end |
 //! | commit the index, durably | the same |
 //! | answer | |
 //!
-//! A single waiting commit is written at once. A group has the commits that came while the
+//! The transaction begins once no other process writes. A commit is checked against the present
+//! state. A single waiting commit is written at once. A group has the commits that came while the
 //! previous group was being written.
 //!
 //! **A serving process answers before the index commits.** The synced pack has the whole commit.

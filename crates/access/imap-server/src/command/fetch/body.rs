@@ -82,9 +82,8 @@ pub(super) async fn print(
     let finding = find_all(plan, &mut reader, &stored.summary, pace);
     // Boxed: most sessions that fetch a body fetch a small one.
     let found = match (*first, is_large) {
-        (Some(reports), true) => Box::pin(wire.while_reporting(reports, finding)).await??,
+        (first, true) => Box::pin(wire.wait_for(finding, first)).await??,
         (Some(reports), false) => Box::pin(wire.reporting(reports, finding)).await?,
-        (None, true) => Box::pin(wire.while_there(finding)).await??,
         (None, false) => finding.await?,
     };
     *first = None;

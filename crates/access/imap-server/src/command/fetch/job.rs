@@ -193,10 +193,7 @@ impl FetchJob<'_> {
         message: Deferred<'_>,
     ) -> Result<Printed, Failure> {
         let reading = message.read_long(self.by, &selected.mailbox);
-        let read = match printer.first {
-            Some(reports) => wire.while_reporting(reports, reading).await??,
-            None => wire.while_there(reading).await??,
-        };
+        let read = wire.wait_for(reading, printer.first).await??;
         let Long::Read(long) = read else { return Ok(Printed::Expunged) };
         self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
         Ok(Printed::Yes)
@@ -223,11 +220,7 @@ impl FetchJob<'_> {
         if self.must_wait(&message) {
             let reader = MessageReader::new(self.bodies(selected), message.row, &message.stored);
             if reader.is_large() && self.plan.reads == Reads::Bodies {
-                let holding = Box::pin(self.hold(selected, &message));
-                match printer.first {
-                    Some(reports) => wire.while_reporting(reports, holding).await?,
-                    None => holding.await,
-                }
+                wire.wait_for(Box::pin(self.hold(selected, &message)), printer.first).await?;
             }
             return body::print(wire, reader, printer, subject, message.stored).await;
         }

@@ -199,8 +199,8 @@ fn rfc_8440_and_rfc_9590_list() {
     );
 }
 
-/// RFC 9208 §4.1.1, §4.1.2: a quota root. §4.1.4: what an EXPUNGE would free. §4.3.1: no room for
-/// a message. The example of SETQUOTA is in `quota.rs`.
+/// RFC 9208 §4.1.1, §4.1.2: a quota root. §4.1.4: what an EXPUNGE would free. §4.3.1: no room
+/// for a message. The example of SETQUOTA is in `quota.rs`.
 #[test]
 fn rfc_9208_quota() {
     let server = Server::start();
