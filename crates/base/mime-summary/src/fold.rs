@@ -1,11 +1,11 @@
 //! Folds text, so that texts that should match are equal: for BODY, TEXT and the index.
 //!
-//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Each character by itself is
-//! decomposed for compatibility, mapped to upper and then to lower case, so that ß is ss and both
-//! small sigmas are one. The result is decomposed again. Marks keep their order, as in RFC 5051 §2.
-//! So each exact match is a folded one, too. White space of any length, line ends included, is one
-//! space, so that a phrase is found across a line break. Keys and texts are folded by the same
-//! function; a substring is then looked for byte by byte.
+//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Each character by itself
+//! is decomposed for compatibility, mapped to upper and then to lower case, so that ß is ss and
+//! both small sigmas are one. The result is decomposed again. Marks keep their order, as in RFC
+//! 5051 §2. So each exact match is a folded one, too. White space of any length, line ends
+//! included, is one space, so that a phrase is found across a line break. Keys and texts are folded
+//! by the same function; a substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 
@@ -144,7 +144,7 @@ const TABLE_END: u32 = 0x3000;
 /// Longest folded character in the table; longer ones are not in it.
 const SHORT_LEN_MAX: usize = 7;
 
-/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a longer
+/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a long
 /// one, and for one that has a space and more. 96 KiB, made at the first need.
 static TABLE: LazyLock<Vec<[u8; SHORT_LEN_MAX + 1]>> =
     LazyLock::new(|| (0..TABLE_END).map(table_entry).collect());
@@ -222,7 +222,7 @@ pub(crate) fn spellings(text: &str) -> Vec<String> {
     vec![canonical, characters.into_iter().collect()]
 }
 
-/// The longest part of `text` that has no mark, when it is decomposed. It stands as it is in every
+/// The longest part of `text` that has no mark, when it is decomposed. It stands as it is in each
 /// spelling of the text.
 pub(crate) fn unmarked(text: &str) -> String {
     let decomposed: String = text.nfkd().collect();

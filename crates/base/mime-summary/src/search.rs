@@ -157,8 +157,8 @@ impl SearchKey {
 }
 
 impl Exact {
-    /// Whether the key is in a text of the envelope whose folded form has it. `None` if the summary
-    /// has nothing to compare exactly.
+    /// Whether the key is in a text of the envelope whose folded form has it. `None` if the
+    /// summary has nothing to compare exactly.
     fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> Option<bool> {
         if self.is_plain && summary.has_exact_texts() {
             return Some(true);

@@ -39,7 +39,7 @@ pub(super) async fn run(
     let before = asker.service.store.list(resolved.owner).await?;
     permit_below(&resolved, &before)?;
     let limit = asker.owner(&resolved).await?.quota_mailboxes;
-    let creating = Box::pin(service.store.create_within(resolved.owner, &resolved.name, special_use, limit));
+    let creating = service.store.create_within(resolved.owner, &resolved.name, special_use, limit);
     let reports = Reports::uncounted(tag, service.options.progress);
     let entry = session.wire.reporting(reports, creating).await?;
     inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;

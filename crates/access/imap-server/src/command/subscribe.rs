@@ -18,7 +18,7 @@ pub(super) async fn subscribe(
     // RFC 2193 §4.1
     referred::check(session.login()?, &name)?;
     let reports = Reports::uncounted(tag, session.service.options.progress);
-    let subscribing = Box::pin(session.service.store.subscribe(account, &name));
+    let subscribing = session.service.store.subscribe(account, &name);
     session.wire.reporting(reports, subscribing).await?;
     Ok(DONE)
 }
@@ -35,7 +35,7 @@ pub(super) async fn unsubscribe(
         referred::check(session.login()?, &name)?;
     }
     let reports = Reports::uncounted(tag, session.service.options.progress);
-    let unsubscribing = Box::pin(session.service.store.unsubscribe(account, &name));
+    let unsubscribing = session.service.store.unsubscribe(account, &name);
     session.wire.reporting(reports, unsubscribing).await?;
     Ok(DONE)
 }

@@ -68,7 +68,7 @@ fn a_header_key_may_begin_with_the_blank_of_the_text() {
     searches(&mut wire, &keys);
 }
 
-/// RFC 5051 §2 has no order of marks. Windows-1258 writes a letter with its mark, and a dot below.
+/// RFC 5051 §2 has no order of marks. Windows-1258 writes a letter with its mark, then a dot.
 #[test]
 fn marks_are_compared_in_the_order_of_the_text() {
     let message = |word: &str| {
