@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use posthaste_directory::{Directory, Reading};
+use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::offload::{Threads, difference, range_steps};
-use crate::reply::Failure;
+use crate::reply::{Failure, Reply};
 
 /// Messages from which a view is laid over on another thread: some 5 ms.
 const LARGE: u32 = 100_000;
@@ -48,7 +49,7 @@ impl Layer {
             true => laid_over(&below, &seen),
             false => tokio::task::spawn_blocking(move || laid_over(&below, &seen))
                 .await
-                .map_err(|_| posthaste_store::StoreError::Busy)?,
+                .map_err(|_| Reply::no(Code::ServerBug, "The view of the mailbox could not be made"))?,
         };
         Ok(Self { reading, under, shown, own: None })
     }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use crate::address::{ADDRESSES_MAX, Address, addresses_up_to, write_addresses};
 use crate::casemap::casemap_into;
 use crate::exact::{exact, exact_of_folded};
+use crate::fold::fold_into;
 use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
 use crate::record::{LOCAL_PART_MAX, SEARCH_TEXT_MAX};
@@ -61,6 +62,18 @@ impl EnvelopeText {
             true => Some(exact_of_folded(self.folded(summary))),
             false => self.decoded(summary).map(|text| exact(&text)),
         }
+    }
+
+    /// The text folded again, if that makes another one: earlier programs stored the marks of a
+    /// character in another order.
+    pub(crate) fn folded_again(self, summary: &SummaryRef<'_>) -> Option<Vec<u8>> {
+        let stored = self.folded(summary);
+        if summary.has_exact_texts() || stored.is_ascii() {
+            return None;
+        }
+        let mut again = Vec::with_capacity(stored.len());
+        fold_into(&self.decoded(summary)?, &mut again);
+        (again != stored).then_some(again)
     }
 
     /// The text from the kept fields, decoded; `None` if one of them was not kept.

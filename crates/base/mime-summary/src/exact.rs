@@ -33,8 +33,29 @@ pub(crate) fn is_kept_by_folding(text: &str, folded: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use memchr::memmem;
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::fold::fold_into;
+    use crate::fold::{fold_into, folded};
+
+    proptest! {
+        /// The folded form proposes, and the exact form decides.
+        #[test]
+        fn an_exact_match_is_a_folded_match(
+            text in "[ aeiost\t\u{ea}\u{e2}\u{df}\u{1ec7}\u{1a1}\u{302}\u{323}\u{31b}\u{345}\u{fb01}\u{b4}]{0,16}",
+            (from, len) in (0_usize..16, 0_usize..16),
+        ) {
+            let part: String = text.chars().skip(from).take(len).collect();
+            // A part of the exact form is a key, too.
+            let mapped = String::from_utf8(exact(&text)).unwrap();
+            let within: String = mapped.chars().skip(from).take(len).collect();
+            for key in [part, within] {
+                let is_in = |text: Vec<u8>, key: Vec<u8>| memmem::find(&text, &key).is_some();
+                prop_assert!(!is_in(exact(&text), exact(&key)) || is_in(folded(&text), folded(&key)), "{key:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_folded_text_is_exact_unless_something_was_lost() {

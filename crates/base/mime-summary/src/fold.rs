@@ -1,15 +1,16 @@
 //! Folds text, so that texts that should match are equal: for BODY, TEXT and the index.
 //!
-//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Text is decomposed for
-//! compatibility (NFKD). Each character is mapped to upper and then to lower case, so that ß is ss
-//! and both small sigmas are one. The result is decomposed again. White space of any length, line
-//! ends included, is one space, so that a phrase is found across a line break. Keys and texts are
-//! folded by the same function; a substring is then looked for byte by byte.
+//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Each character by itself
+//! is decomposed for compatibility, mapped to upper and then to lower case, so that ß is ss and
+//! both small sigmas are one. The result is decomposed again. Marks keep their order, as in RFC
+//! 5051 §2. So each exact match is a folded one, too. White space of any length, line ends
+//! included, is one space, so that a phrase is found across a line break. Keys and texts are folded
+//! by the same function; a substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::char::{canonical_combining_class, decompose_compatible};
 
 use crate::in_bounds::InBounds;
 
@@ -41,8 +42,7 @@ impl Folder {
         Folder { in_space: true }
     }
 
-    /// Appends folded `text` to `into`. Pieces should end at ASCII characters: marks are ordered
-    /// within a piece.
+    /// Appends folded `text` to `into`. Pieces may end after any character.
     pub fn fold(&mut self, text: &str, into: &mut Vec<u8>) {
         into.reserve(text.len());
         let mut rest = text;
@@ -88,15 +88,10 @@ impl Folder {
         }
     }
 
-    /// Characters beyond ASCII: one by one from the tables, as long as there is no mark among
-    /// them.
+    /// Characters beyond ASCII: from the table, if they are in it.
     fn fold_foreign(&mut self, text: &str, into: &mut Vec<u8>) {
-        let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            let after = rest.in_bounds(c.len_utf8()..);
-            // A mark that follows is ordered together with those of this character.
-            let stands_alone = after.chars().next().is_none_or(|next| lookup(next).is_some());
-            match lookup(c).filter(|_| stands_alone) {
+        for c in text.chars() {
+            match lookup(c) {
                 Some(Folded::Itself) => {
                     into.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                     self.in_space = false;
@@ -106,51 +101,36 @@ impl Folder {
                     into.extend_from_slice(bytes);
                     self.in_space = false;
                 }
-                None => {
-                    let len = marked_len(rest);
-                    let (marked, tail) = rest.split_at_checked(len).unwrap_or((rest, ""));
-                    self.fold_marked(marked, into);
-                    rest = tail;
-                    continue;
-                }
+                None => self.fold_defined(c, into),
             }
-            rest = after;
         }
     }
 
-    /// The definition of folding, for any text.
-    fn fold_marked(&mut self, text: &str, into: &mut Vec<u8>) {
+    /// The definition of folding, for any character.
+    fn fold_defined(&mut self, c: char, into: &mut Vec<u8>) {
         let mut utf8 = [0; 4];
-        for c in fold_chars(text.chars()) {
+        fold_char(c, &mut |part| {
             // No-break and other spaces become plain ones by decomposition.
-            if c == ' ' {
+            if part == ' ' {
                 self.fold_ascii(b" ", into);
             } else {
                 self.in_space = false;
-                into.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes());
+                into.extend_from_slice(part.encode_utf8(&mut utf8).as_bytes());
             }
-        }
+        });
     }
 }
 
-fn fold_chars(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
-    text.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkd()
-}
-
-/// Length of the beginning of `text` that has to be folded together. It reaches up to the last
-/// character that is in the tables and has another one of them after it.
-fn marked_len(text: &str) -> usize {
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        let is_next_plain = chars.peek().is_none_or(|(_, next)| lookup(*next).is_some());
-        if lookup(c).is_some() && is_next_plain {
-            return at;
+/// Gives the characters that one character becomes.
+fn fold_char(c: char, emit: &mut impl FnMut(char)) {
+    decompose_compatible(c, |part| {
+        for small in part.to_uppercase().flat_map(char::to_lowercase) {
+            decompose_compatible(small, &mut *emit);
         }
-    }
-    text.len()
+    });
 }
 
-/// The folded form of one character, where no mark is near.
+/// The folded form of one character.
 enum Folded {
     Itself,
     Space,
@@ -164,20 +144,18 @@ const TABLE_END: u32 = 0x3000;
 /// Longest folded character in the table; longer ones are not in it.
 const SHORT_LEN_MAX: usize = 7;
 
-/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a mark,
-/// or one that may change with its neighbours. 96 KiB, made at the first need.
+/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a long
+/// one, and for one that has a space and more. 96 KiB, made at the first need.
 static TABLE: LazyLock<Vec<[u8; SHORT_LEN_MAX + 1]>> =
     LazyLock::new(|| (0..TABLE_END).map(table_entry).collect());
 
 fn table_entry(code: u32) -> [u8; SHORT_LEN_MAX + 1] {
     let mut entry = [0; SHORT_LEN_MAX + 1];
     let Some(c) = char::from_u32(code) else { return entry };
-    let folded: String = fold_chars(std::iter::once(c)).collect();
-    let begins_with_starter =
-        folded.chars().next().is_some_and(|first| canonical_combining_class(first) == 0);
+    let mut folded = String::new();
+    fold_char(c, &mut |part| folded.push(part));
     let has_space = folded.contains(' ') && folded != " ";
-    if canonical_combining_class(c) == 0 && begins_with_starter && !has_space && folded.len() <= SHORT_LEN_MAX
-    {
+    if !has_space && folded.len() <= SHORT_LEN_MAX {
         if let Some(place) = entry.get_mut(1..=folded.len()) {
             place.copy_from_slice(folded.as_bytes());
         }
@@ -213,6 +191,44 @@ pub fn folded(text: &str) -> Vec<u8> {
     made
 }
 
+/// Whether marks are among the characters that `text` is decomposed to.
+pub(crate) fn has_marks(text: &str) -> bool {
+    !text.is_ascii() && text.nfkd().any(is_mark)
+}
+
+/// A mark: its place among others of its character has no meaning, if they are of other classes.
+fn is_mark(c: char) -> bool {
+    canonical_combining_class(c) != 0
+}
+
+/// The same text with the marks of each character in other orders: the one of Unicode's
+/// decomposition (UAX 15), and the one in which Windows-1258 writes Vietnamese. There a dot below
+/// comes after the mark that is part of the letter. Empty if no character has two marks.
+pub(crate) fn spellings(text: &str) -> Vec<String> {
+    /// The class of marks below a character, and the one of marks above it.
+    const BELOW: u8 = 220;
+    const ABOVE: u8 = 230;
+    if !has_marks(text) {
+        return Vec::new();
+    }
+    let canonical: String = text.nfkd().collect();
+    let mut characters: Vec<char> = canonical.chars().collect();
+    for marks in characters.chunk_by_mut(|a, b| is_mark(*a) && is_mark(*b)) {
+        marks.sort_by_key(|mark| match canonical_combining_class(*mark) {
+            BELOW => ABOVE + 1,
+            class => class,
+        });
+    }
+    vec![canonical, characters.into_iter().collect()]
+}
+
+/// The longest part of `text` that has no mark, when it is decomposed. It stands as it is in each
+/// spelling of the text.
+pub(crate) fn unmarked(text: &str) -> String {
+    let decomposed: String = text.nfkd().collect();
+    decomposed.split(is_mark).max_by_key(|part| part.len()).unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,27 +252,37 @@ mod tests {
         assert_eq!(made, b"x y ");
     }
 
+    /// RFC 5051 §2 has no order of marks.
+    #[test]
+    fn marks_keep_their_order() {
+        for (text, expected) in [
+            ("e\u{302}\u{323}", "e\u{302}\u{323}"),
+            ("\u{ea}\u{323}", "e\u{302}\u{323}"),
+            ("\u{1eb9}\u{302}", "e\u{323}\u{302}"),
+            ("\u{1ec7}", "e\u{323}\u{302}"),
+            ("\u{3b1}\u{345}\u{323}", "\u{3b1}\u{3b9}\u{323}"),
+        ] {
+            assert_eq!(String::from_utf8(folded(text)).unwrap(), expected, "{text}");
+        }
+        assert!(spellings("m\u{fc}ller").iter().all(|spelling| folded(spelling) == folded("m\u{fc}ller")));
+        assert_eq!(spellings("Vi\u{1ec7}t"), ["Vie\u{323}\u{302}t", "Vie\u{302}\u{323}t"]);
+        assert_eq!(spellings("\u{1a1}\u{323}"), ["o\u{31b}\u{323}"; 2]);
+        assert!(spellings("viet").is_empty());
+        assert_eq!(unmarked("Vi\u{1ec7}t Nam"), "t Nam");
+    }
+
     #[test]
     fn tables_say_what_the_definition_says() {
         let chars: Vec<char> =
             ('\u{80}'..'\u{3200}').chain('\u{4dbe}'..'\u{4e02}').chain('\u{9ffe}'..'\u{a002}').collect();
-        let marks = [
-            "",
-            "\u{301}",
-            "\u{323}\u{307}",
-            "\u{345}",
-            "\u{5d0}",
-            "\u{430}",
-            "\u{a0}",
-            "\u{1100}\u{1161}",
-            "漢",
-        ];
+        let marks = ["", "\u{301}", "\u{323}\u{307}", "\u{345}", "\u{a0}", "\u{1100}\u{1161}", "漢"];
         for c in chars {
             for mark in marks {
                 for text in [format!("{c}{mark}"), format!("{mark}{c}{mark}"), format!("й{c}")] {
                     let (mut fast, mut slow) = (Vec::new(), Vec::new());
                     Folder::default().fold(&text, &mut fast);
-                    Folder::default().fold_marked(&text, &mut slow);
+                    let mut folder = Folder::default();
+                    text.chars().for_each(|c| folder.fold_defined(c, &mut slow));
                     assert_eq!(fast, slow, "{text} {:x}", u32::from(c));
                 }
             }

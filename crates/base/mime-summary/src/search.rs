@@ -12,7 +12,7 @@ use crate::charset::CharsetReader;
 use crate::decoded::DecodedParts;
 use crate::envelope_text::{EnvelopeText, search_part};
 use crate::exact::exact;
-use crate::fold::{fold_into, folded};
+use crate::fold::{fold_into, folded, has_marks, spellings, unmarked};
 use crate::header::HeaderFields;
 use crate::html::Rendering;
 use crate::html_joined::JoinedWords;
@@ -23,6 +23,7 @@ use crate::scan::Span;
 use crate::structure::Kind;
 use crate::summary::SummaryRef;
 use crate::table::PartRow;
+use crate::tap::{Tap, Tapped, field_text};
 use crate::transfer::{TransferDecoder, decode_transfer};
 use crate::window::Window;
 use crate::words::decode_words;
@@ -44,6 +45,10 @@ const TAPPING: usize = 4;
 pub struct SearchKey {
     /// Folded.
     finder: Finder<'static>,
+    /// The same with the marks of a character in another order: as texts may have them.
+    others: Vec<Finder<'static>>,
+    /// What the index looks for, if there are others.
+    indexed: Option<Box<[u8]>>,
     /// Octets for exact comparison; `None` if all texts are compared folded.
     exact: Option<Box<Exact>>,
 }
@@ -55,20 +60,32 @@ struct Exact {
     /// Whether the key is in a text wherever it is in the folded form of it, if that form lost
     /// nothing.
     is_plain: bool,
+    /// The folded key without the blank that it begins with. Folded texts begin with none.
+    trimmed: Option<Finder<'static>>,
+    /// Whether marks are in it. Earlier programs stored folded texts with marks in another order.
+    has_marks: bool,
 }
 
 impl SearchKey {
     /// The key for this string; the empty string is in every text.
     pub fn new(text: &str) -> Self {
-        let folded = folded(text);
-        let is_plain = text.is_ascii() && folded.len() == text.len();
-        let exact = Exact { finder: Finder::new(&exact(text)).into_owned(), is_plain };
-        SearchKey { finder: Finder::new(&folded).into_owned(), exact: Some(Box::new(exact)) }
+        let mut key = Self::approximate(text);
+        let trimmed = key.folded().strip_prefix(b" ").map(|rest| Finder::new(rest).into_owned());
+        let is_plain = text.is_ascii() && key.folded().len() == text.len() && trimmed.is_none();
+        let finder = Finder::new(&exact(text)).into_owned();
+        key.exact = Some(Box::new(Exact { finder, is_plain, trimmed, has_marks: has_marks(text) }));
+        key
     }
 
     /// A key that is compared folded in every text: for FUZZY. RFC 6203 §3.
     pub fn approximate(text: &str) -> Self {
-        SearchKey { finder: Finder::new(&folded(text)).into_owned(), exact: None }
+        let needle = folded(text);
+        let mut others: Vec<Vec<u8>> = spellings(text).iter().map(|spelling| folded(spelling)).collect();
+        others.retain(|other| *other != needle);
+        others.dedup();
+        let indexed = (!others.is_empty()).then(|| folded(&unmarked(text)).into_boxed_slice());
+        let others = others.iter().map(|other| Finder::new(other).into_owned()).collect();
+        SearchKey { finder: Finder::new(&needle).into_owned(), others, indexed, exact: None }
     }
 
     /// The folded text that is looked for.
@@ -76,17 +93,30 @@ impl SearchKey {
         self.finder.needle()
     }
 
+    /// The folded text that the index looks for. It is in each text that the key is in.
+    pub fn indexed(&self) -> &[u8] {
+        self.indexed.as_deref().unwrap_or(self.finder.needle())
+    }
+
     /// Whether it is in a text that is folded, as the texts of a summary are.
     #[inline]
     pub fn is_in(&self, folded: &[u8]) -> bool {
-        self.finder.find(folded).is_some()
+        self.finder.find(folded).is_some() || self.others.iter().any(|other| other.find(folded).is_some())
     }
 
     /// Whether it is in a text of the envelope: SUBJECT, FROM, TO, CC and BCC. RFC 9051 §6.4.4.
     #[inline]
     pub fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> bool {
-        self.is_in(text.folded(summary))
-            && self.exact.as_ref().is_none_or(|exact| exact.is_in_envelope(text, summary))
+        let folded = text.folded(summary);
+        let Some(exact) = &self.exact else { return self.is_in(folded) };
+        let is_proposed = match &exact.trimmed {
+            None => self.is_in(folded),
+            Some(trimmed) => trimmed.find(folded).is_some(),
+        };
+        let is_other = || exact.has_marks && !summary.has_exact_texts() && !folded.is_ascii();
+        // The summary has only the folded form of a very long field.
+        (is_proposed || is_other())
+            && exact.is_in_envelope(text, summary).unwrap_or_else(|| self.is_in(folded))
     }
 
     /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Only the
@@ -127,13 +157,13 @@ impl SearchKey {
 }
 
 impl Exact {
-    /// Whether the key is in a text of the envelope whose folded form has it.
-    fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> bool {
+    /// Whether the key is in a text of the envelope whose folded form has it. `None` if the
+    /// summary has nothing to compare exactly.
+    fn is_in_envelope(&self, text: EnvelopeText, summary: &SummaryRef<'_>) -> Option<bool> {
         if self.is_plain && summary.has_exact_texts() {
-            return true;
+            return Some(true);
         }
-        // The summary has only the folded form of a very long field.
-        text.exact(summary).is_none_or(|text| self.finder.find(&text).is_some())
+        text.exact(summary).map(|text| self.finder.find(&text).is_some())
     }
 }
 
@@ -155,39 +185,6 @@ pub struct TextKey {
     pub key: SearchKey,
     /// The part of the message in which the key is looked for.
     pub within: Within,
-}
-
-/// Takes the folded texts of a message in which keys are looked for.
-pub type Tap<'t> = &'t mut dyn FnMut(Tapped<'_>);
-
-/// A piece of a text.
-#[derive(Debug, Clone, Copy)]
-pub struct Tapped<'t> {
-    /// Folded. Pieces end between characters.
-    pub text: &'t [u8],
-    /// Whether its text ends with it.
-    pub is_last: bool,
-    /// Whether it is of a text that was given before: HTML as a reader sees it. If no key is looked
-    /// for, it is the words of it that were not given before.
-    pub is_repeated: bool,
-}
-
-impl<'t> Tapped<'t> {
-    const fn whole(text: &'t [u8]) -> Self {
-        Self { text, is_last: true, is_repeated: false }
-    }
-}
-
-/// Gives the subject and the addresses of a summary: the texts of FROM, TO, CC, BCC and SUBJECT.
-pub fn tap_envelope(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
-    let addresses = [summary.from_folded(), summary.to_folded(), summary.cc_folded(), summary.bcc_folded()];
-    addresses.into_iter().for_each(&mut *tap);
-    tap(summary.subject_folded());
-}
-
-/// Gives the header fields of a summary, in which HEADER is looked for.
-pub fn tap_fields(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
-    summary.field_values(&FieldMask::all_but([""; 0])).for_each(|value| tap(&field_text(value)));
 }
 
 /// Looks for many keys in one message that is open, and decodes it once for all of them.
@@ -470,7 +467,7 @@ impl TextSearch {
         if is_last {
             open.finish();
         }
-        open.window.fold(is_last);
+        open.window.fold();
         for wanted in [&mut self.in_body, &mut self.in_text] {
             note(keys, &mut self.found, wanted, |key| key.is_in(&open.window.folded));
         }
@@ -565,13 +562,6 @@ fn note(keys: &[TextKey], found: &mut [bool], left: &mut Vec<usize>, is_in: impl
         }
         !has
     });
-}
-
-/// The value of a field, decoded and folded; the beginning of a very long one.
-fn field_text(raw: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(raw.len());
-    fold_into(&decode_words(search_part(raw)), &mut text);
-    text
 }
 
 /// The media type that a part's header declares.

@@ -3,7 +3,7 @@
 use posthaste_mime_summary::{
     Address, Disposition, Envelope, EnvelopeText, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, SearchKey,
     Span, Structure, SummaryParts, SummaryRef, address_list, is_header_bounded, order_mailbox_into,
-    order_subject_into,
+    order_subject_into, tap_envelope,
 };
 
 fn record(message: &[u8]) -> Vec<u8> {
@@ -212,6 +212,31 @@ fn header_texts_are_compared_exactly_in_every_record() {
             let text = |bytes| String::from_utf8(bytes).unwrap();
             assert_eq!((text(subject).as_str(), text(mailbox).as_str()), expected);
         }
+    }
+}
+
+/// Earlier programs stored the marks of a letter in the order of Unicode's decomposition.
+#[test]
+fn marks_are_compared_in_the_order_of_the_text_in_every_record() {
+    let new = record("Subject: Vi\u{ea}\u{323}t\r\n\r\n".as_bytes());
+    let mut old = new.clone();
+    old[2] &= !64;
+    let [stored, before] = ["e\u{302}\u{323}", "e\u{323}\u{302}"].map(str::as_bytes);
+    let is_stored = |at: &usize| old[*at..].starts_with(stored);
+    let places: Vec<usize> = (0..old.len()).filter(is_stored).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| old[*at..*at + before.len()].copy_from_slice(before));
+    for record in [new, old] {
+        let summary = SummaryRef::new(&record).unwrap();
+        let is_in = |key: &str| SearchKey::new(key).is_in_envelope(EnvelopeText::Subject, &summary);
+        assert!(is_in("vi\u{ea}") && is_in("\u{ea}\u{323}T") && is_in("vi") && !is_in("vi\u{1ec7}t"));
+        assert!(
+            SearchKey::approximate("VI\u{1ec7}T").is_in_envelope(EnvelopeText::Subject, &summary),
+            "with the marks in any order"
+        );
+        let mut is_tapped = false;
+        tap_envelope(&summary, &mut |text| is_tapped |= text == "vie\u{302}\u{323}t".as_bytes());
+        assert!(is_tapped);
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 5 |
+//! | 0–7 | `PHSEARC` and the version, 6 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
 //! | 16–19 | number of ranges of UIDs that were looked at |

@@ -1,19 +1,27 @@
 //! CREATE: RFC 9051 §6.3.4, with the USE of RFC 6154 §3.
 
-use posthaste_imap_codec::MailboxArg;
+use std::sync::Arc;
+
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{MailboxName, Rights};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use super::{DONE, list};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ResolvedName, check_new, not_there};
 use crate::rights::Act;
 use crate::session::Session;
 use crate::special_use;
 
-pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use]) -> Result<Reply, Failure> {
+pub(super) async fn run(
+    session: &mut Session,
+    tag: &Tag,
+    mailbox: &MailboxArg,
+    uses: &[Use],
+) -> Result<Reply, Failure> {
     let name = mailbox.create_name()?;
     check_new(&name)?;
     let special_use = match uses {
@@ -21,7 +29,9 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
         [one] => Some(special_use::stored(one).ok_or_else(|| no_use("This special use is not supported"))?),
         _ => return Err(no_use("A mailbox has at most one special use").into()),
     };
-    let asker = session.asker()?;
+    // The session sends reports meanwhile.
+    let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
+    let asker = Asker { service: &service, login: &login };
     let resolved = target(asker, name).await?;
     if resolved.others.is_some() && special_use.is_some() {
         return Err(no_use("Mailboxes of others have no special use").into());
@@ -29,8 +39,9 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
     let before = asker.service.store.list(resolved.owner).await?;
     permit_below(&resolved, &before)?;
     let limit = asker.owner(&resolved).await?.quota_mailboxes;
-    let store = &asker.service.store;
-    let entry = store.create_within(resolved.owner, &resolved.name, special_use, limit).await?;
+    let creating = service.store.create_within(resolved.owner, &resolved.name, special_use, limit);
+    let reports = Reports::uncounted(tag, service.options.progress);
+    let entry = session.wire.reporting(reports, creating).await?;
     inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
     let shown = resolved.shown(&entry.name)?;
     if mailbox.text() != Ok(shown.as_str()) {

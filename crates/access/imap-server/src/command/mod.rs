@@ -186,12 +186,12 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(select::run(session, tag, &mailbox, (access, params))).await
         }
         CommandBody::Create { mailbox, special_use } => {
-            Box::pin(create::run(session, &mailbox, &special_use)).await
+            Box::pin(create::run(session, tag, &mailbox, &special_use)).await
         }
         CommandBody::Delete(mailbox) => Box::pin(delete::run(session, tag, &mailbox)).await,
         CommandBody::Rename { from, to } => Box::pin(rename::run(session, tag, &from, &to)).await,
-        CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
-        CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
+        CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, tag, &mailbox)).await,
+        CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, tag, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, tag, &args)).await,
         CommandBody::Lsub { reference, pattern } => {
             Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Local)).await

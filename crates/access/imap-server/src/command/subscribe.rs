@@ -1,28 +1,41 @@
 //! SUBSCRIBE and UNSUBSCRIBE: RFC 9051 §6.3.7, §6.3.8.
 
-use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::{MailboxArg, Tag};
 
 use super::DONE;
+use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
 /// SUBSCRIBE. A name need not exist (RFC 9051 §6.3.7).
-pub(super) async fn subscribe(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
+pub(super) async fn subscribe(
+    session: &mut Session,
+    tag: &Tag,
+    mailbox: &MailboxArg,
+) -> Result<Reply, Failure> {
     let (account, name) = (session.login()?.id, mailbox.create_name()?);
     // RFC 2193 §4.1
     referred::check(session.login()?, &name)?;
-    session.service.store.subscribe(account, &name).await?;
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let subscribing = session.service.store.subscribe(account, &name);
+    session.wire.reporting(reports, subscribing).await?;
     Ok(DONE)
 }
 
 /// UNSUBSCRIBE. A subscription of before the mailbox was moved to another server ends here.
-pub(super) async fn unsubscribe(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
+pub(super) async fn unsubscribe(
+    session: &mut Session,
+    tag: &Tag,
+    mailbox: &MailboxArg,
+) -> Result<Reply, Failure> {
     let (account, name) = (session.login()?.id, mailbox.create_name()?);
     if !session.service.store.list(account).await?.subscribed.contains(&name) {
         // RFC 2193 §4.1
         referred::check(session.login()?, &name)?;
     }
-    session.service.store.unsubscribe(account, &name).await?;
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let unsubscribing = session.service.store.unsubscribe(account, &name);
+    session.wire.reporting(reports, unsubscribing).await?;
     Ok(DONE)
 }

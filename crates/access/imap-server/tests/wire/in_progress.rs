@@ -31,10 +31,18 @@ fn commands_that_take_long_say_that_they_are_going_on() {
         "APPEND INBOX {1+}\r\nx",
         "REPLACE 1 INBOX {1+}\r\nx",
         &format!("URLFETCH {url}"),
+        "COPY 1 One",
+        "MOVE 1 One",
+        "STORE 1 +FLAGS.SILENT (\\Deleted)",
+        "EXPUNGE",
         "STORE 1 +FLAGS.SILENT (\\Deleted)",
         "CLOSE",
         "SELECT Three",
         "DELETE Four",
+        "RENAME Two Five",
+        "CREATE Six",
+        "SUBSCRIBE Seven",
+        "UNSUBSCRIBE Seven",
     ] {
         gate.set_open(false);
         wire.send(format!("a {command}\r\n").as_bytes());

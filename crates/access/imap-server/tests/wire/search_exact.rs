@@ -1,6 +1,8 @@
 //! SEARCH and SORT by the exact text: which keys distinguish blanks and letters, and what a reader
 //! of HTML sees. RFC 9051 §6.4.4, RFC 5051.
 
+use posthaste_testkit::Wire;
+
 use crate::harness::{Server, search, searches};
 
 fn server(messages: &[&str]) -> Server {
@@ -43,6 +45,66 @@ fn two_blanks_are_not_one_in_a_header_key() {
             ("FUZZY SUBJECT \"one  two\"", "1 2 3 4 5"),
         ],
     );
+}
+
+/// RFC 9051 §6.4.4: the exact text decides, not the folded one, which begins with no blank.
+#[test]
+fn a_header_key_may_begin_with_the_blank_of_the_text() {
+    let server = server(&[
+        "Subject: =?utf-8?q?_one?=\nX-Own: =?utf-8?q?_one?=\n\nx\n",
+        "Subject: one\nX-Own: one\n\nx\n",
+        "Subject: two one\nX-Own: two one\n\nx\n",
+    ]);
+    let mut wire = server.select("INBOX");
+    let keys = [
+        ("SUBJECT \" one\"", "1 3"),
+        ("SUBJECT \" \"", "1 3"),
+        ("SUBJECT one", "1 2 3"),
+        ("SUBJECT \"  one\"", ""),
+        ("HEADER X-Own \" one\"", "1 3"),
+    ];
+    searches(&mut wire, &keys);
+    index(&server, &mut wire);
+    searches(&mut wire, &keys);
+}
+
+/// RFC 5051 §2 has no order of marks. Windows-1258 writes a letter with its mark, then a dot.
+#[test]
+fn marks_are_compared_in_the_order_of_the_text() {
+    let message = |word: &str| {
+        format!(
+            "Subject: {word}\nFrom: {word} <a@x.test>\nX-Own: {word}\n\
+             Content-Type: text/plain; charset=utf-8\n\n{word}\n"
+        )
+    };
+    let server = server(&[&message("Vi\u{ea}\u{323}t"), &message("Vi\u{1ec7}t")]);
+    let mut wire = server.select("INBOX");
+    let keys = [
+        ("SUBJECT \"vi\u{ea}\"", "1"),
+        ("FROM \"vi\u{ea}\"", "1"),
+        ("HEADER X-Own \"vi\u{ea}\"", "1"),
+        ("BODY \"vi\u{ea}\"", "1"),
+        ("TEXT \"vi\u{ea}\"", "1"),
+        ("HEADER X-Own \"vi\u{1eb9}\"", "2"),
+        ("SUBJECT \"vi\u{1ec7}t\"", "2"),
+        ("SUBJECT \"vi\u{ea}\u{323}t\"", "1"),
+        // BODY and TEXT may be flexible.
+        ("BODY \"vi\u{1ec7}t\"", "1 2"),
+        ("TEXT \"vi\u{ea}\u{323}t\"", "1 2"),
+        ("FUZZY SUBJECT \"vi\u{1ec7}t\"", "1 2"),
+    ];
+    searches(&mut wire, &keys);
+    index(&server, &mut wire);
+    searches(&mut wire, &keys);
+}
+
+/// Adds messages, and lets a search make a segment of all.
+fn index(server: &Server, wire: &mut Wire) {
+    for message in 0..300 {
+        server.put("INBOX", format!("Subject: {message}\r\n\r\nnothing\r\n").as_bytes());
+    }
+    wire.run("C: n NOOP\nS~ n OK …");
+    assert!(search(wire, "BODY nothing").contains("301 302"));
 }
 
 /// RFC 5051 §2: the simple title case of each character, then its decomposition.

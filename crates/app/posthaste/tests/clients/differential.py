@@ -13,7 +13,7 @@
 # lists what differs and why. The rules for it are in `allowed`, in the generators, and in
 # `odd_messages.py`.
 
-import os, random, re, shutil, socket, subprocess, sys, tempfile
+import itertools, os, random, re, shutil, socket, subprocess, sys, tempfile
 
 FEW = 5
 
@@ -422,13 +422,47 @@ def ordered_sequence(seed, sessions):
 
 # ---- comparison ----
 
-def allowed(kind, command, ours, theirs):
+def is_composite(structure):
+    return isinstance(structure[0], list) or [structure[0].lower(), structure[1].lower()] == [b"message", b"rfc822"]
+
+def parts_of(structure):
+    """The parts that have numbers below the number of this part."""
+    if not is_composite(structure):
+        return []
+    if isinstance(structure[0], list):
+        return list(itertools.takewhile(lambda part: isinstance(part, list), structure))
+    inner = structure[8]
+    return parts_of(inner) if isinstance(inner[0], list) else [inner]
+
+def is_leaf(structure, section):
+    """Whether there is a part of this number, and it has no parts."""
+    parts, found = parts_of(structure) if isinstance(structure[0], list) else [structure], None
+    for number in map(int, section.split(".")):
+        if not 1 <= number <= len(parts):
+            return False
+        found = parts[number - 1]
+        parts = parts_of(found)
+    return not is_composite(found)
+
+def structures(session, command):
+    """The structure of each message that a FETCH names."""
+    made, of = {}, re.match(rb"(?:UID )?FETCH \S+ ", command)[0]
+    for text in session.ask(of + b"(BODYSTRUCTURE)")[0]:
+        fetch = re.match(rb"\* (\d+) FETCH ", text)
+        data = values(text[fetch.end():])[0] if fetch else []
+        if "BODYSTRUCTURE" in data:
+            made[int(fetch[1])] = data[data.index("BODYSTRUCTURE") + 1]
+    return made
+
+def allowed(kind, command, structure_of, ours, theirs):
     """Takes out what `docs/differences.md` has; the numbers are its rows."""
     for number, items in ours.get("fetch", {}).items():
         other = theirs.get("fetch", {}).get(number, {})
         for name, value in items.items():
             # 1: no such part; Dovecot also takes a part without parts for its own part 1.
-            if value is None and (other.get(name) == b"" or re.match(r"BODY\[[\d.]+\.1\]", name)):
+            below = re.match(r"BODY\[([\d.]+)\.1\]", name)
+            of_leaf = below and number in structure_of and is_leaf(structure_of[number], below[1])
+            if value is None and (other.get(name) == b"" or of_leaf):
                 other[name] = None
     # 2: a STORE that changes nothing.
     if kind == "STORE" and b".SILENT" not in command:
@@ -462,20 +496,13 @@ def unlike(path, ours, theirs):
         yield f"  {path}\n    Posthaste {ours}\n    Dovecot   {theirs}"
 
 def both(pair, kind, wanted, command):
-    made, composite = [], set()
-    if b"BINARY" in command:
+    made, composite, structure_of = [], set(), {}
+    if b"BINARY" in command or re.search(rb"\[[\d.]+\.1\]", command):
+        structure_of = structures(pair[0], command)
+    for number, structure in structure_of.items():
         # 5: of composite parts.
-        of = re.match(rb"(?:UID )?FETCH \S+ ", command)[0]
-        for text in pair[0].ask(of + b"(BODYSTRUCTURE)")[0]:
-            if not re.match(rb"\* \d+ FETCH ", text):
-                continue
-            number, data = int(text.split()[1]), values(text[text.index(b"("):])[0]
-            if "BODYSTRUCTURE" not in data:
-                continue
-            structure = data[data.index("BODYSTRUCTURE") + 1]
-            first = structure[0] if isinstance(structure[0], list) else structure
-            if isinstance(first[0], list) or first[:2] == [b"message", b"rfc822"]:
-                composite.add(number)
+        if is_composite(structure[0] if isinstance(structure[0], list) else structure):
+            composite.add(number)
     for session in pair:
         made.append(meaning(kind, wanted, *session.ask(command)))
     for answer in made:
@@ -483,7 +510,7 @@ def both(pair, kind, wanted, command):
             items = answer.get("fetch", {}).get(number, {})
             for name in [name for name in items if name.startswith("BINARY")]:
                 del items[name]
-    ours, theirs = allowed(kind, command, *made)
+    ours, theirs = allowed(kind, command, structure_of, *made)
     if ours != theirs:
         raise Differs(f"{command!r}\n" + "\n".join(unlike("", ours, theirs)))
 

@@ -212,10 +212,11 @@ def odd_sequence(seed, sessions):
         both(pair, "APPEND", (), [f'APPEND {box} () "01-Feb-2021 10:30:00 +0000" {tilde}{{{len(made)}}}'.encode(), made])
         skips[number] = odd.skip
     both(pair, "SELECT", (), f"SELECT {box}".encode())
+    structure_of = structures(pair[0], b"FETCH 1:* ")
 
     def compare(kind, command, of, names):
         answers = [meaning(kind, {of}, *session.ask(command)) for session in pair]
-        ours, theirs = allowed(kind, command, *answers)
+        ours, theirs = allowed(kind, command, structure_of, *answers)
         for answer in (ours, theirs):
             for number, skip in skips.items():
                 if skip & names:

@@ -98,7 +98,8 @@ const PAGES: &[(&str, &str, &str)] = &[
         "any_command::mailbox_body any_response::untagged",
     ),
     ("9585, 9738", "INPROGRESS, MESSAGELIMIT", "any_response::code"),
-    ("9586, 10022", "uidfetch-resp, UIDREQUIRED, uidbatches", "any_response::untagged any_response::code"),
+    ("9586", "uidfetch-resp, UIDREQUIRED", "any_response::untagged any_response::code"),
+    ("10022", "uidbatches and its response", "any_command::message_body any_response::untagged"),
     ("9698", "getjmapaccess, jmapaccess-data", "any_command::session_body any_response::untagged"),
     ("9738", "UIDAFTER, UIDBEFORE", "any_command::number_key"),
 ];

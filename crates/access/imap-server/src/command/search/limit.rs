@@ -32,7 +32,8 @@ pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failur
 /// Restricts a search to the messages from this UID on.
 fn from_uid(lowest: Uid, key: &mut SearchKey) {
     let whole = std::mem::replace(key, SearchKey::All);
-    // The upper end is a number, not `*`: new mail must not enter this set later.
+    // The upper end is a number, not `*`: once these messages are expunged, `*` may be below the
+    // lower end. New mail is in this set.
     let ends = Bound::number(lowest.value()).zip(Bound::number(u32::MAX));
     let newest =
         ends.map(|(from, to)| SearchKey::Uid(UidSet(SequenceSet::Ranges(vec![SetRange { from, to }]))));

@@ -98,10 +98,10 @@ type Word = (Scope, Vec<u8>);
 fn words(question: &Question) -> Vec<(Word, Query)> {
     let mut words: Vec<(Word, Query)> = Vec::new();
     let _ = of(&question.criterion, question, &mut |scope, text| {
-        let word = (scope, text.folded().to_vec());
+        let word = (scope, text.indexed().to_vec());
         if words.len() < ASKED_MAX
             && !words.iter().any(|(other, _)| *other == word)
-            && let Some(query) = Query::new(scope, text.folded())
+            && let Some(query) = Query::new(scope, text.indexed())
         {
             words.push((word, query));
         }
@@ -113,7 +113,7 @@ fn words(question: &Question) -> Vec<(Word, Query)> {
 /// The UIDs of the messages that the index knows not to match.
 fn excluded(question: &Question, words: &[Word], answer: &Answer) -> Option<NumSet> {
     let mut ask = |scope, text: &Text| {
-        let at = words.iter().position(|(other, word)| *other == scope && word == text.folded())?;
+        let at = words.iter().position(|(other, word)| *other == scope && word == text.indexed())?;
         answer.proposed.get(at).cloned()
     };
     let proposed = of(&question.criterion, question, &mut ask)?;
