@@ -256,8 +256,13 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// The body of a message that came as MIME, in rich form; `None` if it cannot have one.
+/// The body of a message that came as MIME, in rich form; `None` if it cannot have one. Mail that
+/// says it is rich and is shown as sent gets none: with another limit, or a later program, it can
+/// be converted. Its rich form would not tell it from a message with an attached `winmail.dat`.
 pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
+    if says_it_is_rich(served) {
+        return None;
+    }
     let rich = enrich(served)?;
     Some(header_of(Form::Enriched, served)?.before(&rich))
 }
