@@ -143,7 +143,20 @@ impl<'a> Columns<'a> {
         rows.push(
             self.row("taken by the other server", &|run| run.settings.get(TAKEN_BY_OTHER)?.parse().ok()),
         );
+        rows.extend(self.old_reads());
         self.table("Transactions and mail routed in the window", rows)
+    }
+
+    /// The share of reads that are of old mail. Where nothing is new, another action is drawn, so it
+    /// is larger than the workload's transitions alone give.
+    fn old_reads(self) -> Option<Vec<String>> {
+        const OLD: &str = "read-old";
+        let count = |run: &RunResult, name: &str| Some(transaction(run, name)?.count as f64);
+        let share: Of = &|run| {
+            let (old, new) = (count(run, OLD)?, count(run, "read-new")?);
+            (old + new > 0.0).then(|| old / (old + new) * 100.0)
+        };
+        self.names().contains(&OLD).then(|| self.row("old mail among what was read, %", share))
     }
 
     fn cpu(self) -> Table {
@@ -360,7 +373,7 @@ fn minutes(run: &RunResult, role: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::StudyPoint;
+    use posthaste_load_results::{StudyPoint, Summary, Transaction};
 
     use super::super::sample::{self, run};
     use super::*;
@@ -426,6 +439,21 @@ mod tests {
         let said = analysis.findings.join("\n");
         assert!(said.contains("rich 1.20 (1.10–1.50) × (the article: 1.40 ×)"), "{said}");
         assert!(said.contains(": no order is shown, since rounds differ"), "{said}");
+    }
+
+    #[test]
+    fn the_share_of_old_mail_is_in_the_table() {
+        let servers = sample::servers(["mime"]);
+        let mut point = point("mime", 0, 1.0);
+        for (name, count) in [("read-new", 300), ("read-old", 100)] {
+            let summary = Summary { count, ..Summary::default() };
+            let transaction = Transaction { name: name.into(), summary, ..Transaction::default() };
+            point.run.as_mut().unwrap().transactions.push(transaction);
+        }
+        let points = [point];
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let row = analysis.tables[0].rows.last().unwrap();
+        assert_eq!(row[..], ["old mail among what was read, %", "25.0"]);
     }
 
     /// The findings of arms with the CPU of each round.
