@@ -9,6 +9,7 @@ use posthaste_directory::{Account, Format, FormatSettings, NewAccount};
 use posthaste_mail_model::{NumSet, Secret};
 use posthaste_metrics::{Counter, Metered, Registry};
 use posthaste_net::{ByteBudget, Holder};
+use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{IncomingMessage, StoreError};
 use posthaste_tnef::{Outcome, convert, samples};
@@ -292,6 +293,28 @@ async fn a_message_that_arrives_is_converted_once() {
         let conversions: u64 = commands.iter().map(|(_, sums)| sums.get(Counter::Conversions)).sum();
         // The plain message's reference is the one to its rich form.
         assert_eq!(conversions, number as u64 + 1);
+    }
+}
+
+/// The MIME of a rich message is compressed only if somebody stores it.
+#[tokio::test]
+async fn a_form_that_nobody_stores_is_not_compressed() {
+    let options = DeliveryOptions {
+        message_len_max: 1 << 20,
+        compress: Compression::Zstd,
+        ..DeliveryOptions::default()
+    };
+    let (delivery, _) = delivery_with(options).await;
+    add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let both = [
+        delivery.resolve("ana@example.org").await.unwrap(),
+        delivery.resolve("ben@example.org").await.unwrap(),
+    ];
+    let rich = Bytes::from(samples::mail(&samples::note()));
+    for (recipients, form) in [(&both[..1], None), (&both[..], Some(Form::Compressed))] {
+        let forms = delivery.forms(rich.clone(), recipients, SummaryMemory::Counted).await.unwrap();
+        assert_eq!(FormHeader::of(&forms.first.bytes).map(|header| header.form), form);
+        assert_eq!(FormHeader::of(&forms.of(&both[0].account).bytes).unwrap().form, Form::Rich);
     }
 }
 
