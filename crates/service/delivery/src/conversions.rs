@@ -258,7 +258,8 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
 
 /// The body of a message that came as MIME, in rich form; `None` if it cannot have one. Mail that
 /// says it is rich and is shown as sent gets none: with another limit, or a later program, it can
-/// be converted. Its rich form would not tell it from a message with an attached `winmail.dat`.
+/// be converted. Nothing would distinguish its rich form from that of a message with an attached
+/// `winmail.dat`, which is never converted.
 pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
     if says_it_is_rich(served) {
         return None;

@@ -18,8 +18,8 @@
 //! [`Form::Unconverted`], its summary is empty, and its row says so.
 //!
 //! Rich mail that cannot be converted is stored and served as sent in every format, and the log
-//! says why. So is mail that is signed or encrypted. APPEND is no delivery: RFC 9051 §6.3.12 stores
-//! the very bytes that the client sent.
+//! says why. So is mail that is signed or encrypted. APPEND is no delivery: RFC 9051 §6.3.12
+//! stores the very bytes that the client sent.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;

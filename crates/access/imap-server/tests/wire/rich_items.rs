@@ -93,8 +93,8 @@ fn every_command_answers_as_if_all_had_their_items() {
     }
 }
 
-/// A message that came without items counts the octets that were sent (RFC 9208 §5.1 allows that),
-/// also after its items are made.
+/// A message that came without items counts the octets that were sent, also after its items are
+/// made: RFC 9208 §5.1 allows that.
 #[test]
 fn a_quota_says_the_same_before_and_after_items_are_made() {
     const LIMIT: u64 = 1 << 30;

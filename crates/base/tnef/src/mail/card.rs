@@ -96,9 +96,8 @@ const TELEPHONES: [(&str, u16); 18] = [
 /// list 100,000.
 const NUMBERS_MAX: usize = 32;
 
-/// The numbers of one kind, each once. A property may be a list of them (MS-OXPROPS:
-/// PidTagBusiness2TelephoneNumbers, PidTagHome2TelephoneNumbers), beside the one that has a single
-/// number.
+/// The numbers of one kind, each once. A property may be a list of them, beside the one that has a
+/// single number (MS-OXPROPS: PidTagBusiness2TelephoneNumbers, PidTagHome2TelephoneNumbers).
 fn numbers(message: &Message, id: u16) -> Vec<String> {
     let code_page = message.text_code_page();
     let found = message.properties.iter().filter(|property| property.id == id && property.name.is_none());

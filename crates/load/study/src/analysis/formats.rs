@@ -147,8 +147,8 @@ impl<'a> Columns<'a> {
         self.table("Transactions and mail routed in the window", rows)
     }
 
-    /// The share of reads that are of old mail. Where nothing is new, another action is drawn, so it
-    /// is larger than the workload's transitions alone give.
+    /// The share of reads that are of old mail. Where nothing is new, another action is drawn, so
+    /// it is larger than the workload's transitions alone give.
     fn old_reads(self) -> Option<Vec<String>> {
         const OLD: &str = "read-old";
         let count = |run: &RunResult, name: &str| Some(transaction(run, name)?.count as f64);

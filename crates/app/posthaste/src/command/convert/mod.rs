@@ -214,8 +214,8 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
     Ok(places)
 }
 
-/// Keeps other conversions out until it is dropped. A host of a cluster may have no data directory:
-/// there it keeps none out.
+/// Keeps other conversions out until it is dropped. A host of a cluster may have no data
+/// directory: there it keeps none out.
 fn lock(data: &Path) -> Result<Option<File>> {
     let path = data.join("convert.lock");
     let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
