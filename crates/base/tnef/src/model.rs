@@ -248,6 +248,14 @@ impl Value {
         }
     }
 
+    /// The values of a list, or this one alone.
+    pub fn each(&self) -> &[Value] {
+        match self {
+            Value::Many(_, values) => values,
+            value => std::slice::from_ref(value),
+        }
+    }
+
     /// As bytes; `None` if it has none.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -359,11 +367,7 @@ impl Message {
                 && matches!(&name.key, NameKey::Text(text) if text.eq_ignore_ascii_case("Keywords"))
         };
         let found = self.properties.iter().find(|p| p.name.as_deref().is_some_and(is_it));
-        let values = match found.map(|property| &property.value) {
-            Some(Value::Many(_, values)) => values.as_slice(),
-            Some(value) => std::slice::from_ref(value),
-            None => &[],
-        };
+        let values = found.map(|property| property.value.each()).unwrap_or_default();
         let code_page = self.text_code_page();
         let texts = values.iter().filter_map(|value| value.text(code_page));
         texts.filter(|text| !text.trim().is_empty()).collect()

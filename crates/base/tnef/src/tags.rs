@@ -102,12 +102,15 @@ pub mod property {
     pub const PRIMARY_FAX_NUMBER: u16 = 0x3A23;
     pub const BUSINESS_FAX_NUMBER: u16 = 0x3A24;
     pub const HOME_FAX_NUMBER: u16 = 0x3A25;
+    pub const TELEX_NUMBER: u16 = 0x3A2C;
     pub const ISDN_NUMBER: u16 = 0x3A2D;
     pub const HOME2_TELEPHONE_NUMBER: u16 = 0x3A2F;
     pub const BIRTHDAY: u16 = 0x3A42;
     pub const MIDDLE_NAME: u16 = 0x3A44;
     pub const DISPLAY_NAME_PREFIX: u16 = 0x3A45;
     pub const GENERATION: u16 = 0x3A05;
+    /// TTY/TDD: PidTagTelecommunicationsDeviceForDeafTelephoneNumber.
+    pub const TEXT_TELEPHONE_NUMBER: u16 = 0x3A4B;
     pub const NICKNAME: u16 = 0x3A4F;
     pub const BUSINESS_HOME_PAGE: u16 = 0x3A51;
     pub const COMPANY_MAIN_TELEPHONE_NUMBER: u16 = 0x3A57;

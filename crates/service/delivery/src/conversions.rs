@@ -24,7 +24,7 @@ use crate::memory::{SUMMARY_WITHIN, one_share};
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
-pub const CONVERSION: u32 = 8;
+pub const CONVERSION: u32 = 9;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -256,8 +256,14 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// The body of a message that came as MIME, in rich form; `None` if it cannot have one.
+/// The body of a message that came as MIME, in rich form; `None` if it cannot have one. Mail that
+/// says it is rich and is shown as sent gets none: with another limit, or a later program, it can
+/// be converted. Nothing would distinguish its rich form from that of a message with an attached
+/// `winmail.dat`, which is never converted.
 pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
+    if says_it_is_rich(served) {
+        return None;
+    }
     let rich = enrich(served)?;
     Some(header_of(Form::Enriched, served)?.before(&rich))
 }

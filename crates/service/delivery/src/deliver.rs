@@ -191,8 +191,19 @@ impl Delivery {
         flags: Vec<Flag>,
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
+        self.incoming_with(bytes, flags, date, self.options.compress).await
+    }
+
+    /// The same with this compression of the body. A body that nobody stores needs none.
+    pub(crate) async fn incoming_with(
+        &self,
+        bytes: Bytes,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+        compress: Compression,
+    ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
-        let (summarize, compress) = (self.summarize, self.options.compress);
+        let summarize = self.summarize;
         let prepare = move |bytes: Bytes| (summarize(&bytes), stored_plainly(bytes, compress));
         let (summary, stored) = if bytes.len() <= INLINE_LEN_MAX {
             prepare(bytes)
@@ -223,15 +234,9 @@ impl Delivery {
         }
     }
 
-    /// A message with its summary, made on this thread.
-    pub(crate) fn summarized_blocking(
-        &self,
-        bytes: Bytes,
-        flags: Vec<Flag>,
-        date: Option<u32>,
-    ) -> IncomingMessage {
-        let summary = (self.summarize)(&bytes);
-        self.summarized(bytes, summary, flags, date)
+    /// A message's summary, made on this thread.
+    pub(crate) fn summary_of(&self, bytes: &[u8]) -> Vec<u8> {
+        (self.summarize)(bytes)
     }
 
     /// A message whose summary is made.
@@ -245,7 +250,8 @@ impl Delivery {
         self.with_summary(stored_plainly(bytes, self.options.compress), summary, flags, date)
     }
 
-    fn with_summary(
+    /// A message whose summary and stored body are made.
+    pub(crate) fn with_summary(
         &self,
         stored: Bytes,
         summary: Vec<u8>,

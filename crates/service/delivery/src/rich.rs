@@ -17,9 +17,9 @@
 //! recipients store as sent is not converted at delivery. Its body has the form
 //! [`Form::Unconverted`], its summary is empty, and its row says so.
 //!
-//! A message that cannot be converted is stored and served as sent, and the log says why. Mail
-//! that is signed or encrypted is stored and served as sent in every format. APPEND is no
-//! delivery: RFC 9051 §6.3.12 stores the very bytes that the client sent.
+//! Rich mail that cannot be converted is stored and served as sent in every format, and the log
+//! says why. So is mail that is signed or encrypted. APPEND is no delivery: RFC 9051 §6.3.12
+//! stores the very bytes that the client sent.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -34,7 +34,9 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert_and_name, says_it_is_rich};
 use tokio::task::JoinHandle;
 
-use crate::conversions::{enriched, header_of, marked, message_id, unconverted, with_original};
+use crate::conversions::{
+    enriched, header_of, marked, message_id, stored_plainly, unconverted, with_original,
+};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
@@ -229,7 +231,12 @@ impl Delivery {
         let wanted =
             |shape: Shape| recipients.iter().any(|r| Shape::of_rich(r.account.stored_as(default)) == shape);
         let mut others = Vec::new();
-        let mut first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
+        // Its body is compressed only if it is stored.
+        let compress = match wanted(Shape::Mime) && rich.marked.is_none() {
+            true => self.options().compress,
+            false => Compression::None,
+        };
+        let mut first = self.incoming_with(rich.mime.clone(), Vec::new(), None, compress).await?;
         if let Some(marked) = rich.stored(Shape::Mime, &bytes) {
             first.bytes = marked;
         }
@@ -381,20 +388,15 @@ impl Delivery {
         };
         let wanted = Shape::wanted(account.stored_as(self.options().format), rich.is_some());
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
-        let message = match summary {
-            Some(summary) => self.summarized(bytes.clone(), summary, flags, date),
-            None => self.summarized_blocking(served.clone(), flags, date),
-        };
         let stored = match &rich {
             Some(rich) => rich.stored(wanted, &bytes),
             None => {
                 Some(&bytes).filter(|_| wanted == Shape::Enriched).and_then(|bytes| enriched_blocking(bytes))
             }
         };
-        Ok(match stored {
-            Some(stored) => IncomingMessage { bytes: stored, ..message },
-            None => message,
-        })
+        let stored = stored.unwrap_or_else(|| stored_plainly(served.clone(), self.options().compress));
+        let summary = summary.unwrap_or_else(|| self.summary_of(served));
+        Ok(self.with_summary(stored, summary, flags, date))
     }
 }
 

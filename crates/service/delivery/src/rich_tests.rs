@@ -1,19 +1,24 @@
 //! Rich mail for accounts of each format, on the in-memory engine.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, NewAccount};
-use posthaste_mail_model::Secret;
+use posthaste_mail_model::{NumSet, Secret};
 use posthaste_metrics::{Counter, Metered, Registry};
 use posthaste_net::{ByteBudget, Holder};
+use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{IncomingMessage, StoreError};
 use posthaste_tnef::{Outcome, convert, samples};
 
+use crate::held::Held;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
-use crate::{Delivery, DeliveryOptions, SummaryMemory};
+use crate::{
+    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory,
+};
 
 /// An account of this format.
 async fn add_with(delivery: &Delivery, name: &str, format: Format) -> Account {
@@ -77,37 +82,109 @@ async fn the_server_has_a_format_for_all_accounts() {
     assert_eq!(inbox(&delivery, &ana).await, inbox(&delivery, &ben).await);
 }
 
-#[tokio::test]
-async fn rich_mail_that_cannot_be_converted_is_kept_as_sent() {
-    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
-    let (delivery, _) = delivery_with(options).await;
-    // Too little memory for any conversion of this size.
-    let delivery = delivery.with_summaries(ByteBudget::new(64 << 10));
-    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
-    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+/// Rich mail that is damaged, signed, and over 1 MiB as MIME: binary becomes base64.
+fn without_conversion() -> [Vec<u8>; 3] {
     let rich = samples::mail(&samples::note());
-    for one in delivery.deliver(Bytes::from(rich.clone()), &recipients).await {
-        one.unwrap();
-    }
-    let delivery = delivery.with_summaries(ByteBudget::new(256 << 20));
     let mut damaged = rich.clone();
     let at = memchr::memmem::find(&damaged, b"eJ8+").unwrap();
     damaged[at] = b'X';
-    let signed = String::from_utf8(rich.clone()).unwrap().replace("multipart/mixed", "multipart/signed");
-    // As MIME this one is over the limit of the server: binary becomes base64.
+    let signed = String::from_utf8(rich).unwrap().replace("multipart/mixed", "multipart/signed");
     let mut large = samples::note();
     large.attachments.push(samples::file("large", &vec![0; 800 << 10]));
     let large = posthaste_tnef::encode(&large).unwrap();
     let head = b"Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-    let large = [&head[..], &large].concat();
-    let sent = [rich, damaged, signed.into_bytes(), large];
-    for message in &sent[1..] {
-        for one in delivery.deliver(Bytes::from(message.clone()), &recipients).await {
-            one.unwrap();
-        }
+    [damaged, signed.into_bytes(), [&head[..], &large].concat()]
+}
+
+#[tokio::test]
+async fn rich_mail_that_cannot_be_converted_is_kept_as_sent() {
+    for format in [Format::Keep, Format::Mime, Format::Rich] {
+        is_kept_as_sent(format).await;
     }
-    let sent: Vec<_> = sent.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
-    assert_eq!(inbox(&delivery, &ben).await, sent);
+}
+
+async fn is_kept_as_sent(format: Format) {
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, _) = delivery_with(options).await;
+    let ben = add_with(&delivery, "ben@example.org", format).await;
+    let cyd = add_with(&delivery, "cyd@example.org", format).await;
+    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+    // Too little memory for any conversion of this size.
+    let small = delivery.clone().with_summaries(ByteBudget::new(64 << 10));
+    let rich = samples::mail(&samples::note());
+    let mut bodies =
+        vec![small.deliver(Bytes::from(rich.clone()), &recipients).await.remove(0).unwrap().body];
+    let delivery = delivery.with_summaries(ByteBudget::new(256 << 20));
+    let without = without_conversion();
+    for message in &without {
+        let delivered = delivery.deliver(Bytes::from(message.clone()), &recipients).await.remove(0);
+        bodies.push(delivered.unwrap().body);
+    }
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let sent = [&[rich][..], &without[..]].concat();
+    assert_eq!(inbox(&delivery, &ben).await, sent.iter().map(text).collect::<Vec<_>>());
+    for (place, (body, sent)) in bodies.into_iter().zip(&sent).enumerate() {
+        let stored = delivery.store().engine().read_body(body, 0..u64::MAX).await.unwrap();
+        assert!(stored == *sent, "{format:?} {place}");
+    }
+    // An import stores them so, too.
+    let folder = tempfile::tempdir().unwrap();
+    for (place, message) in without[..2].iter().enumerate() {
+        let path = folder.path().join(format!("{place}.eml"));
+        std::fs::write(&path, message).unwrap();
+        assert_eq!(import(&delivery, &cyd, &path, None).await.messages, 1);
+    }
+    assert_eq!(inbox(&delivery, &cyd).await, without[..2].iter().map(text).collect::<Vec<_>>());
+    for stored in stored_bodies(&delivery, &cyd).await {
+        assert_eq!(FormHeader::of(&stored), None, "{format:?}");
+    }
+}
+
+/// A later run can convert what one limit kept from it, so the form may not say more than that.
+#[tokio::test]
+async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, _) = delivery_with(options).await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Rich).await;
+    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+    let [damaged, _, large] = without_conversion();
+    for message in [damaged, large] {
+        delivery.deliver(Bytes::from(message), &recipients).await.remove(0).unwrap();
+    }
+    for to in [Format::Keep, Format::Mime, Format::Rich, Format::Keep] {
+        let report = convert_to(&delivery, &ben, to).await;
+        assert_eq!((report.examined, report.converted, report.renumbered), (2, 0, 0), "{to:?}");
+        assert_eq!((report.would_lose, report.failed), (0, 0), "{to:?}");
+    }
+    let options = DeliveryOptions { message_len_max: 2 << 20, ..options };
+    let later = Delivery::new(delivery.store().clone(), Arc::clone(delivery.directory()), options);
+    let report = convert_to(&later, &ben, Format::Keep).await;
+    assert_eq!((report.examined, report.converted, report.renumbered), (2, 0, 1));
+}
+
+async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
+    let options =
+        ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
+    let (mailbox, held) = (open(delivery, account, "INBOX").await, Held::default());
+    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+    while converter.advance().await.unwrap() {}
+    *converter.report()
+}
+
+/// The stored bodies of an account's inbox.
+async fn stored_bodies(delivery: &Delivery, account: &Account) -> Vec<Bytes> {
+    let mut bodies = Vec::new();
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        bodies.push(stored.body);
+        ControlFlow::Continue(())
+    };
+    let mailbox = open(delivery, account, "INBOX").await;
+    mailbox.summaries(&NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    let mut stored = Vec::new();
+    for body in bodies {
+        stored.push(delivery.store().engine().read_body(body, 0..u64::MAX).await.unwrap());
+    }
+    stored
 }
 
 #[tokio::test]
@@ -216,6 +293,28 @@ async fn a_message_that_arrives_is_converted_once() {
         let conversions: u64 = commands.iter().map(|(_, sums)| sums.get(Counter::Conversions)).sum();
         // The plain message's reference is the one to its rich form.
         assert_eq!(conversions, number as u64 + 1);
+    }
+}
+
+/// The MIME of a rich message is compressed only if somebody stores it.
+#[tokio::test]
+async fn a_form_that_nobody_stores_is_not_compressed() {
+    let options = DeliveryOptions {
+        message_len_max: 1 << 20,
+        compress: Compression::Zstd,
+        ..DeliveryOptions::default()
+    };
+    let (delivery, _) = delivery_with(options).await;
+    add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let both = [
+        delivery.resolve("ana@example.org").await.unwrap(),
+        delivery.resolve("ben@example.org").await.unwrap(),
+    ];
+    let rich = Bytes::from(samples::mail(&samples::note()));
+    for (recipients, form) in [(&both[..1], None), (&both[..], Some(Form::Compressed))] {
+        let forms = delivery.forms(rich.clone(), recipients, SummaryMemory::Counted).await.unwrap();
+        assert_eq!(FormHeader::of(&forms.first.bytes).map(|header| header.form), form);
+        assert_eq!(FormHeader::of(&forms.of(&both[0].account).bytes).unwrap().form, Form::Rich);
     }
 }
 

@@ -1,9 +1,10 @@
 //! A folder in which some rich messages have their items and others do not: every command answers
 //! as if all had them.
 
-use posthaste_directory::Precompute;
+use posthaste_delivery::MESSAGE_COST;
+use posthaste_directory::{AccountChange, Precompute};
 use posthaste_testkit::Wire;
-use posthaste_tnef::samples;
+use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::harness::Server;
 
@@ -64,7 +65,6 @@ const COMMANDS: &[&str] = &[
     "THREAD REFERENCES UTF-8 ALL",
     "THREAD ORDEREDSUBJECT UTF-8 ALL",
     "STATUS INBOX (MESSAGES SIZE UNSEEN)",
-    "GETQUOTAROOT INBOX",
     "NOOP",
 ];
 
@@ -89,6 +89,29 @@ fn every_command_answers_as_if_all_had_their_items() {
         let mut wire = lazy.select("INBOX");
         for (command, expected) in COMMANDS.iter().zip(&expected) {
             assert_eq!(&ask(&mut wire, command), expected, "{command}, {lazily:?}");
+        }
+    }
+}
+
+/// A message that came without items counts the octets that were sent, also after its items are
+/// made: RFC 9208 §5.1 allows that.
+#[test]
+fn a_quota_says_the_same_before_and_after_items_are_made() {
+    const LIMIT: u64 = 1 << 30;
+    for precompute in [Precompute::Delivery, Precompute::FirstFetch, Precompute::Never] {
+        let server = server(precompute);
+        server.limit(AccountChange { quota_bytes: Some(Some(LIMIT)), ..AccountChange::default() });
+        let counted = |(n, sent): (usize, Vec<u8>)| match convert(&sent) {
+            Ok(Outcome::Converted(mime)) if n == 5 || precompute == Precompute::Delivery => mime.len() as u64,
+            _ => sent.len() as u64,
+        };
+        let used: u64 = mail().into_iter().enumerate().map(|mail| counted(mail) + MESSAGE_COST).sum();
+        let expected = format!("* QUOTA \"\" (STORAGE {} {})", used.div_ceil(1024), LIMIT / 1024);
+        let mut wire = server.select("INBOX");
+        for command in ["NOOP", "FETCH 1:* (RFC822.SIZE ENVELOPE)", "FETCH 1:* BODY.PEEK[]"] {
+            ask(&mut wire, command);
+            let said = ask(&mut wire, "GETQUOTAROOT INBOX").concat();
+            assert!(said.contains(&expected), "{precompute:?}, {command}: {said}, not {expected}");
         }
     }
 }

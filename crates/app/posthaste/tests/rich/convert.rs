@@ -398,7 +398,7 @@ fn originals_that_are_given_up_survive_kills() {
 }
 
 /// A client that reads in pieces, again and again, during conversions: the bytes of a UID never
-/// change, and no piece is of another form.
+/// change, and no piece is of another form. Sizes and structures agree with them, also over POP3.
 #[test]
 fn a_reader_in_pieces_sees_one_message_for_each_uid() {
     const MESSAGES: usize = 12;
@@ -411,8 +411,8 @@ fn a_reader_in_pieces_sees_one_message_for_each_uid() {
         let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 80));
         send(&server, "lmtp", &[ANA], message.as_bytes());
     }
-    let mut seen = BTreeMap::new();
-    let mut reads = 0;
+    let (mut seen, mut structures) = (BTreeMap::new(), BTreeMap::new());
+    let (mut reads, mut retrieved) = (0, 0);
     for args in [&["rich"][..], &["mime", "--lossy"], &["keep"]] {
         let args = [&["convert", ANA, "--rate", "20", "--to"], args].concat();
         let mut run = begin(&data, &args);
@@ -424,6 +424,13 @@ fn a_reader_in_pieces_sees_one_message_for_each_uid() {
                 let first = seen.entry(uid).or_insert_with(|| text.clone());
                 assert!(*first == text, "UID {uid} has other bytes: {args:?}");
                 reads += 1;
+                let Some(structure) = structure(&mut client, uid, text.len()) else { continue };
+                let first = structures.entry(uid).or_insert_with(|| structure.clone());
+                assert!(*first == structure, "UID {uid} has another structure: {args:?}");
+            }
+            if let Some((size, octets)) = listed_and_retrieved(&server, retrieved) {
+                assert_eq!(size, octets, "{args:?}");
+                retrieved += 1;
             }
             if let Some(status) = ended {
                 assert!(status.success(), "{args:?}: {status}");
@@ -431,7 +438,7 @@ fn a_reader_in_pieces_sees_one_message_for_each_uid() {
             }
         }
     }
-    assert!(reads > MESSAGES * 6, "{reads}");
+    assert!(reads > MESSAGES * 6 && retrieved > 0, "{reads} {retrieved}");
     let now = inbox(&server);
     assert_eq!(now.len(), 2 * MESSAGES);
     assert!(all.iter().all(|(_, after)| now.contains(after)));
@@ -455,6 +462,42 @@ fn in_pieces(client: &mut LineClient, uid: u32) -> Option<Vec<u8>> {
             return Some(whole);
         }
     }
+}
+
+/// The BODYSTRUCTURE of a message that has so many octets; `None` if it was expunged meanwhile.
+fn structure(client: &mut LineClient, uid: u32, len: usize) -> Option<String> {
+    let lines = client.imap(&format!("UID FETCH {uid} (RFC822.SIZE BODYSTRUCTURE)")).unwrap();
+    let items = lines.iter().find(|line| line.contains("RFC822.SIZE "))?;
+    assert!(items.contains(&format!("RFC822.SIZE {len} ")), "UID {uid} has {len} octets: {items}");
+    Some(items.split_once("BODYSTRUCTURE ").unwrap().1.to_owned())
+}
+
+/// Over POP3: the size of a message in LIST, and the octets that RETR sends. `None` if it was
+/// expunged meanwhile. Each call takes the next message.
+fn listed_and_retrieved(server: &Server, calls: usize) -> Option<(usize, usize)> {
+    let mut client = LineClient::connect(server.address("pop3")).unwrap();
+    client.line().unwrap();
+    let mut ask = |command: &str| {
+        client.send(format!("{command}\r\n").as_bytes()).unwrap();
+        client.line().unwrap().starts_with("+OK")
+    };
+    assert!(ask(&format!("USER {ANA}")) && ask(&format!("PASS {PASSWORD}")) && ask("LIST"));
+    let list = lines_to_dot(&mut client);
+    let (number, size) = list.get(calls % list.len())?.split_once(' ')?;
+    client.send(format!("RETR {number}\r\n").as_bytes()).unwrap();
+    if !client.line().unwrap().starts_with("+OK") {
+        return None;
+    }
+    let lines = lines_to_dot(&mut client);
+    // RFC 1939 §3: a line that begins with a dot gets another one.
+    let octets = lines.iter().map(|line| line.strip_prefix('.').unwrap_or(line).len() + 2);
+    Some((size.parse().unwrap(), octets.sum()))
+}
+
+/// The lines of an answer, up to the dot that ends it.
+fn lines_to_dot(client: &mut LineClient) -> Vec<String> {
+    let lines = std::iter::from_fn(|| Some(client.line().unwrap()).filter(|line| line != "."));
+    lines.collect()
 }
 
 /// Starts a command whose output is read at its end.

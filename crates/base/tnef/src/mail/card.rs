@@ -34,7 +34,7 @@ pub(super) fn card(message: &Message) -> String {
         out.text("EMAIL;TYPE=INTERNET", Some(&address));
     }
     for (kind, id) in TELEPHONES {
-        out.text(kind, message.text(id).as_deref());
+        numbers(message, id).iter().for_each(|number| out.text(kind, Some(number)));
     }
     address(
         &mut out,
@@ -69,8 +69,9 @@ pub(super) fn card(message: &Message) -> String {
 }
 
 /// The numbers of a contact (MS-OXOCNTC §2.2.1.4), with the types that RFC 2426 §3.3.1 has for
-/// them. That of an assistant is another person's.
-const TELEPHONES: [(&str, u16); 16] = [
+/// them. RFC 6350 §6.4.1 adds the text telephone; no RFC has telex. The number of an assistant is
+/// another person's.
+const TELEPHONES: [(&str, u16); 18] = [
     ("TEL;TYPE=WORK,VOICE", property::BUSINESS_TELEPHONE_NUMBER),
     ("TEL;TYPE=HOME,VOICE", property::HOME_TELEPHONE_NUMBER),
     ("TEL;TYPE=CELL,VOICE", property::MOBILE_TELEPHONE_NUMBER),
@@ -87,7 +88,30 @@ const TELEPHONES: [(&str, u16); 16] = [
     ("TEL;TYPE=HOME,FAX", property::HOME_FAX_NUMBER),
     ("TEL;TYPE=PREF,FAX", property::PRIMARY_FAX_NUMBER),
     ("TEL;TYPE=ISDN", property::ISDN_NUMBER),
+    ("TEL;TYPE=X-TELEX", property::TELEX_NUMBER),
+    ("TEL;TYPE=TEXTPHONE", property::TEXT_TELEPHONE_NUMBER),
 ];
+
+/// Numbers of one kind that a card has at most. Exchange lists a few, and a hostile message may
+/// list 100,000.
+const NUMBERS_MAX: usize = 32;
+
+/// The numbers of one kind, each once. A property may be a list of them, beside the one that has a
+/// single number (MS-OXPROPS: PidTagBusiness2TelephoneNumbers, PidTagHome2TelephoneNumbers).
+fn numbers(message: &Message, id: u16) -> Vec<String> {
+    let code_page = message.text_code_page();
+    let found = message.properties.iter().filter(|property| property.id == id && property.name.is_none());
+    let mut numbers: Vec<String> = Vec::new();
+    for number in found.flat_map(|property| property.value.each()).filter_map(|value| value.text(code_page)) {
+        if numbers.len() == NUMBERS_MAX {
+            break;
+        }
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
 
 /// Of each address of a contact: its type, the address itself, and its form for people.
 const ADDRESSES: [[(Guid, u32); 3]; 3] = [
@@ -134,20 +158,63 @@ fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples;
+    use crate::{Kind, Property, Value, samples};
 
+    /// Each kind of number, by the id that MS-OXPROPS has for it.
     #[test]
     fn a_card_has_all_telephones() {
+        let kinds = [
+            (0x3A02, "VOICE"),
+            (0x3A08, "WORK,VOICE"),
+            (0x3A09, "HOME,VOICE"),
+            (0x3A1A, "PREF,VOICE"),
+            (0x3A1B, "WORK,VOICE"),
+            (0x3A1C, "CELL,VOICE"),
+            (0x3A1D, "VOICE"),
+            (0x3A1E, "CAR,VOICE"),
+            (0x3A1F, "VOICE"),
+            (0x3A21, "PAGER"),
+            (0x3A23, "PREF,FAX"),
+            (0x3A24, "WORK,FAX"),
+            (0x3A25, "HOME,FAX"),
+            (0x3A2C, "X-TELEX"),
+            (0x3A2D, "ISDN"),
+            (0x3A2F, "HOME,VOICE"),
+            (0x3A4B, "TEXTPHONE"),
+            (0x3A57, "WORK,VOICE"),
+        ];
         let mut contact = samples::contact();
         contact.properties.retain(|property| property.id != property::MOBILE_TELEPHONE_NUMBER);
-        for (number, (_, id)) in TELEPHONES.iter().enumerate() {
-            contact.properties.push(samples::text(*id, &format!("+{number}")));
-        }
+        contact.properties.extend(kinds.map(|(id, _)| samples::text(id, &format!("+{id}"))));
         let card = card(&contact);
-        for (number, (kind, _)) in TELEPHONES.iter().enumerate() {
-            assert!(card.contains(&format!("\r\n{kind}:+{number}\r\n")), "{number}: {card}");
+        for (id, kind) in kinds {
+            assert!(card.contains(&format!("\r\nTEL;TYPE={kind}:+{id}\r\n")), "{id:#x}: {card}");
         }
-        let ids: std::collections::HashSet<_> = TELEPHONES.iter().map(|(_, id)| id).collect();
-        assert_eq!(ids.len(), TELEPHONES.len());
+        assert_eq!(card.matches("TEL;").count(), kinds.len());
+    }
+
+    /// A list of numbers, beside the property that has the first of them alone.
+    #[test]
+    fn a_card_has_all_numbers_of_a_list() {
+        let list = |numbers: &[&str]| {
+            let numbers = numbers.iter().map(|number| Value::String((*number).to_owned()));
+            Value::Many(Kind::String, numbers.collect())
+        };
+        let mut contact = samples::contact();
+        contact.properties.extend([
+            samples::text(0x3A1B, "+1"),
+            Property::new(0x3A1B, list(&["+1", " ", "+2"])),
+            Property::new(0x3A2F, list(&["+3", "+4"])),
+        ]);
+        let tel = |kind: &str, number: &str| format!("TEL;TYPE={kind},VOICE:{number}\r\n");
+        let card = card(&contact);
+        let both =
+            [tel("CELL", "+1 2"), tel("WORK", "+1"), tel("WORK", "+2"), tel("HOME", "+3"), tel("HOME", "+4")];
+        assert!(card.contains(&both.concat()), "{card}");
+        assert_eq!(card.matches("TEL;").count(), both.len(), "{card}");
+        let many: Vec<_> = (0..1_000).map(|number| format!("+{number}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        contact.properties = vec![Property::new(0x3A2F, list(&many))];
+        assert_eq!(super::card(&contact).matches("TEL;").count(), NUMBERS_MAX);
     }
 }

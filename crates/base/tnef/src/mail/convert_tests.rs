@@ -3,6 +3,7 @@
 use posthaste_mime_summary::{Disposition, Structure, decode_transfer, decode_words};
 
 use super::super::look::has_type;
+use super::super::mac::tests::file as mac_file;
 use super::*;
 use crate::samples::{self, FILE, FILE_NAME, HTML, IMAGE};
 use crate::tags::{attribute, named, property};
@@ -127,10 +128,8 @@ fn no_author_is_made_for_a_message_without_one() {
     assert_eq!(field(&converted(&forwarded), 1, "from"), "\u{c9}mile <emile@x.example>");
 }
 
-/// Stored messages have a hash of these bytes. A program that gives others cannot show them: see
-/// docs/rich.md before you change an expected hash.
-#[test]
-fn a_conversion_gives_the_bytes_that_it_always_gave() {
+/// Mail of each kind that a conversion reads, with a name.
+fn corpus() -> Vec<(&'static str, Vec<u8>)> {
     let html = || samples::with_html("x", "<p>a &amp; <a href=\"http://x.example/\">b</a></p>");
     let with = |properties: Vec<Property>| {
         let mut rich = html();
@@ -144,7 +143,7 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
     contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
     contact.properties.push(samples::text(property::DISPLAY_NAME, "Ana; B"));
     let mail = |rich: &Message| samples::mail(rich);
-    let corpus = [
+    vec![
         ("note", mail(&samples::note())),
         ("bare note", bare("Subject: Kept\r\n", &samples::note())),
         ("html", mail(&html())),
@@ -159,34 +158,83 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
         ("whole days", mail(&samples::whole_days())),
         ("changed series", mail(&samples::changed_series())),
         ("picture in RTF", mail(&with(vec![samples::picture_in_rtf()]))),
+        ("telephones", mail(&with_telephones())),
+        ("files in MacBinary", mail(&with_files_of_a_mac())),
+    ]
+}
+
+/// A contact with a number of each kind, and a list of two.
+fn with_telephones() -> Message {
+    let ids = [
+        0x3A02, 0x3A08, 0x3A09, 0x3A1A, 0x3A1B, 0x3A1D, 0x3A1E, 0x3A1F, 0x3A21, 0x3A23, 0x3A24, 0x3A25,
+        0x3A2C, 0x3A2D, 0x3A4B, 0x3A57,
     ];
-    let hashes: Vec<_> = corpus
-        .iter()
-        .map(|(name, message)| {
-            let hash = Sha256::digest(converted(message));
-            (*name, hash[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-        })
-        .collect();
+    let list = ["+1", "+2"].map(|number| Value::String(number.to_owned())).to_vec();
+    let mut contact = samples::contact();
+    contact.properties.extend(ids.map(|id| samples::text(id, &format!("+{id}"))));
+    contact.properties.push(Property::new(0x3A2F, Value::Many(crate::Kind::String, list)));
+    contact
+}
+
+/// A file that has data alone, and one that has a resource fork.
+fn with_files_of_a_mac() -> Message {
+    let mut note = samples::note();
+    for (name, resources) in [("Read me.txt", &b""[..]), ("Icon", b"icon")] {
+        let mut file = samples::file(name, &mac_file(name, b"data", resources));
+        file.rendering.flags = 1;
+        note.attachments.push(file);
+    }
+    note
+}
+
+/// The first bytes of the SHA-256 of what [`corpus`] becomes.
+const HASHES: [(&str, &str); 16] = [
+    ("note", "7a8c4add8a7d5778"),
+    ("bare note", "fd203fc84f70f762"),
+    ("html", "ae0bce0d23695421"),
+    ("rtf", "18e63371d4d01832"),
+    ("text", "412e9867711d0e9a"),
+    ("request", "a4d3e19b9275d9e0"),
+    ("answer", "5f3a1169139ac96a"),
+    ("cancellation", "07b77d106225d3ef"),
+    ("contact", "f8752e925e06b65a"),
+    ("counter-proposal", "6b77639ffc4a7b7e"),
+    ("occurrence", "a97989bc596ca2f0"),
+    ("whole days", "c8629764d04a9a93"),
+    ("changed series", "38d4c8fe37b39c94"),
+    ("picture in RTF", "774da7011d971fcd"),
+    ("telephones", ""),
+    ("files in MacBinary", ""),
+];
+
+/// Stored messages have a hash of these bytes. A program that gives others cannot show them: see
+/// docs/rich.md before you change an expected hash.
+#[test]
+fn a_conversion_gives_the_bytes_that_it_always_gave() {
+    let hash = |message: &[u8]| -> String {
+        Sha256::digest(converted(message))[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let hashes: Vec<_> = corpus().iter().map(|(name, message)| (*name, hash(message))).collect();
     let hashes: Vec<_> = hashes.iter().map(|(name, hash)| (*name, hash.as_str())).collect();
-    assert_eq!(
-        hashes,
-        [
-            ("note", "7a8c4add8a7d5778"),
-            ("bare note", "fd203fc84f70f762"),
-            ("html", "ae0bce0d23695421"),
-            ("rtf", "18e63371d4d01832"),
-            ("text", "412e9867711d0e9a"),
-            ("request", "a4d3e19b9275d9e0"),
-            ("answer", "5f3a1169139ac96a"),
-            ("cancellation", "07b77d106225d3ef"),
-            ("contact", "f8752e925e06b65a"),
-            ("counter-proposal", "6b77639ffc4a7b7e"),
-            ("occurrence", "a97989bc596ca2f0"),
-            ("whole days", "c8629764d04a9a93"),
-            ("changed series", "38d4c8fe37b39c94"),
-            ("picture in RTF", "774da7011d971fcd"),
-        ]
-    );
+    assert_eq!(hashes, HASHES);
+}
+
+/// Telephones and the two kinds of files of a Mac are in the bytes of [`corpus`].
+#[test]
+fn the_corpus_has_what_it_says() {
+    let mime_of = |wanted: &str| {
+        let found = corpus().into_iter().find(|(name, _)| *name == wanted);
+        converted(&found.expect("a message").1)
+    };
+    let mime = mime_of("telephones");
+    let card = text_of(&mime, tree(&mime).len() - 1);
+    assert_eq!(card.matches("\r\nTEL;").count(), 19, "{card}");
+    let mime = mime_of("files in MacBinary");
+    let types = tree(&mime);
+    let last = types.len() - 2;
+    assert_eq!(types[last..], [" text/plain", " application/x-macbinary"]);
+    assert_eq!(content(&mime, last), b"data");
+    assert_eq!(content(&mime, last + 1), mac_file("Icon", b"data", b"icon"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::at_rest::{AtRest, disk_mb, mean_ms, mean_of, plain, transaction};
 use super::operations::cpu_us;
 use super::points::{Points, figure};
 use super::roles::{self, counted};
-use super::spread::{Spread, shown, spread};
+use super::spread::{Spread, Verdict, shown, spread};
 use crate::settings::TAKEN_BY_OTHER;
 
 /// The arm that others are compared with: the article's cheapest.
@@ -19,6 +19,8 @@ const CHEAPEST: &str = "mime";
 const PEERS_MAIL: &str = "only MIME";
 /// The article's mean CPU by arm, in percent of its machine.
 const ARTICLE_CPU: [(&str, f64); 3] = [("mime", 46.5), ("rich", 65.3), ("keep", 63.85)];
+/// The article's other arms.
+const WITHOUT_ITEMS: [&str; 2] = ["rich", "keep"];
 /// The arms with items made at delivery, and the same without. The article: over 10 % less.
 const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items", "keep")];
 
@@ -92,10 +94,10 @@ impl<'a> Columns<'a> {
 
     fn ratios(self, name: &str, of: Of) -> Vec<String> {
         let mut row = vec![name.to_owned()];
-        let ratio = |server: &str| match arm(server) == server && server == PEERS_MAIL {
-            // Another mail: its cost is not compared.
-            true => None,
-            false => self.ratio(server, CHEAPEST, of).filter(|_| article_or_items(arm(server))),
+        let ratio = |server: &str| match article_or_items(arm(server)) {
+            true => self.ratio(server, CHEAPEST, of),
+            // It has another mail.
+            false => None,
         };
         row.extend(self.servers().map(|server| shown(ratio(server))));
         row
@@ -141,7 +143,20 @@ impl<'a> Columns<'a> {
         rows.push(
             self.row("taken by the other server", &|run| run.settings.get(TAKEN_BY_OTHER)?.parse().ok()),
         );
+        rows.extend(self.old_reads());
         self.table("Transactions and mail routed in the window", rows)
+    }
+
+    /// The share of reads that are of old mail. Where nothing is new, another action is drawn, so
+    /// it is larger than the workload's transitions alone give.
+    fn old_reads(self) -> Option<Vec<String>> {
+        const OLD: &str = "read-old";
+        let count = |run: &RunResult, name: &str| Some(transaction(run, name)?.count as f64);
+        let share: Of = &|run| {
+            let (old, new) = (count(run, OLD)?, count(run, "read-new")?);
+            (old + new > 0.0).then(|| old / (old + new) * 100.0)
+        };
+        self.names().contains(&OLD).then(|| self.row("old mail among what was read, %", share))
     }
 
     fn cpu(self) -> Table {
@@ -268,44 +283,10 @@ impl<'a> Columns<'a> {
         let mut said = Vec::new();
         let cheapest: Vec<&str> = self.servers().filter(|server| arm(server) == CHEAPEST).collect();
         for mime in cheapest {
-            let build = |name: &str| beside(mime, name);
-            let mut parts = Vec::new();
-            let (mut by_medians, mut in_each_round) = (true, true);
-            for (name, cpu) in ARTICLE_CPU.iter().skip(1) {
-                let Some(ratio) = self.ratio(&build(name), CHEAPEST, &cpu_us) else { continue };
-                by_medians &= ratio.median > 1.0;
-                in_each_round &= ratio.least > 1.0;
-                parts.push(format!(
-                    "{} {} × (the article: {} ×)",
-                    build(name),
-                    ratio.show(),
-                    figure(cpu / ARTICLE_CPU[0].1)
-                ));
+            for arms in [WITHOUT_ITEMS, WITH_ITEMS.map(|(with, _)| with)] {
+                said.extend(self.order_of(mime, arms));
             }
-            if !parts.is_empty() {
-                let order = match (by_medians, in_each_round) {
-                    (_, true) => "the article's order",
-                    (true, false) => "the article's order by the medians, and not in each round",
-                    (false, false) => "not the article's order",
-                };
-                said.push(format!(
-                    "{}: CPU for each action, {mime} as 1: {}: {order}",
-                    self.workload,
-                    parts.join(", ")
-                ));
-            }
-            for (with, without) in WITH_ITEMS {
-                let Some(ratio) = self.ratio(&build(with), without, &cpu_us) else { continue };
-                let percent = (ratio.median - 1.0) * 100.0;
-                let (much, how) = (figure(percent.abs()), if percent < 0.0 { "less" } else { "more" });
-                said.push(format!(
-                    "{}: items made at delivery: {} takes {much} % {how} CPU than {without}, {} × (the article: over \
-                     10 % less)",
-                    self.workload,
-                    build(with),
-                    ratio.show()
-                ));
-            }
+            said.extend(WITH_ITEMS.iter().filter_map(|pair| self.gain_of_items(mime, *pair)));
         }
         if let Some(own) = self.servers().find(|server| arm(server) == PEERS_MAIL) {
             let is_peer = |server: &&str| arm(server) == *server && !is_arm(server) && !at_rest.has(server);
@@ -319,6 +300,61 @@ impl<'a> Columns<'a> {
             }
         }
         said
+    }
+
+    /// The CPU for each action in two arms, with that in `mime` as 1, and whether `mime` is the
+    /// cheapest.
+    fn order_of(self, mime: &str, arms: [&str; 2]) -> Option<String> {
+        let ratios = arms.map(|arm| self.ratio(&beside(mime, arm), CHEAPEST, &cpu_us));
+        let part = |(arm, ratio): (&str, Option<Spread>)| {
+            let article = ARTICLE_CPU.iter().find(|(name, _)| *name == arm);
+            let article = article
+                .map(|(_, cpu)| format!(" (the article: {} ×)", figure(cpu / ARTICLE_CPU[0].1)))
+                .unwrap_or_default();
+            Some(format!("{} {} ×{article}", beside(mime, arm), ratio?.show()))
+        };
+        let parts: Vec<String> = arms.into_iter().zip(ratios).filter_map(part).collect();
+        if parts.is_empty() {
+            return None;
+        }
+        let (parts, order) = (parts.join(", "), order(&ratios));
+        Some(format!("{}: CPU for each action, {mime} as 1: {parts}: {order}", self.workload))
+    }
+
+    /// What items made at delivery save, in the build of an arm.
+    fn gain_of_items(self, mime: &str, (with, without): (&str, &str)) -> Option<String> {
+        let with = beside(mime, with);
+        let ratio = self.ratio(&with, without, &cpu_us)?;
+        let much = figure(((ratio.median - 1.0) * 100.0).abs());
+        let what = match ratio.verdict() {
+            Verdict::Less => format!("{with} takes {much} % less CPU than {without}"),
+            Verdict::More => format!("{with} takes {much} % more CPU than {without}"),
+            Verdict::RoundsDiffer | Verdict::OneRound => {
+                format!("{with} against {without}: no difference is shown")
+            }
+        };
+        Some(format!(
+            "{}: items made at delivery: {what}, {} × (the article: over 10 % less)",
+            self.workload,
+            ratio.show()
+        ))
+    }
+}
+
+/// Whether arms with these ratios to `mime` cost more than it, as in the article.
+fn order(ratios: &[Option<Spread>]) -> &'static str {
+    let verdicts: Vec<Verdict> = ratios.iter().flatten().map(|ratio| ratio.verdict()).collect();
+    let has = |verdict: Verdict| verdicts.contains(&verdict);
+    if verdicts.len() < ratios.len() {
+        "no order is shown, since an arm was not measured"
+    } else if has(Verdict::OneRound) {
+        "no order is shown by one round"
+    } else if has(Verdict::Less) {
+        "not the article's order"
+    } else if has(Verdict::RoundsDiffer) {
+        "no order is shown, since rounds differ"
+    } else {
+        "the article's order"
     }
 }
 
@@ -337,7 +373,7 @@ fn minutes(run: &RunResult, role: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::StudyPoint;
+    use posthaste_load_results::{StudyPoint, Summary, Transaction};
 
     use super::super::sample::{self, run};
     use super::*;
@@ -353,6 +389,7 @@ mod tests {
             ("rich", 1.5),
             ("keep", 1.4),
             ("rich + items", 1.2),
+            ("keep + items", 1.3),
             ("only MIME", 0.9),
             ("Dovecot", 1.8),
             ("Dovecot, encrypted", 3.6),
@@ -369,16 +406,20 @@ mod tests {
             said.contains("rich 1.50 × (the article: 1.40 ×), keep 1.40 × (the article: 1.37 ×)"),
             "{said}"
         );
-        assert!(said.contains(": the article's order"), "{said}");
+        assert_eq!(said.matches(": the article's order").count(), 2, "{said}");
+        assert!(said.contains("mime as 1: rich + items 1.20 ×, keep + items 1.30 ×: "), "{said}");
         assert!(said.contains("rich + items takes 20.0 % less CPU than rich"), "{said}");
         assert!(said.contains("Dovecot takes 2.00 × the CPU"), "{said}");
         assert!(!said.contains("alone Dovecot, encrypted"), "{said}");
         let times = &analysis.charts[2];
-        assert_eq!((times.series.len(), analysis.charts[3].series.len()), (6, 1));
+        assert_eq!((times.series.len(), analysis.charts[3].series.len()), (7, 1));
         let cpu = &analysis.tables[1];
         assert_eq!(cpu.head[1..], arms.map(|(name, _)| name.to_owned()));
         assert_eq!(cpu.rows[2][1], "1,010 (1,000–1,020)");
-        assert_eq!(cpu.rows[3][1..], ["1.00", "1.50", "1.40", "1.20", "–", "–", "–"].map(str::to_owned));
+        assert_eq!(
+            cpu.rows[3][1..],
+            ["1.00", "1.50", "1.40", "1.20", "1.30", "–", "–", "–"].map(str::to_owned)
+        );
         assert_eq!(cpu.rows[5][1..4], ["1.00", "1.40", "1.37"].map(str::to_owned));
         assert_eq!(analysis.tables[2].rows.last().unwrap()[1], "0.0168 (0.0167–0.0170)");
     }
@@ -397,7 +438,71 @@ mod tests {
         assert_eq!(analysis.tables[1].rows[3][1..], ratios.map(str::to_owned));
         let said = analysis.findings.join("\n");
         assert!(said.contains("rich 1.20 (1.10–1.50) × (the article: 1.40 ×)"), "{said}");
-        assert!(said.contains(": the article's order by the medians, and not in each round"), "{said}");
+        assert!(said.contains(": no order is shown, since rounds differ"), "{said}");
+    }
+
+    #[test]
+    fn the_share_of_old_mail_is_in_the_table() {
+        let servers = sample::servers(["mime"]);
+        let mut point = point("mime", 0, 1.0);
+        for (name, count) in [("read-new", 300), ("read-old", 100)] {
+            let summary = Summary { count, ..Summary::default() };
+            let transaction = Transaction { name: name.into(), summary, ..Transaction::default() };
+            point.run.as_mut().unwrap().transactions.push(transaction);
+        }
+        let points = [point];
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let row = analysis.tables[0].rows.last().unwrap();
+        assert_eq!(row[..], ["old mail among what was read, %", "25.0"]);
+    }
+
+    /// The findings of arms with the CPU of each round.
+    fn findings(arms: &[(&'static str, &[f64])]) -> String {
+        let servers: Vec<_> = arms.iter().flat_map(|(name, _)| sample::servers([*name])).collect();
+        let mut points = Vec::new();
+        for (name, rounds) in arms {
+            points.extend((0..).zip(*rounds).map(|(round, cpu)| point(name, round, *cpu)));
+        }
+        analyse(Points { servers: &servers, points: &points }).findings.join("\n")
+    }
+
+    #[test]
+    fn one_round_shows_no_order_and_no_gain() {
+        let arms =
+            [("mime", 1.0), ("rich", 1.5), ("keep", 1.4), ("rich + items", 1.2), ("keep + items", 1.3)];
+        let one: Vec<_> = arms.iter().map(|(name, cpu)| (*name, std::slice::from_ref(cpu))).collect();
+        let said = findings(&one);
+        assert_eq!(said.matches(": no order is shown by one round").count(), 2, "{said}");
+        assert!(said.contains("rich + items against rich: no difference is shown, 0.800 ×"), "{said}");
+        assert!(!said.contains("article's order") && !said.contains("% less CPU"), "{said}");
+    }
+
+    #[test]
+    fn an_arm_that_was_not_measured_shows_no_order() {
+        let said = findings(&[("mime", &[1.0, 1.0]), ("keep", &[1.4, 1.5])]);
+        let expected =
+            "mime as 1: keep 1.45 (1.40–1.50) × (the article: 1.37 ×): no order is shown, since an arm was";
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("article's order"), "{said}");
+    }
+
+    /// An arm may be cheaper than `mime`, and items may cost something.
+    #[test]
+    fn the_opposite_is_said() {
+        let said = findings(&[
+            ("mime", &[1.0, 1.0]),
+            ("rich", &[1.5, 1.6]),
+            ("keep", &[0.8, 0.9]),
+            ("rich + items", &[1.4, 1.7]),
+            ("keep + items", &[1.2, 1.2]),
+        ]);
+        assert!(
+            said.contains("keep 0.850 (0.800–0.900) × (the article: 1.37 ×): not the article's"),
+            "{said}"
+        );
+        assert!(said.contains("keep + items 1.20 ×: the article's order"), "{said}");
+        assert!(said.contains("rich + items against rich: no difference is shown"), "{said}");
+        assert!(said.contains("keep + items takes 41.7 % more CPU than keep"), "{said}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(super) struct Spread {
     pub(super) least: f64,
     pub(super) median: f64,
     pub(super) greatest: f64,
+    /// How many rounds it is of.
+    rounds: usize,
     /// It is of one round, where other cells of the study have several.
     lone: bool,
 }
@@ -19,7 +21,7 @@ impl Spread {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: median(&values)?, greatest, lone: false })
+        Some(Self { least, median: median(&values)?, greatest, rounds: values.len(), lone: false })
     }
 
     /// The same in a study of several rounds. Then one round is marked: it has no spread.
@@ -27,6 +29,19 @@ impl Spread {
         values.retain(|value| value.is_finite());
         let lone = rounds == Rounds::Several && values.len() == 1;
         Some(Self { lone, ..Self::of(values)? })
+    }
+
+    /// What a ratio says of two things. One round says nothing: it has no spread.
+    pub(super) fn verdict(self) -> Verdict {
+        if self.rounds < 2 {
+            Verdict::OneRound
+        } else if self.least > 1.0 {
+            Verdict::More
+        } else if self.greatest < 1.0 {
+            Verdict::Less
+        } else {
+            Verdict::RoundsDiffer
+        }
     }
 
     pub(super) fn show(self) -> String {
@@ -37,6 +52,19 @@ impl Spread {
             false => format!("{middle} ({least}–{greatest})"),
         }
     }
+}
+
+/// What the rounds show of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is over 1 in each round.
+    More,
+    /// It is under 1 in each round.
+    Less,
+    /// Rounds differ, so nothing is shown.
+    RoundsDiffer,
+    /// There is one round, so nothing is shown.
+    OneRound,
 }
 
 /// A cell of a table.
@@ -159,6 +187,16 @@ mod tests {
         assert_eq!(shown(&[1.0, 1.0001]), "1.00");
         assert_eq!(shown(&[f64::NAN]), "–");
         assert_eq!(shown(&[]), "–");
+    }
+
+    #[test]
+    fn a_difference_is_shown_by_each_of_several_rounds() {
+        let verdict = |values: &[f64]| Spread::of(values.to_vec()).unwrap().verdict();
+        assert_eq!(verdict(&[1.1, 1.2]), Verdict::More);
+        assert_eq!(verdict(&[0.9, 0.8]), Verdict::Less);
+        assert_eq!(verdict(&[1.1, 1.2, 0.99]), Verdict::RoundsDiffer);
+        assert_eq!(verdict(&[1.0, 1.2]), Verdict::RoundsDiffer);
+        assert_eq!(verdict(&[1.5]), Verdict::OneRound);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod place;
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ const NAMED_MAX: usize = 20;
 pub async fn run(config: Config, command: Convert) -> Result<()> {
     let opened = open::existing(&config).await?;
     let places = places(&opened, &config, &command).await?;
-    let _lock = if command.dry_run { None } else { Some(lock(&config.data)?) };
+    let _lock = if command.dry_run { None } else { lock(&config.data)? };
     let options = ConvertOptions {
         to: command.to.map(|to| match to {
             cli::Format::Mime => Format::Mime,
@@ -213,13 +214,17 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
     Ok(places)
 }
 
-/// Keeps other conversions out until it is dropped.
-fn lock(data: &Path) -> Result<File> {
+/// Keeps other conversions out until it is dropped. A host of a cluster may have no data
+/// directory: there it keeps none out.
+fn lock(data: &Path) -> Result<Option<File>> {
     let path = data.join("convert.lock");
     let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let file = match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
             let why = "another conversion is running; wait for its end, then run this one again";
             Err(Failure::Incomplete(why.into()))
@@ -303,7 +308,19 @@ fn bar(messages: u64) -> ProgressBar {
 mod tests {
     use posthaste_delivery::ConvertReport;
 
-    use super::has_worked;
+    use super::{has_worked, lock};
+
+    /// A host of a cluster may have no data directory.
+    #[test]
+    fn conversions_take_turns_where_there_is_a_data_directory() {
+        let data = tempfile::tempdir().unwrap();
+        let held = lock(data.path()).unwrap();
+        assert!(held.is_some());
+        assert!(lock(data.path()).is_err());
+        drop(held);
+        assert!(lock(data.path()).unwrap().is_some());
+        assert!(lock(&data.path().join("none")).unwrap().is_none());
+    }
 
     #[test]
     fn the_rate_counts_work_alone() {
