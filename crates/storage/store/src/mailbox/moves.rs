@@ -27,7 +27,9 @@ use super::copy::Sources;
 use super::draft::Draft;
 use super::leader::{Unstoppable, resign};
 use super::state::Role;
-use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
+use super::{
+    CarriedFlags, Copied, Destination, Expunged, HeldPermit, IncomingMessage, Mailbox, MailboxState, Moved,
+};
 use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
@@ -128,6 +130,8 @@ struct Ends {
     unchanged_since: Option<ModSeq>,
     /// When the command was requested.
     begun: Instant,
+    /// The change may outlast its caller.
+    _held: Option<HeldPermit>,
 }
 
 impl Ends {
@@ -138,6 +142,7 @@ impl Ends {
             kept: target.kept.clone(),
             unchanged_since: None,
             begun: Instant::now(),
+            _held: target.held.clone(),
         }
     }
 
