@@ -187,7 +187,7 @@ pub(super) struct CopyTarget {
 pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
     let asker = ctx.asker();
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
-    let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
+    let target = ctx.service.store.destination_for(ctx.login.id, entry.id).keeping(changeable(rights));
     let reading = seen::reading(ctx.login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.note_owner_limit(owner.folder_limits.max);

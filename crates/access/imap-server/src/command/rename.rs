@@ -97,7 +97,7 @@ async fn rename(
 /// as those of a MOVE are.
 async fn room_for_inbox(asker: Asker<'_>, list: &MailboxList) -> Result<(u64, Option<HeldPermit>), Failure> {
     let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
-    let messages = u64::from(asker.service.store.open(inbox.id).await?.view().exists());
+    let messages = u64::from(asker.service.store.open_for(asker.login.id, inbox.id).await?.view().exists());
     let max = asker.service.copied_max();
     if messages > max {
         let text = format!("INBOX has over {max} messages: move them to the new mailbox in parts");

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
@@ -324,6 +324,11 @@ impl Destination {
     pub fn without_limit(self) -> Self {
         self.state.unlimited.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// Notes that a session of this account uses it.
+    pub(crate) fn note_account(&self, account: AccountId) {
+        self.state.note_account(account);
     }
 
     /// Notes the owner's limit of messages in a folder; 0 is no limit. It applies to all who

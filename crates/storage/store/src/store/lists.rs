@@ -14,7 +14,7 @@ use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::mailbox::HeldPermit;
-use crate::offload::is_large;
+use crate::offload::{Place, is_large};
 
 /// Messages of a change that are resolved in the time in which an entry of a list is read.
 const ENTRY_MESSAGES: u64 = 10;
@@ -145,7 +145,7 @@ impl Store {
                 let (engine, runtime) = (Arc::clone(self.engine()), Handle::current());
                 let work = move || runtime.block_on(engine.load_list(account));
                 // Boxed: nearly no list is long.
-                Box::pin(self.context().large_permits.run(work)).await??
+                Box::pin(self.context().large_permits.run(Place::Account(account), work)).await??
             }
             // An engine on other machines waits for them.
             false => self.engine().load_list(account).await?,
@@ -159,7 +159,8 @@ impl Store {
             return Ok(list.apply(commit));
         }
         let (list, commit) = (Arc::clone(list), commit.clone());
-        Box::pin(self.context().large_permits.run(move || list.apply(&commit))).await
+        let place = Place::Account(list.account);
+        Box::pin(self.context().large_permits.run(place, move || list.apply(&commit))).await
     }
 
     /// Caches a list, unless a newer one is cached already; returns the cached one.
