@@ -56,8 +56,8 @@ impl LargePermits {
         new
     }
 
-    /// Does work on another thread, in the order of the calls. Many calls of one place keep others
-    /// waiting for one of them only. The cost of the work counts as the caller's.
+    /// Does work on another thread, in the order of the calls. Many calls of one place keep
+    /// others waiting for one of them only. The cost of the work counts as the caller's.
     pub async fn run<T: Send + 'static>(
         &self,
         place: Place,

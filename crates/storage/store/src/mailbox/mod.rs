@@ -125,8 +125,8 @@ pub struct Destination {
     held: Option<HeldPermit>,
 }
 
-/// What a copy or a move holds until it has ended, also if its caller is dropped: a permit for its
-/// memory.
+/// What a copy or a move holds until it has ended, also if its caller is dropped: a permit for
+/// its memory.
 pub type HeldPermit = Arc<dyn Any + Send + Sync>;
 
 /// Which flags messages keep on their way into another mailbox.
