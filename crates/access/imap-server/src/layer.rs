@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use posthaste_directory::{Directory, Reading};
-use posthaste_imap_codec::response::Code;
+use posthaste_directory::Reading;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::offload::{Threads, difference, range_steps};
-use crate::reply::{Failure, Reply};
+use crate::reply::Failure;
 
-/// Messages from which a view is laid over on another thread: some 5 ms.
-const LARGE: u32 = 100_000;
+/// Steps of laying a message over: 100,000 take some 5 ms.
+const LAID_STEPS: u64 = 20;
 
 /// Steps of laying a changed row over: it is copied, looked up and written.
 const EDITED_STEPS: u64 = 100;
@@ -39,18 +38,13 @@ struct OwnMark {
 impl Layer {
     /// Lays over the view that a mailbox was opened with.
     pub(crate) async fn begin(
-        directory: &Directory,
+        threads: Threads<'_>,
         reading: Reading,
         under: Arc<View>,
     ) -> Result<Self, Failure> {
-        let seen = directory.all_seen(reading).await?;
-        let below = Arc::clone(&under);
-        let shown = match under.exists() < LARGE {
-            true => laid_over(&below, &seen),
-            false => tokio::task::spawn_blocking(move || laid_over(&below, &seen))
-                .await
-                .map_err(|_| Reply::no(Code::ServerBug, "The view of the mailbox could not be made"))?,
-        };
+        let seen = threads.service.directory.all_seen(reading).await?;
+        let (below, steps) = (Arc::clone(&under), u64::from(under.exists()) * LAID_STEPS);
+        let shown = threads.run(steps, move || laid_over(&below, &seen)).await?;
         Ok(Self { reading, under, shown, own: None })
     }
 

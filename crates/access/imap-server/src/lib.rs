@@ -25,6 +25,7 @@ mod client_line;
 mod command;
 mod connection;
 mod contexts;
+mod copies;
 mod enabled;
 mod fetch_head;
 mod flag_names;

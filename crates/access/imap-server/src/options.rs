@@ -58,8 +58,9 @@ pub struct ImapOptions {
     pub message_limit: u32,
     /// Messages that one command adds: SAVELIMIT (RFC 9738). Means nothing with `message_limit`.
     pub save_limit: u32,
-    /// Messages that one COPY or MOVE takes. All of them are one commit, since a COPY is done as a
-    /// whole or not at all (RFC 9051 §6.4.7). Its memory is in no budget: some 700 octets each.
+    /// Messages that one COPY, MOVE or RENAME of INBOX takes. All of them are one commit, since a
+    /// COPY is done as a whole or not at all (RFC 9051 §6.4.7). If the budget of summaries holds
+    /// fewer, fewer may be copied: see `copies`.
     pub copied_max: u64,
     /// Mailboxes whose changes NOTIFY reports at once. After more of them, the session gets
     /// NOTIFICATIONOVERFLOW (RFC 5465 §5.8).

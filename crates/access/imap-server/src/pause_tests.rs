@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_directory::{NewAccount, Reading};
-use posthaste_mail_model::{AccountId, MailboxName, NumSet, Secret};
+use posthaste_mail_model::{AccountId, FlagSet, MailboxName, ModSeq, NumSet, Secret, Uid};
 use posthaste_net::{Connection, Shutdown, ShutdownTrigger, Stream};
+use posthaste_store::{MailboxHead, Row, ViewBuilder};
 use tokio::io::DuplexStream;
 
 use crate::heavy::SLICE_STEPS;
@@ -402,13 +403,22 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     paused.doubled(15).await;
     let mailbox = Arc::clone(&paused.session.selected.as_ref().unwrap().mailbox);
     let reading = Reading { owner: account, mailbox: mailbox.id(), reader: account };
-    let mut layer = Layer::begin(&service.directory, reading, mailbox.view()).await.unwrap();
+    let mut layer = Layer::begin(threads, reading, mailbox.view()).await.unwrap();
     for (set, is_large) in [("1:10", false), ("1:*", true)] {
         paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
         let held = service.heavy.hold(account).await;
         let (waited, shown) = waits(held, layer.follow(threads, mailbox.view())).await;
         assert_eq!(waited, is_large, "{set}");
         assert_eq!(shown.unwrap().exists(), 1 << 15);
+    }
+    let row = |uid| Row::new(Uid::new(uid).unwrap(), 1, 1, FlagSet::EMPTY, ModSeq::new(1).unwrap());
+    for (count, is_large) in [(1000, false), (100_001, true)] {
+        let mut builder = ViewBuilder::default();
+        builder.push_rows(&(1..=count).map(row).collect::<Vec<_>>());
+        let view = Arc::new(builder.finish(MailboxHead::default()));
+        let held = service.heavy.hold(account).await;
+        let (waited, begun) = waits(held, Layer::begin(threads, reading, view)).await;
+        assert_eq!((waited, begun.is_ok()), (is_large, true), "{count} messages");
     }
     for (count, is_long) in [(10, false), (30_000, true)] {
         let seen = NumSet::from_ranges((1..=count).map(|n| (2 * n, 2 * n)));

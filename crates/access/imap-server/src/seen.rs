@@ -28,7 +28,8 @@ pub(crate) async fn lay_over(
     reading: Reading,
     selected: &mut Selected,
 ) -> Result<(), Failure> {
-    let layer = Layer::begin(&service.directory, reading, Arc::clone(&selected.announced)).await?;
+    let threads = Threads { service, account: reading.reader };
+    let layer = Layer::begin(threads, reading, Arc::clone(&selected.announced)).await?;
     selected.announced = layer.shown();
     selected.layer = Some(Box::new(layer));
     Ok(())
@@ -41,7 +42,7 @@ pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32
     if seen.is_empty() {
         return Ok(messages);
     }
-    let view = service.store.open(reading.mailbox).await?.current().await?;
+    let view = service.store.open_for(threads.account, reading.mailbox).await?.current().await?;
     let (exists, steps) = (view.exists(), 2 * range_steps(seen.ranges().len()));
     let seen = threads.run(steps, move || view.existing(&seen).count()).await?;
     Ok(exists - u32::try_from(seen).unwrap_or(u32::MAX).min(exists))

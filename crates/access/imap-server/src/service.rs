@@ -46,6 +46,8 @@ pub struct ImapService {
     pub(crate) heavy: Heavy,
     /// The turns of the sessions of each account at long reports.
     pub(crate) turns: KeyedSemaphore<AccountId>,
+    /// The turns of the commands of each account that copy many messages.
+    pub(crate) copies: KeyedSemaphore<AccountId>,
     /// The values that SORT and THREAD compare.
     pub(crate) keys: KeyCache,
     /// Which messages may hold a word.
@@ -130,6 +132,7 @@ impl ImapService {
             accounts,
             heavy,
             turns: KeyedSemaphore::new(TURNS_MAX, 1),
+            copies: KeyedSemaphore::new(TURNS_MAX, 1),
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             index,
             annotated: watch::Sender::new(()),

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -93,6 +94,37 @@ fn users_log_in_and_mail_comes_to_a_server_full_of_strangers() {
     assert!(pop3.line().unwrap().starts_with("+OK"));
     let closed = server.logged("the server is full of connections without a login");
     assert!(closed.iter().any(|line| line.contains("network=10.0.")), "{closed:?}");
+}
+
+/// A scanner that never answers stands for name servers that strangers choose. Each connection
+/// without a login has a message that waits for it.
+#[test]
+fn messages_that_are_verified_keep_nobody_out() {
+    let (dir, scanner) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let scanning = format!(
+        "[authentication]\nenabled = false\n[screening]\nrspamd = \"http://{}\"\nrspamd_timeout = \"60 s\"\n",
+        scanner.local_addr().unwrap()
+    );
+    let server = ServerBuilder::new(BINARY)
+        .settings(&dir.path().join("mine.toml"), &(SETTINGS.to_owned() + &scanning))
+        .listen("imap=127.0.0.1:0")
+        .listen("smtp=127.0.0.1:0")
+        .start();
+    server.add_account(USER, PASSWORD);
+    let mut waiting = Vec::new();
+    for n in 1..=12 {
+        let mut client = from(&server, "smtp", &format!("198.18.{}.{n}", n % 4));
+        assert!(client.reply().unwrap().starts_with("220"));
+        let to = format!("RCPT TO:<{USER}>");
+        for command in ["EHLO test.example", "MAIL FROM:<bo@example.net>", to.as_str(), "DATA"] {
+            let reply = client.ask(command).unwrap();
+            assert!(reply.starts_with(['2', '3']), "{command}: {reply}");
+        }
+        client.send(b"Subject: one\r\n\r\ntext\r\n.\r\n").unwrap();
+        // The message waits for the scanner from here on.
+        waiting.push((client, scanner.accept().unwrap()));
+    }
+    drop(logged_in(&server, "203.0.113.9"));
 }
 
 #[test]

@@ -54,7 +54,9 @@ pub use held::HeldBody;
 pub use holder::ViewHolder;
 pub use items::Keep;
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
-pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
+pub use mailbox::{
+    Copied, Destination, Expunged, FlagsStored, HeldPermit, IncomingMessage, Mailbox, Moved, Watch,
+};
 pub use old_views::SessionEnd;
 pub use oracle::MemoryEngine;
 pub use pages::DirectoryPages;

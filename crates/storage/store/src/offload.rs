@@ -2,8 +2,11 @@
 //! task takes over 10 ms. Changes of few messages are resolved by the task itself, without a
 //! switch.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
+use posthaste_mail_model::{AccountId, MailboxId};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -19,18 +22,52 @@ pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
 }
 
-/// Permits for large changes, one for each thread that may compute.
-pub(crate) struct LargePermits(Arc<Semaphore>);
+/// Whose large changes run one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// An account: with all of its mailboxes.
+    Account(AccountId),
+    /// A mailbox whose account is not known.
+    Mailbox(MailboxId),
+}
+
+/// Permits for large changes: one for each thread that may compute, and one for each place.
+pub(crate) struct LargePermits {
+    all: Arc<Semaphore>,
+    /// Of the places that have a permit or wait for one.
+    places: Mutex<HashMap<Place, Weak<Semaphore>>>,
+}
 
 impl LargePermits {
     pub fn new() -> Self {
-        Self(Arc::new(Semaphore::new(posthaste_metrics::compute_threads())))
+        let all = Arc::new(Semaphore::new(posthaste_metrics::compute_threads()));
+        Self { all, places: Mutex::default() }
     }
 
-    /// Does work on another thread, in the order of the calls. Its cost counts as the caller's.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    /// The permit of a place. Those that nobody has or waits for are forgotten.
+    fn of(&self, place: Place) -> Arc<Semaphore> {
+        let mut places = self.places.lock();
+        places.retain(|_, permit| permit.strong_count() > 0);
+        if let Some(known) = places.get(&place).and_then(Weak::upgrade) {
+            return known;
+        }
+        let new = Arc::new(Semaphore::new(1));
+        places.insert(place, Arc::downgrade(&new));
+        new
+    }
+
+    /// Does work on another thread, in the order of the calls. Many calls of one place keep
+    /// others waiting for one of them only. The cost of the work counts as the caller's.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        place: Place,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
-        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_| failed())?;
+        // Who waits for its own place has none of the common permits.
+        let own = self.of(place).acquire_owned().await.map_err(|_| failed())?;
+        let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| failed())?;
+        let permit = (of_all, own);
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
             // The permit is released when the work ends, even if nobody waits for it any more.
@@ -46,17 +83,59 @@ impl LargePermits {
     /// Does work on the caller's thread if the messages are few, and else on another one.
     pub async fn run_if_large<T: Send + 'static>(
         &self,
+        place: Place,
         messages: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         // Boxed: nearly no change is large.
-        if is_large(messages) { Box::pin(self.run(work)).await } else { Ok(work()) }
+        if is_large(messages) { Box::pin(self.run(place, work)).await } else { Ok(work()) }
     }
 
     /// Takes all permits, so that large changes wait.
     #[cfg(test)]
     pub fn take_all(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
-        let all = u32::try_from(self.0.available_permits()).ok()?;
-        Arc::clone(&self.0).try_acquire_many_owned(all).ok()
+        let all = u32::try_from(self.all.available_permits()).ok()?;
+        Arc::clone(&self.all).try_acquire_many_owned(all).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::suite::new_id;
+
+    /// Fifty sessions of an account wait, and another account is next.
+    #[tokio::test]
+    async fn an_account_keeps_another_waiting_for_one_change_only() {
+        let permits = LargePermits::new();
+        let [many, one] = [(); 2].map(|()| Place::Account(AccountId(new_id())));
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let note = |place| {
+            let done = Arc::clone(&done);
+            permits.run(place, move || done.lock().push(place))
+        };
+        let held = permits.take_all().unwrap();
+        let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(note(many))).collect();
+        let mut cx = Context::from_waker(Waker::noop());
+        for work in &mut waiting {
+            assert!(work.as_mut().poll(&mut cx).is_pending());
+        }
+        let mut other = pin!(note(one));
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        drop(held);
+        // One change of the first account has the place before it at most.
+        let mut waiting = waiting.into_iter();
+        waiting.next().unwrap().await.unwrap();
+        other.await.unwrap();
+        assert_eq!(*done.lock(), [many, one]);
+        for work in waiting {
+            work.await.unwrap();
+        }
+        assert_eq!(done.lock().len(), 51);
+        drop(permits.of(one));
+        assert_eq!(permits.places.lock().len(), 1, "places without work are forgotten");
     }
 }

@@ -250,7 +250,7 @@ impl<'s> AnnotationReader<'s> {
         if uids.is_empty() {
             return Ok(None);
         }
-        let touched = match self.service.store.open(self.mailbox).await {
+        let touched = match self.service.store.open_for(self.login, self.mailbox).await {
             Ok(mailbox) => mailbox.touch(uids, None).await,
             Err(error) => Err(error),
         };

@@ -80,7 +80,7 @@ impl Stored {
     ) -> Result<Self, Failure> {
         let (service, login) = (source.service, source.reader.account);
         let ExistingMailbox { resolved, entry, rights } = found;
-        let target = service.store.destination(entry.id);
+        let target = service.store.destination_for(login.id, entry.id);
         let mut new = Vec::with_capacity(messages.len());
         let reading = seen::reading(login, resolved.account(), entry.id);
         let mut seen_ones = Vec::with_capacity(messages.len());

@@ -42,6 +42,7 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
+    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
@@ -50,8 +51,11 @@ pub(super) async fn copy(
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let copying = Box::pin(target.copy_from(&ctx.selected.mailbox, &uids));
+    let holding = target.clone().holding(held);
+    let copying = Box::pin(holding.copy_from(&ctx.selected.mailbox, &uids));
     let copied = ctx.wire.reporting(reports, copying).await;
+    // The permit is returned with the end of the copy, before scripts run.
+    drop(holding);
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
@@ -80,6 +84,7 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
+    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
@@ -89,8 +94,11 @@ pub(super) async fn move_(
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &target));
+    let holding = target.clone().holding(held);
+    let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &holding));
     let moved = ctx.wire.reporting(reports, moving).await;
+    // The permit is returned before the client reads anything.
+    drop(holding);
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
@@ -112,7 +120,7 @@ pub(super) async fn move_(
 /// Refuses what would take too much memory. A client that copies a mailbox into itself again and
 /// again doubles it each time.
 fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
-    let max = ctx.service.options.copied_max;
+    let max = ctx.service.copied_max();
     if uids.count() > max {
         let text = format!("One command copies or moves at most {max} messages: name fewer of them");
         return Err(Reply::no(Code::Limit, text).into());
@@ -179,7 +187,7 @@ pub(super) struct CopyTarget {
 pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
     let asker = ctx.asker();
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
-    let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
+    let target = ctx.service.store.destination_for(ctx.login.id, entry.id).keeping(changeable(rights));
     let reading = seen::reading(ctx.login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.note_owner_limit(owner.folder_limits.max);

@@ -257,7 +257,8 @@ impl Search<'_> {
             session.selected = Some(selected);
             return outcome;
         }
-        let opened = match session.service.store.open(entry.id).await {
+        let account = session.login()?.id;
+        let opened = match session.service.store.open_for(account, entry.id).await {
             Ok(opened) => opened,
             // It was deleted meanwhile.
             Err(StoreError::NoMailbox(_)) => return Ok(()),

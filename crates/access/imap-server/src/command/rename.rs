@@ -5,11 +5,12 @@ use std::sync::Arc;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights};
-use posthaste_store::{ListDraft, MailboxList, Moved, StoreError};
+use posthaste_store::{HeldPermit, ListDraft, MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
 use crate::annotate::carry::{self, CarriedAnnotations};
 use crate::annotate::reader::AnnotationReader;
+use crate::copies::COPIED_FREE;
 use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -46,7 +47,7 @@ pub(super) async fn run(
     permit_all(&source, &target, &before)?;
     let above = target.name.parent();
     let reports = Reports::uncounted(tag, service.options.progress);
-    let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target))).await?;
+    let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target, &before))).await?;
     let carried = match &moved {
         // Boxed: hardly any RENAME needs it.
         Some(moved) => Box::pin(keep_annotations(asker, &before, &target, moved)).await,
@@ -69,12 +70,20 @@ async fn rename(
     asker: Asker<'_>,
     source: &ResolvedName,
     target: &ResolvedName,
+    before: &MailboxList,
 ) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
     let owner = asker.owner(target).await?;
+    let room = match source.name.is_inbox() {
+        true => Some(room_for_inbox(asker, before).await?),
+        false => None,
+    };
     let permit = |list: &MailboxList, draft: &mut ListDraft| {
         draft.limit_mailboxes(owner.quota_mailboxes);
         draft.limit_messages(owner.folder_limits.max);
+        if let Some((most, held)) = &room {
+            draft.move_at_most(*most, held.clone());
+        }
         permit_all(source, target, list).map_err(|failure| {
             refusal = Some(failure);
             StoreError::Refused("a right is missing")
@@ -82,6 +91,20 @@ async fn rename(
     };
     let renamed = asker.service.store.rename_if(source.owner, &source.name, &target.name, permit).await;
     renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
+}
+
+/// How many messages of INBOX may be moved, and the memory for that. All of them are one commit,
+/// as those of a MOVE are.
+async fn room_for_inbox(asker: Asker<'_>, list: &MailboxList) -> Result<(u64, Option<HeldPermit>), Failure> {
+    let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
+    let messages = u64::from(asker.service.store.open_for(asker.login.id, inbox.id).await?.view().exists());
+    let max = asker.service.copied_max();
+    if messages > max {
+        let text = format!("INBOX has over {max} messages: move them to the new mailbox in parts");
+        return Err(Reply::no(Code::Limit, text).into());
+    }
+    let held = asker.service.reserve_to_copy(asker.login.id, messages).await?;
+    Ok((messages.max(COPIED_FREE), held))
 }
 
 /// The messages of INBOX are in another mailbox now. Their annotations follow them.

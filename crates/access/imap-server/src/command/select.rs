@@ -41,7 +41,7 @@ pub(super) async fn run(
     let ExistingMailbox { resolved, entry, rights } = session.asker()?.find(mailbox, Act::Read).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
     let reports = Reports::uncounted(tag, session.service.options.progress);
-    let opening = Box::pin(session.service.store.open(entry.id));
+    let opening = Box::pin(session.service.store.open_for(session.login()?.id, entry.id));
     let opened = session.wire.reporting(reports, opening).await?;
     let login = session.login()?;
     session.service.delivery.folder_opened(&Opening {

@@ -134,7 +134,7 @@ async fn recent(threads: Threads<'_>, mailbox: MailboxId, head: &MailboxHead) ->
     if head.first_recent >= head.uid_next {
         return Ok(0);
     }
-    let mailbox = threads.service.store.open(mailbox).await?;
+    let mailbox = threads.service.store.open_for(threads.account, mailbox).await?;
     let (view, recent) = (mailbox.view(), mailbox.recent());
     let work = move || view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum();
     threads.run(u64::from(head.counts.messages), work).await
@@ -142,13 +142,13 @@ async fn recent(threads: Threads<'_>, mailbox: MailboxId, head: &MailboxHead) ->
 
 /// Octets of all messages: RFC 8438 §2. The rows of messages without items do not have them.
 async fn octets(threads: Threads<'_>, mailbox: MailboxId) -> Result<u64, Failure> {
-    let mailbox = threads.service.store.open(mailbox).await?;
+    let mailbox = threads.service.store.open_for(threads.account, mailbox).await?;
     Ok(mailbox.all_sized().await?.counts().octets())
 }
 
 /// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.
 async fn deleted_storage(threads: Threads<'_>, mailbox: MailboxId) -> Result<u64, Failure> {
-    let view = threads.service.store.open(mailbox).await?.view();
+    let view = threads.service.store.open_for(threads.account, mailbox).await?.view();
     let steps = row_steps(&view);
     let work = move || {
         let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);

@@ -27,7 +27,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A server that reports progress once, on an engine with a gate that is open.
+    /// A server that reports progress once, on an engine with a gate that is open. On a cluster, a
+    /// command waits and reports even then.
     pub(crate) fn server() -> (Server, Arc<Self>) {
         let mut gate = None;
         let wrap = |engine| {

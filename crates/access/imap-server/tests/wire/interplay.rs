@@ -379,6 +379,11 @@ fn progress() {
         wire.expect("* OK [INPROGRESS (\"c\" …");
         gate.set_open(true);
         wire.run("S: * SEARCH 5\nS: c OK …");
-        vanishes(&server, &mut wire, 5);
+        server.expunge_elsewhere("INBOX", 5);
+        wire.send(b"v NOOP\r\n");
+        // NOOP waits for the store, too, and reports it.
+        let mut lines = wire.skip_to("v OK …");
+        lines.retain(|line| !line.starts_with("* OK [INPROGRESS") && !line.starts_with("v OK"));
+        assert_eq!(lines, ["* VANISHED 5"]);
     }
 }

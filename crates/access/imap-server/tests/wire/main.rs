@@ -18,6 +18,7 @@ mod catenate;
 mod condstore;
 mod contexts;
 mod contexts_model;
+mod copies;
 mod damaged;
 mod fairness;
 mod fetch_binary;

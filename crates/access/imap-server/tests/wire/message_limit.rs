@@ -296,6 +296,8 @@ fn one_copy_and_one_move_take_so_many_messages() {
         r#"
         C: a CREATE Other
         S: a OK …
+        C: r RENAME INBOX Old
+        S: r NO [LIMIT] INBOX has over 3 messages: move them to the new mailbox in parts
         C: b COPY 1:* Other
         S: b NO [LIMIT] One command copies or moves at most 3 messages: name fewer of them
         C: c UID MOVE 1:4 Other

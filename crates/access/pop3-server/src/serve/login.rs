@@ -127,7 +127,7 @@ impl Driver {
             other => StoreError::Unavailable(other.to_string()),
         })?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
-        let mailbox = self.service.store.open(inbox.id).await?;
+        let mailbox = self.service.store.open_for(account.id, inbox.id).await?;
         let maildrop = Maildrop::new(mailbox.view(), inbox.uid_validity);
         self.service.delivery.folder_opened(&Opening {
             account: &account.name,

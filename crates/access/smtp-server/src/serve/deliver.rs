@@ -8,6 +8,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_mime_summary::is_header_bounded;
+use posthaste_net::NetError;
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
 use super::Driver;
@@ -26,17 +27,39 @@ const NOT_QUEUED: &str = "the message cannot be queued for recipients that did n
 impl Driver {
     /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
     /// left, sends the message again.
-    pub(super) async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
-        let Transaction { from, parameters, mut recipients } = transaction;
+    pub(super) async fn deliver(
+        &mut self,
+        id: &str,
+        incoming: Incoming,
+        mut transaction: Transaction,
+    ) -> Result<Vec<Reply>, NetError> {
         // The message's share of the budget is held until the sink is done with it.
         let trace_len = incoming.header_len();
         let (message, _permit) = incoming.finish();
-        let count = recipients.len();
-        let checked = self.checked(id, (message, trace_len), &from, &mut recipients).await;
-        let Verified { message, is_quarantined, client_name, .. } = match checked {
-            Ok(checked) => checked,
-            Err(refusal) => return self.session.refused(count, refusal),
+        let count = transaction.recipients.len();
+        let Transaction { from, recipients, .. } = &mut transaction;
+        let verified = match self.checked(id, (message, trace_len), from, recipients).await {
+            Ok(verified) => verified,
+            Err(refusal) => return Ok(self.session.refused(count, refusal)),
         };
+        // It ends when the replies are sent. Until here the connection may be closed for a
+        // newcomer: a verification waits for name servers that strangers choose.
+        self.connection.work_begins()?;
+        Ok(self.deliver_checked(id, verified, transaction, count).await)
+    }
+
+    /// The replies to the client: `count` of them if the message is refused.
+    async fn deliver_checked(
+        &self,
+        id: &str,
+        verified: Verified,
+        transaction: Transaction,
+        count: usize,
+    ) -> Vec<Reply> {
+        let Transaction { from, parameters, recipients } = transaction;
+        let Verified { message, is_quarantined, client_name, memory, .. } = verified;
+        // The message as it came is gone.
+        drop(memory);
         let is_quarantined = is_quarantined || self.is_junk();
         let account = self.session.account().map(|account| account.name.as_str());
         let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };

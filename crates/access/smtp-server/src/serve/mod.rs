@@ -370,11 +370,7 @@ impl Driver {
         }
         let replies = match incoming.refusal() {
             Some(refusal) => self.session.refused(transaction.recipients.len(), refusal),
-            None => {
-                // It ends when the replies are sent.
-                self.connection.work_begins()?;
-                self.deliver(&id, incoming, transaction).await
-            }
+            None => self.deliver(&id, incoming, transaction).await?,
         };
         for reply in &replies {
             self.say(reply);

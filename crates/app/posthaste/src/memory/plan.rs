@@ -7,7 +7,8 @@
 //!   limits.incoming_bytes, twice      messages that come in, and the copy of a verifier, a milter
 //!                                     or a signature
 //!   limits.reading_bytes              large messages that are read for FETCH and SEARCH
-//!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve
+//!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve, and
+//!                                     the commits of COPY, MOVE and RENAME of INBOX
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   old views                         what sessions hold of mailboxes that changed since

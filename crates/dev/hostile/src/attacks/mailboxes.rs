@@ -104,6 +104,53 @@ pub fn doublings(stage: &Stage) -> Outcome {
     Ok(format!("moved into itself: {moved}; keywords: {said}{indexed}"))
 }
 
+/// Sessions that each move all messages of a mailbox into itself, all at once. Each is served, or
+/// refused with a code. No message is lost.
+pub fn copies(stage: &Stage) -> Outcome {
+    let count = stage.of(400, 50_000);
+    let mut open = Vec::new();
+    for n in 0..stage.of(4, 10) {
+        open.push((format!("Moved{n}"), filled(stage, &format!("Moved{n}"), count)?));
+    }
+    for (name, client) in &mut open {
+        client.send(format!("m UID MOVE 1:* {name}\r\n").as_bytes()).map_err(text)?;
+    }
+    stage.hold()?;
+    let (mut moved, mut refused, mut there) = (0, 0, 0);
+    for (name, client) in &mut open {
+        let answer = loop {
+            let line = client.line().map_err(text)?;
+            if line.starts_with("m ") {
+                break line;
+            }
+        };
+        match answer.as_str() {
+            line if line.starts_with("m OK") => moved += 1,
+            line if line.starts_with("m NO [UNAVAILABLE]") || line.starts_with("m NO [LIMIT]") => {
+                refused += 1
+            }
+            other => return Err(format!("a MOVE ended in {other}")),
+        }
+        let status = ok(client, &format!("STATUS {name} (MESSAGES)"))?.concat();
+        let messages = status.split_once("(MESSAGES ").and_then(|(_, rest)| rest.split(')').next());
+        let messages: usize =
+            messages.and_then(|number| number.parse().ok()).ok_or_else(|| status.clone())?;
+        if messages < count {
+            return Err(format!("{name} has {messages} messages of {count}"));
+        }
+        there += messages;
+    }
+    if moved == 0 {
+        return Err(format!("all {refused} sessions were refused"));
+    }
+    let indexed = indexed(stage, there)?;
+    for (name, client) in &mut open {
+        ok(client, "CLOSE")?;
+        ok(client, &format!("DELETE {name}"))?;
+    }
+    Ok(format!("{moved} moved {count} messages each, {refused} refused{indexed}"))
+}
+
 /// Sessions that know every message of a mailbox, and read nothing while it is emptied.
 pub fn emptied(stage: &Stage) -> Outcome {
     let mut client = filled(stage, "Emptied", stage.of(200, 50_000))?;

@@ -383,6 +383,13 @@ pub const ATTACKS: &[Attack] = &[
         run: mailboxes::doublings,
     },
     Attack {
+        name: "copies",
+        what: "10 sessions that each move 50,000 messages within a mailbox at once",
+        // One account has a quarter of 512 MiB.
+        memory_mib: |stage| 64 + stage.of(32, 128) as u64,
+        run: mailboxes::copies,
+    },
+    Attack {
         name: "emptied",
         what: "50,000 messages expunged while 30 sessions that know them read nothing",
         memory_mib: |_| 128,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
-use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
+use super::{CarriedFlags, Copied, Destination, HeldPermit, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::engine::Stored;
 use crate::error::{Result, StoreError};
@@ -30,7 +30,9 @@ impl Destination {
     #[boxed]
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         let begun = Instant::now();
-        let sources = Sources::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
+        let gathered = Sources::gather(&source.state, &source.view(), uids).await?;
+        // The change may outlast this call, and its memory with it.
+        let sources = Sources { _held: self.held.clone(), ..gathered.keeping(self.kept.clone()) };
         match self.state.submit_arrivals(sources.count(), move |draft| sources.resolve(draft)).await {
             Err(StoreError::Busy) => self.copy_led(source, uids, begun).await,
             outcome => outcome,
@@ -54,6 +56,7 @@ pub(super) struct Sources {
     now: i64,
     /// Flags that the copies keep.
     kept: CarriedFlags,
+    _held: Option<HeldPermit>,
 }
 
 impl Sources {
@@ -92,6 +95,7 @@ impl Sources {
             messages,
             now,
             kept: CarriedFlags::ALL,
+            _held: None,
         })
     }
 
@@ -144,7 +148,7 @@ async fn existing(source: &MailboxState, view: &View, uids: &NumSet) -> Result<N
         return Ok(view.existing(uids));
     }
     let (view, uids) = (view.clone(), uids.clone());
-    source.context.large_permits.run(move || view.existing(&uids)).await
+    source.context.large_permits.run(source.place(), move || view.existing(&uids)).await
 }
 
 /// Maps flags from one mailbox's keyword table to another's.

@@ -24,12 +24,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
@@ -120,7 +121,13 @@ pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
     kept: CarriedFlags,
+    /// What copies and moves hold until they have ended.
+    held: Option<HeldPermit>,
 }
+
+/// What a copy or a move holds until it has ended, also if its caller is dropped: a permit for
+/// its memory.
+pub type HeldPermit = Arc<dyn Any + Send + Sync>;
 
 /// Which flags messages keep on their way into another mailbox.
 #[derive(Clone)]
@@ -191,7 +198,7 @@ impl Mailbox {
 
     /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
-        Destination { state: Arc::clone(&self.state), kept: CarriedFlags::ALL }
+        Destination::of(Arc::clone(&self.state))
     }
 
     #[cfg(test)]
@@ -300,8 +307,15 @@ impl Destination {
         self
     }
 
+    /// Lets each copy or move hold this until it has ended.
+    #[must_use]
+    pub fn holding(mut self, held: Option<HeldPermit>) -> Self {
+        self.held = held;
+        self
+    }
+
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state, kept: CarriedFlags::ALL }
+        Self { state, kept: CarriedFlags::ALL, held: None }
     }
 
     /// For a mailbox that no user has: the store's `folder_messages_max` does not apply from now
@@ -310,6 +324,11 @@ impl Destination {
     pub fn without_limit(self) -> Self {
         self.state.unlimited.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// Notes that a session of this account uses it.
+    pub(crate) fn note_account(&self, account: AccountId) {
+        self.state.note_account(account);
     }
 
     /// Notes the owner's limit of messages in a folder; 0 is no limit. It applies to all who

@@ -27,7 +27,9 @@ use super::copy::Sources;
 use super::draft::Draft;
 use super::leader::{Unstoppable, resign};
 use super::state::Role;
-use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
+use super::{
+    CarriedFlags, Copied, Destination, Expunged, HeldPermit, IncomingMessage, Mailbox, MailboxState, Moved,
+};
 use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
@@ -128,6 +130,8 @@ struct Ends {
     unchanged_since: Option<ModSeq>,
     /// When the command was requested.
     begun: Instant,
+    /// The change may outlast its caller.
+    _held: Option<HeldPermit>,
 }
 
 impl Ends {
@@ -138,6 +142,7 @@ impl Ends {
             kept: target.kept.clone(),
             unchanged_since: None,
             begun: Instant::now(),
+            _held: target.held.clone(),
         }
     }
 
@@ -271,8 +276,12 @@ impl Ends {
                 let copied = resolved.resolve(&mut enters);
                 (enters, copied)
             };
-            let (enters, copied) =
-                self.target.context.large_permits.run_if_large(messages.count(), work).await?;
+            let (enters, copied) = self
+                .target
+                .context
+                .large_permits
+                .run_if_large(self.target.place(), messages.count(), work)
+                .await?;
             if !enters.wants_rows() || needs == Needs::Rows {
                 return Ok((enters, copied?));
             }
@@ -289,7 +298,8 @@ impl Ends {
             leaves.expunge(&copied.source);
             (leaves, copied)
         };
-        let (leaves, copied) = self.source.context.large_permits.run_if_large(count, work).await?;
+        let (leaves, copied) =
+            self.source.context.large_permits.run_if_large(self.source.place(), count, work).await?;
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
             return Ok(None);
         };
@@ -333,7 +343,8 @@ impl Ends {
             draft.expunge(&copied.source);
             Ok((draft, copied))
         };
-        let (draft, copied) = self.source.context.large_permits.run_if_large(count, work).await??;
+        let (draft, copied) =
+            self.source.context.large_permits.run_if_large(self.source.place(), count, work).await??;
         let Some((commit, next)) = draft.finish() else { return Ok(None) };
         match self.source.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => Ok(self.moved(copied, next)),
@@ -400,7 +411,8 @@ impl MailboxState {
                 let modseq = if uids.is_empty() { now } else { draft.expunge(&uids) };
                 Ok((draft, uids, modseq))
             };
-            let (draft, uids, modseq) = self.context.large_permits.run_if_large(uids.count(), work).await??;
+            let (draft, uids, modseq) =
+                self.context.large_permits.run_if_large(self.place(), uids.count(), work).await??;
             let next = match draft.finish() {
                 None => base,
                 Some((commit, next)) => match self.context.engine.commit(commit).await {

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use posthaste_mail_model::{MailboxId, Uid};
+use posthaste_mail_model::{AccountId, MailboxId, Uid};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -25,6 +25,7 @@ use crate::context::{Context, Underway};
 use crate::engine::Epoch;
 use crate::error::Result;
 use crate::head::MailboxHead;
+use crate::offload::Place;
 use crate::view::View;
 
 /// The one state of a mailbox in this process, shared by all who write to it or have it open.
@@ -52,6 +53,8 @@ pub(crate) struct MailboxState {
     /// The owner's own limit of messages in a folder, plus one: 1 is no limit. 0: the owner has no
     /// limit of its own.
     pub(super) own_limit: AtomicU64,
+    /// The account whose session used it first: its large changes count as that account's.
+    account: OnceLock<AccountId>,
     deleted: AtomicBool,
 }
 
@@ -77,12 +80,23 @@ impl MailboxState {
             unlimited: AtomicBool::new(false),
             replaced: Arc::default(),
             own_limit: AtomicU64::new(0),
+            account: OnceLock::new(),
             deleted: AtomicBool::new(false),
         }
     }
 
     pub fn id(&self) -> MailboxId {
         self.id
+    }
+
+    /// Notes that a session of this account uses it.
+    pub fn note_account(&self, account: AccountId) {
+        let _ = self.account.set(account);
+    }
+
+    /// Where its large changes wait.
+    pub fn place(&self) -> Place {
+        self.account.get().map_or(Place::Mailbox(self.id), |account| Place::Account(*account))
     }
 
     /// Whether it was deleted.

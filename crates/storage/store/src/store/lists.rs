@@ -13,7 +13,8 @@ use crate::change::CommitOutcome;
 use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
-use crate::offload::is_large;
+use crate::mailbox::HeldPermit;
+use crate::offload::{Place, is_large};
 
 /// Messages of a change that are resolved in the time in which an entry of a list is read.
 const ENTRY_MESSAGES: u64 = 10;
@@ -24,7 +25,16 @@ pub struct ListDraft {
     mailboxes_max: Option<u64>,
     /// The owner's own limit of messages in a folder.
     own_messages_max: Option<u32>,
+    inbox_move: Option<InboxMove>,
     now_unix_s: u32,
+}
+
+/// How the messages of INBOX are moved when it is renamed.
+pub(super) struct InboxMove {
+    /// Those with the lowest UIDs, at most so many.
+    pub most: u64,
+    /// What the move holds.
+    pub held: Option<HeldPermit>,
 }
 
 impl ListDraft {
@@ -39,7 +49,7 @@ impl ListDraft {
             unsubscribe: Vec::new(),
             uid_validity_last: list.uid_validity_last,
         };
-        Self { commit, mailboxes_max: None, own_messages_max: None, now_unix_s }
+        Self { commit, mailboxes_max: None, own_messages_max: None, inbox_move: None, now_unix_s }
     }
 
     /// Adds a mailbox, or gives the one of this id another name or use.
@@ -56,6 +66,16 @@ impl ListDraft {
     /// [`crate::Destination::note_owner_limit`].
     pub fn limit_messages(&mut self, own: Option<u32>) {
         self.own_messages_max = own;
+    }
+
+    /// For RENAME of INBOX: at most so many messages are moved, those with the lowest UIDs. Later
+    /// ones stay, as mail that comes meanwhile does. The move holds `held` until it has ended.
+    pub fn move_at_most(&mut self, most: u64, held: Option<HeldPermit>) {
+        self.inbox_move = Some(InboxMove { most, held });
+    }
+
+    pub(super) fn take_inbox_move(&mut self) -> Option<InboxMove> {
+        self.inbox_move.take()
     }
 
     pub(super) fn own_messages_max(&self) -> Option<u32> {
@@ -125,7 +145,7 @@ impl Store {
                 let (engine, runtime) = (Arc::clone(self.engine()), Handle::current());
                 let work = move || runtime.block_on(engine.load_list(account));
                 // Boxed: nearly no list is long.
-                Box::pin(self.context().large_permits.run(work)).await??
+                Box::pin(self.context().large_permits.run(Place::Account(account), work)).await??
             }
             // An engine on other machines waits for them.
             false => self.engine().load_list(account).await?,
@@ -139,7 +159,8 @@ impl Store {
             return Ok(list.apply(commit));
         }
         let (list, commit) = (Arc::clone(list), commit.clone());
-        Box::pin(self.context().large_permits.run(move || list.apply(&commit))).await
+        let place = Place::Account(list.account);
+        Box::pin(self.context().large_permits.run(place, move || list.apply(&commit))).await
     }
 
     /// Caches a list, unless a newer one is cached already; returns the cached one.

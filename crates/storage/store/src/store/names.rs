@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, MailboxName};
 
+use super::lists::InboxMove;
 use super::{ListDraft, Store};
 use crate::error::{Result, StoreError};
 use crate::list::{MailboxEntry, MailboxList, SpecialUse};
@@ -134,7 +135,7 @@ impl Store {
         let inbox = self.list(account).await?.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
         let inbox = self.open(inbox).await?;
         let view = inbox.view();
-        let (target, own) = self
+        let (target, own, moving) = self
             .change_list(account, |list, draft| {
                 permit(list, draft)?;
                 if list.find(to).is_some() {
@@ -146,13 +147,18 @@ impl Store {
                     return Err(StoreError::FolderFull { limit });
                 }
                 self.draft_parents(list, draft, to)?;
-                Ok((self.draft_new(draft, to, None)?.id, own))
+                Ok((self.draft_new(draft, to, None)?.id, own, draft.take_inbox_move()))
             })
             .await?;
         let target = self.destination(target);
         target.note_owner_limit(own);
         // Mail that comes meanwhile stays in INBOX.
-        inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await
+        let mut uids = view.uids_of_seqs(&view.all());
+        let Some(InboxMove { most, held }) = moving else { return inbox.move_to(&uids, &target).await };
+        if uids.count() > most {
+            uids = uids.slices(most).next().unwrap_or_default();
+        }
+        inbox.move_to(&uids, &target.holding(held)).await
     }
 
     /// Subscribes a name, which need not exist (RFC 9051 §6.3.7).

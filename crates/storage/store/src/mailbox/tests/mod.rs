@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::task::{Context as TaskContext, Waker};
 
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, FlagSet, Keyword};
+use posthaste_mail_model::{FlagSet, Keyword};
 use tokio::sync::Semaphore;
 
 use super::*;

@@ -228,3 +228,34 @@ async fn a_message_that_is_replaced_in_two_commits_is_not_lost() {
     let exists = [source.current().await.unwrap().exists(), target.current().await.unwrap().exists()];
     assert_eq!(exists, [2, 2], "both are there, and not neither");
 }
+
+/// A client that leaves does not get the memory of its change counted as free.
+#[tokio::test]
+async fn a_change_holds_its_permit_until_it_has_ended() {
+    let engine = Gated::with_pairs(1);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (mailbox(&store).await, mailbox(&store).await);
+    source.append(vec![message(1, &[]), message(2, &[])]).await.unwrap();
+    let (permit, uids) = (Arc::new(()), set(&[(1, 2)]));
+    for (moves, arrived) in [(false, 2), (true, 4)] {
+        let held: HeldPermit = Arc::<()>::clone(&permit);
+        let holding = target.destination().holding(Some(held));
+        {
+            let mut work = pin!(async {
+                match moves {
+                    true => drop(source.move_to(&uids, &holding).await),
+                    false => drop(holding.copy_from(&source, &uids).await),
+                }
+            });
+            assert!(work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        }
+        drop(holding);
+        assert_eq!(Arc::strong_count(&permit), 2, "its caller is gone, and its commit waits");
+        engine.gate.add_permits(1);
+        while Arc::strong_count(&permit) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(target.view().exists(), arrived);
+    }
+    assert_eq!(source.view().exists(), 0);
+}

@@ -1,0 +1,114 @@
+//! The memory of COPY, MOVE and RENAME of INBOX. All messages of such a command are one commit
+//! (RFC 9051 §6.4.7), so its memory grows with them.
+//!
+//! It comes from the budget of summaries, which deliveries use as well. An account has one such
+//! command at a time there, and at most a quarter of the budget. Few messages need neither: they
+//! take the memory that each connection has for a message.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::AccountId;
+use posthaste_net::Holder;
+use posthaste_store::HeldPermit;
+
+use crate::reply::{Failure, Reply};
+use crate::service::ImapService;
+
+/// Bytes that a copied message takes until the commit is made: its row, the new message in the
+/// commit, and its part of the transaction.
+pub(crate) const COPIED_BYTES: u64 = 700;
+
+/// Messages that need no reservation: their memory is within the 128 KiB that each connection has
+/// for a message.
+pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
+
+/// One account may have this part of the budget: four hostile accounts are needed to use it up.
+const SHARE_DIVISOR: u64 = 4;
+
+/// How long a command waits for its turn and its memory. It is as long as a read waits.
+const COPIES_WITHIN: Duration = Duration::from_secs(30);
+
+impl ImapService {
+    /// Messages that one COPY, MOVE or RENAME of INBOX may take.
+    pub(crate) fn copied_max(&self) -> u64 {
+        let share = self.delivery.summaries().largest() as u64 / SHARE_DIVISOR;
+        self.options.copied_max.min((share / COPIED_BYTES).max(COPIED_FREE))
+    }
+
+    /// Waits for the memory to copy or move so many messages. The change must hold the permit
+    /// until it has ended.
+    pub(crate) async fn reserve_to_copy(
+        &self,
+        account: AccountId,
+        messages: u64,
+    ) -> Result<Option<HeldPermit>, Failure> {
+        self.reserve_to_copy_within(account, messages, COPIES_WITHIN).await
+    }
+
+    async fn reserve_to_copy_within(
+        &self,
+        account: AccountId,
+        messages: u64,
+        within: Duration,
+    ) -> Result<Option<HeldPermit>, Failure> {
+        if messages <= COPIED_FREE {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        // Who waits for a turn is not in the queue of the budget, where deliveries wait.
+        let Some(turn) = self.copies.acquire_within(account, within).await else { return Err(too_much()) };
+        let permit = self.delivery.summaries().begin(Holder::Account(account.0.to_bytes()));
+        let bytes = usize::try_from(messages.saturating_mul(COPIED_BYTES)).unwrap_or(usize::MAX);
+        let left = within.saturating_sub(began.elapsed());
+        permit.grow_to_within(bytes, left).await.map_err(|_| too_much())?;
+        // It is returned soon.
+        permit.complete();
+        let held: HeldPermit = Arc::new((turn, permit));
+        Ok(Some(held))
+    }
+}
+
+fn too_much() -> Failure {
+    let text = "Too much is being copied at the moment, try again later";
+    Reply::no(Code::Unavailable, text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+    use posthaste_net::ByteBudget;
+
+    use super::*;
+    use crate::size_tests::service_summarizing;
+
+    #[tokio::test]
+    async fn an_account_has_a_share_and_one_turn() {
+        let messages = |count: u64| (count * COPIED_BYTES) as usize;
+        let service = service_summarizing(ByteBudget::new(messages(4000)));
+        let budget = service.delivery.summaries();
+        let account = |n: u64| AccountId(Id::new(n, u128::from(n)));
+        let reserve = |n, messages| service.reserve_to_copy_within(account(n), messages, Duration::ZERO);
+        assert_eq!(service.copied_max(), 1000);
+        let held = reserve(1, 1000).await.unwrap();
+        assert!(held.is_some());
+        assert_eq!(budget.available(), messages(3000));
+        // Another command of the account waits, one of another account does not.
+        assert!(reserve(1, 1000).await.is_err());
+        let other = reserve(2, 1000).await.unwrap();
+        assert_eq!(budget.available(), messages(2000));
+        // Few messages take what the connection has.
+        assert!(reserve(1, COPIED_FREE).await.unwrap().is_none());
+        drop(held);
+        let held = reserve(1, 1000).await.unwrap();
+        drop((held, other));
+        assert_eq!(budget.available(), messages(4000));
+        // Deliveries may have all of it: then copies are refused after their time.
+        let delivery = budget.begin(Holder::Account([0; 16]));
+        delivery.grow_to(messages(3500)).unwrap();
+        delivery.complete();
+        assert!(reserve(1, 1000).await.is_err());
+        assert!(reserve(1, 400).await.unwrap().is_some());
+    }
+}
