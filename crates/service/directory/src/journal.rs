@@ -12,7 +12,7 @@
 use std::net::IpAddr;
 
 use crate::grant::Login;
-use crate::login::{LoginFailure, NO_TOKEN};
+use crate::login_error::{LoginFailure, NO_TOKEN};
 
 /// Characters of an account's name that are logged: the longest address has 254 octets (RFC 5321
 /// §4.5.3.1.3).

@@ -70,7 +70,7 @@ impl Directory {
     /// Whether mail for some address of this domain (in normal form) is or was taken here.
     #[boxed]
     pub async fn is_local_domain(&self, domain: &str) -> Result<bool, DirectoryError> {
-        Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
+        Ok(self.records.entry(&record::domain_key(domain)).await?.is_some())
     }
 
     /// The answer for an address that no account and no group has.
@@ -82,11 +82,11 @@ impl Directory {
     /// The account that has exactly this address. An alias of an alias leads nowhere, so there are
     /// no loops.
     async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {
-        if let Some(stored) = self.stored(address).await? {
+        if let Some(stored) = self.records.stored(address).await? {
             return Ok(Some(stored.account));
         }
-        match self.alias_target(address).await? {
-            Some(name) => Ok(self.stored(&name).await?.map(|stored| stored.account)),
+        match self.records.alias_target(address).await? {
+            Some(name) => Ok(self.records.stored(&name).await?.map(|stored| stored.account)),
             None => Ok(None),
         }
     }

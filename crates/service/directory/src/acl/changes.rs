@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{prefix, scan};
 use super::read::count_in;
-use crate::directory::TRIES;
 use crate::error::Result;
 use crate::record;
+use crate::records::TRIES;
 
 /// Its version counts the changes of all lists.
 const ALL: &str = "sharing/changes";

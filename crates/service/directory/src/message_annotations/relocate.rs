@@ -10,9 +10,10 @@ use posthaste_store::{CommitOutcome, DirectoryEntry};
 
 use super::record::{MessageAnnotations, Scope};
 use super::{AT_ONCE, Keeping, read, unreadable};
-use crate::annotations::AnnotationError;
-use crate::directory::{Directory, TRIES};
+use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::records::TRIES;
 
 /// UIDs that are looked at between two pauses.
 const LOOKED_AT_ONCE: usize = 10_000;
@@ -139,7 +140,7 @@ impl Directory {
         let of = |value: &Bytes| MessageAnnotations::parse(value).ok_or_else(|| unreadable(&name));
         let (old, last) = (of(&copy.value)?, copy.last.as_ref().map(of).transpose()?);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&name).await?;
+            let entry = self.records.entry(&name).await?;
             let there = entry.as_ref().map(read).transpose()?.unwrap_or_default();
             let new = merged(&there, &old, (last.as_ref(), wins));
             if new == there {
@@ -150,7 +151,7 @@ impl Directory {
                 false => Some(new.print().ok_or_else(|| unreadable(&name))?),
             };
             let expected = entry.map_or(0, |entry: DirectoryEntry| entry.version);
-            if self.put(name.clone(), expected, value).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), expected, value).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
