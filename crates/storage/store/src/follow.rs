@@ -70,7 +70,7 @@ struct LastChange {
     before: u64,
     /// The number of the last change of the mailbox that added or expunged messages.
     messages_at: u64,
-    step: Step,
+    step: CountChange,
 }
 
 /// The part of a head that is compared.
@@ -89,7 +89,7 @@ impl ComparedHead {
 
 /// How a change changed a mailbox.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Step {
+struct CountChange {
     /// UIDs that were given.
     given: u32,
     /// How many messages were added.
@@ -211,7 +211,7 @@ impl LastChange {
     fn is_own(&self, id: MailboxId, seen: u64, head: &ComparedHead, own: &[OwnArrivals]) -> bool {
         self.before <= seen
             && own.iter().any(|own| {
-                let step = Step { given: own.count, more: i64::from(own.count) };
+                let step = CountChange { given: own.count, more: i64::from(own.count) };
                 own.mailbox == id && own.modseq == head.modseq && step == self.step
             })
     }
@@ -256,11 +256,11 @@ impl State {
         self.order.remove(&last.at);
         self.order.insert(self.at, id);
         (last.before, last.at) = (last.at, self.at);
-        last.step = Step {
+        last.step = CountChange {
             given: now.uid_next.value().saturating_sub(was.uid_next.value()),
             more: i64::from(now.counts.messages) - i64::from(was.counts.messages),
         };
-        if last.step != Step::default() {
+        if last.step != CountChange::default() {
             last.messages_at = self.at;
         }
         true

@@ -175,11 +175,11 @@ impl OldViews {
     pub fn grew(&self, bytes: u64) {
         if bytes > 0 && self.unseen.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes) >= self.step {
             self.unseen.store(0, Ordering::Release);
-            self.look();
+            self.end_sessions_over_share();
         }
     }
 
-    fn look(&self) {
+    fn end_sessions_over_share(&self) {
         let holds: Vec<Arc<Hold>> = self.holds.lock().values().cloned().collect();
         let mut counted: Vec<Counted> = holds.into_iter().filter_map(Counted::of).collect();
         count(&mut counted);

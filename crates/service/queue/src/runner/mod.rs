@@ -234,7 +234,7 @@ impl Runner {
                 arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),
                 Some(_) = visits.join_next() => {}
                 _ = check.tick() => {
-                    if let Err(error) = self.look(&mut seen).await {
+                    if let Err(error) = self.read_changes(&mut seen).await {
                         tracing::warn!(%error, "cannot check whether the queue has changed");
                     }
                 }
@@ -325,7 +325,7 @@ impl Runner {
     }
 
     /// Reads the changes by other processes: administrators, and other nodes that added items.
-    async fn look(&self, seen: &mut StoreState) -> Result<(), QueueError> {
+    async fn read_changes(&self, seen: &mut StoreState) -> Result<(), QueueError> {
         let now = self.queue().changes().await?;
         if now != seen.changes {
             seen.front = self.read_all().await?;

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 /// The messages of an account whose bodies it has more than once. They are looked up when they are
 /// first needed, 40 bytes for each message of the account while that lasts.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct SharedBodies {
     shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
     /// The bodies that a dry run has counted so far, over all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
@@ -19,7 +19,7 @@ pub struct Held {
     itemized: Arc<Mutex<HashMap<BodyId, ItemsBy>>>,
 }
 
-impl Held {
+impl SharedBodies {
     /// The state for the next account of the same run.
     #[must_use]
     pub fn of_another_account(&self) -> Self {
