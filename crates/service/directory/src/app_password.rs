@@ -77,7 +77,7 @@ impl Directory {
         Ok(self.records.existing_stored(account).await?.app_passwords)
     }
 
-    /// Removes one, by its label or its id. Sessions that were begun with it end.
+    /// Removes an app password, by its label or its id. Sessions that were begun with it end.
     #[boxed]
     pub async fn remove_app_password(&self, account: &str, which: &str) -> Result<AppPassword> {
         let of = |stored: &Stored| {
@@ -102,7 +102,7 @@ impl Directory {
         Ok(removed)
     }
 
-    /// When one was used last, unix seconds: to a day.
+    /// The time when an app password was used last, unix seconds, to a day.
     #[boxed]
     pub async fn last_use(&self, account: &Account, id: AppPasswordId) -> Result<Option<u64>> {
         let entry = self.records.entry(&record::used_key(account.id, id)).await?;
@@ -134,7 +134,7 @@ impl Directory {
         Some(Ok(Login { until: found.expires, ..Login::new(account, By::AppPassword(found.id)) }))
     }
 
-    /// Writes down that one was used, once a day.
+    /// Notes that an app password was used, once a day.
     async fn note_use(&self, account: AccountId, id: AppPasswordId) -> Result<()> {
         let (key, now) = ((account, id), now());
         let is_recent = |noted: u64| now.saturating_sub(noted) < USE_NOTED_EVERY;

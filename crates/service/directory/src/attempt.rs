@@ -12,7 +12,7 @@ use crate::record::Stored;
 use crate::throttle::Attempt;
 
 impl Directory {
-    /// The record for a name. A name that cannot be costs the same read.
+    /// The record for a name. A name that is no address costs the same read.
     pub(crate) async fn stored_for_login(&self, name: Option<&Address>) -> Result<Option<Stored>> {
         self.records.stored(name.map_or("", Address::as_str)).await
     }

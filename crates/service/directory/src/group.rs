@@ -48,7 +48,7 @@ impl Target {
     }
 }
 
-/// All members of a group, those of groups within it included.
+/// The members of a group, those of groups within it included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expansion {
     /// Accounts here, each once.
@@ -182,9 +182,9 @@ impl Directory {
         entries.iter().map(group).collect()
     }
 
-    /// Where mail for an address goes. One to four reads of a record for an account, up to three
-    /// more for a group. `NotLocal` also for an unknown recipient of a domain that is shared
-    /// ([`Directory::share_domains`]).
+    /// Finds the account or the group that gets mail for an address. One to four reads of a
+    /// record for an account, up to three more for a group. `NotLocal` also for an unknown
+    /// recipient of a domain that is shared ([`Directory::share_domains`]).
     #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
@@ -209,8 +209,9 @@ impl Directory {
         Ok(None)
     }
 
-    /// All members of a group. A group that is met twice is expanded once, so there is no
-    /// loop. The group need not be stored yet. `Invalid` if there are more than [`EXPANSION_MAX`].
+    /// Finds the members of a group. A group that is met twice is expanded once, so there is no
+    /// loop. The group need not be stored yet. `Invalid` if there are more than
+    /// [`EXPANSION_MAX`].
     #[boxed]
     pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
         let mut found = Expansion::default();

@@ -52,7 +52,7 @@ pub enum LoginFailure {
     /// 4.7.0.
     #[error("too many failed logins from this address: wait some minutes")]
     TooMany,
-    /// It cannot be checked just now. `[UNAVAILABLE]`, 454 4.7.0.
+    /// A login that cannot be checked at present. `[UNAVAILABLE]`, 454 4.7.0.
     #[error("logins are unavailable: {0}")]
     Unavailable(#[from] DirectoryError),
 }

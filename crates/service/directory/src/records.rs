@@ -17,8 +17,8 @@ use crate::address::Address;
 use crate::error::{DirectoryError, Result};
 use crate::record::{self, Stored};
 
-/// How often a change that lost a race is made again. Each loss means someone else won: sixteen in
-/// a row is no accident.
+/// The attempts at a change that loses races. Each loss means someone else won: sixteen in a row
+/// is no accident.
 pub(crate) const TRIES: usize = 16;
 
 /// The records of one store.
@@ -37,7 +37,7 @@ impl Records {
         &*self.engine
     }
 
-    /// One record.
+    /// Reads a record by its name.
     pub async fn entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         Ok(self.engine.directory_entry(name).await?)
     }
@@ -89,7 +89,7 @@ impl Records {
         self.try_update(name, change).await
     }
 
-    /// Like [`Self::update`], for a change that the record may not allow.
+    /// Changes an account's record as [`Self::update`] does. The change may fail.
     pub async fn try_update(
         &self,
         name: &str,

@@ -9,7 +9,7 @@ use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::record;
 
-/// Where mail for an address goes.
+/// The account that gets mail for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
     /// The account of the address.
@@ -36,19 +36,19 @@ pub enum ResolveError {
     /// A domain that is not ours: 550 5.1.2.
     #[error("this server does not receive mail for that domain")]
     NotLocal,
-    /// Ours, but nobody has it: 550 5.1.1.
+    /// An address of this server that nobody has: 550 5.1.1.
     #[error("no such user here")]
     NoSuchUser,
-    /// Its account takes no mail: 550 5.2.1.
+    /// An account that takes no mail: 550 5.2.1.
     #[error("that mailbox is disabled")]
     Disabled,
-    /// It cannot be resolved just now: 451 4.3.0.
+    /// An address that cannot be resolved at present: 451 4.3.0.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
 }
 
 impl Directory {
-    /// Where mail for an address goes. One to four reads of a record.
+    /// Finds the account that gets mail for an address. One to four reads of a record.
     #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let address = Address::parse(address)?;

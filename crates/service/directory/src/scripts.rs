@@ -60,7 +60,7 @@ pub enum ScriptError {
     /// No script has this name.
     #[error("there is no script '{0}': `sieve list` shows all")]
     NoScript(String),
-    /// It may not be removed.
+    /// An active script, which may not be removed.
     #[error("script '{0}' is active: activate another or deactivate it first")]
     Active(String),
     /// The name of another.
@@ -134,7 +134,7 @@ fn check_name(name: &str) -> Result<(), ScriptError> {
 }
 
 impl Directory {
-    /// All scripts of an account, in no order of their names.
+    /// Reads the scripts of an account, in no order of their names.
     #[boxed]
     pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
         let (mut scripts, mut pages) = (Vec::new(), self.pages(prefix(account)));
@@ -166,7 +166,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// How many scripts an account has, as far as that matters.
+    /// Counts the scripts of an account, up to the limit.
     async fn script_count(&self, account: AccountId) -> Result<usize, ScriptError> {
         Ok(self.records.scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
     }
@@ -370,7 +370,7 @@ impl Directory {
         Ok(self.sorted_scripts(account).await? == from.sorted_scripts(account).await?)
     }
 
-    /// All scripts of an account by their names.
+    /// Reads the scripts of an account, by their names.
     async fn sorted_scripts(&self, account: AccountId) -> Result<Vec<Script>, DirectoryError> {
         let mut scripts = self.scripts(account).await.map_err(|error| plain(account, error))?;
         scripts.sort_unstable_by(|a, b| a.name.cmp(&b.name));

@@ -78,7 +78,7 @@ pub(crate) fn directory() -> (Arc<MemoryRecords>, Directory) {
     (records, directory)
 }
 
-/// Another process on the same records.
+/// A directory of another process, on the same records.
 pub(crate) fn other_process(records: &Arc<MemoryRecords>) -> Directory {
     Directory::with_policy(Arc::clone(records) as Arc<dyn Engine>, Policy::cheap_for_tests()).unwrap()
 }

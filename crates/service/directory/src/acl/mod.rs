@@ -125,7 +125,7 @@ impl Directory {
         entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)
     }
 
-    /// All lists of an account's mailboxes.
+    /// Reads the lists of an account's mailboxes.
     #[boxed]
     pub async fn acls(&self, owner: AccountId) -> Result<Vec<(MailboxId, Acl)>> {
         let mut found = Vec::new();

@@ -84,7 +84,7 @@ fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
     }
 }
 
-/// All annotations of an account, by what they belong to.
+/// Reads the annotations of an account, by what they belong to.
 async fn scan(
     engine: &dyn Engine,
     account: AccountId,
@@ -137,7 +137,7 @@ impl Directory {
         stream::iter(mailboxes).map(read).buffered(AT_ONCE).try_collect().await
     }
 
-    /// All annotations of an account.
+    /// Reads the annotations of an account.
     #[boxed]
     pub async fn all_annotations(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
         let mut found = Vec::new();

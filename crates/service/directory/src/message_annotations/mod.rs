@@ -110,7 +110,7 @@ fn uid_of(prefix: &str, name: &str) -> Result<u32> {
     uid.ok_or_else(|| unreadable(name))
 }
 
-/// All records below a prefix, a page at a time.
+/// Reads the records below a prefix, a page at a time.
 async fn scan(
     engine: &dyn Engine,
     prefix: &str,

@@ -18,7 +18,7 @@ use crate::records::TRIES;
 /// UIDs that are looked at between two pauses.
 const LOOKED_AT_ONCE: usize = 10_000;
 
-/// Which message's values stay where both have some.
+/// The message whose values stay where both messages have some.
 #[derive(Clone, Copy)]
 enum Winner {
     Old,
@@ -30,15 +30,15 @@ enum Winner {
 pub struct Relocated<'u> {
     /// The owner of both mailboxes.
     pub owner: AccountId,
-    /// Where they were.
+    /// The mailbox of the original messages.
     pub from: MailboxId,
-    /// Where they are.
+    /// The mailbox of the new messages.
     pub to: MailboxId,
-    /// Their UIDs there.
+    /// The UIDs of the original messages.
     pub old: &'u NumSet,
-    /// Their new UIDs, in the same order.
+    /// The UIDs of the new messages, in the same order.
     pub new: &'u NumSet,
-    /// Which values they take along.
+    /// The scopes of the values that are copied.
     pub scopes: &'static [Scope],
 }
 
@@ -158,8 +158,8 @@ impl Directory {
         Err(DirectoryError::Busy(name))
     }
 
-    /// The same for messages whose old ones were expunged: these are forgotten once the others are
-    /// written. It is called after the expunge: values that were acknowledged are there by then.
+    /// Gives new messages the values of old ones that were expunged, and forgets the old records
+    /// afterwards. Call it after the expunge. Values that were acknowledged are there by then.
     pub async fn move_message_annotations(
         &self,
         relocated: Relocated<'_>,

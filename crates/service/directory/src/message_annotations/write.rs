@@ -42,9 +42,9 @@ pub struct NewValue {
 /// The treatment of a change if another one of the same message came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnConflict {
-    /// It is made after that one.
+    /// The change is made after that one.
     Follow,
-    /// It is not made: RFC 7162 §3.1.3.
+    /// The change is refused: RFC 7162 §3.1.3.
     Refuse,
 }
 
@@ -222,7 +222,7 @@ impl Directory {
         Ok(before)
     }
 
-    /// How much an account may keep of messages that are to come into a mailbox.
+    /// The space that an account has left for annotations of messages that come into a mailbox.
     #[boxed]
     pub async fn before_new_messages(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
         self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await

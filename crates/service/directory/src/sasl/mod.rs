@@ -81,7 +81,7 @@ pub enum Step {
     },
 }
 
-/// One exchange.
+/// A SASL exchange of one client.
 pub struct Exchange {
     channel: Channel,
     state: State,

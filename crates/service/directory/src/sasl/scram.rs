@@ -75,7 +75,7 @@ enum State {
     Over,
 }
 
-/// All that client-final is checked against.
+/// The values against which client-final is checked.
 struct Pending {
     /// `None` for nobody, and for an account without keys.
     account: Option<Account>,
