@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{MailboxEntry, MailboxList};
 
-/// All accounts that are followed.
+/// The accounts that are followed.
 #[derive(Default)]
 pub(crate) struct Followers {
-    /// How many accounts are followed.
+    /// The number of accounts that are followed.
     count: AtomicUsize,
     known: RwLock<FollowedAccounts>,
 }
@@ -87,12 +87,12 @@ impl ComparedHead {
     }
 }
 
-/// How a change changed a mailbox.
+/// The effect of a change on a mailbox.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct CountChange {
     /// UIDs that were given.
     given: u32,
-    /// How many messages were added.
+    /// The number of messages that were added.
     more: i64,
 }
 
@@ -185,7 +185,7 @@ impl AccountWatch {
         news
     }
 
-    /// One mailbox as it is now; `None` if it is not in the list, or was not read yet.
+    /// The present state of a mailbox; `None` if it is not in the list, or was not read yet.
     pub fn mailbox(&self, id: MailboxId) -> Option<MailboxNews> {
         let state = self.followed.state.lock();
         let (last, entry) = state.mailboxes.get(&id).zip(state.entry(id))?;

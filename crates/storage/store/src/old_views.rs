@@ -33,15 +33,15 @@ use posthaste_mail_model::{AccountId, MailboxId};
 /// old views. With smaller parts, a busy server would look often.
 const STEP_PART: u64 = 16;
 
-/// One account's share is the bytes divided by this: four hostile accounts are needed to use them
-/// up.
+/// The divisor of the bytes that gives an account's share: four hostile accounts are needed to
+/// use them up.
 const SHARE_DIVISOR: u64 = 4;
 
 /// The sessions that hold views, and their limits.
 pub(crate) struct OldViews {
-    /// All accounts together, at each look.
+    /// The limit of all accounts together, at each look.
     most: u64,
-    /// One account.
+    /// The limit of an account.
     share: u64,
     /// Bytes between two looks.
     step: u64,

@@ -73,10 +73,10 @@ const MIGRATIONS: &[Migration] = &[
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + MIGRATIONS.len() as i32;
 
-/// How long tombstones are kept, in seconds: ten days, as Cassandra has it, and within which
-/// every node is repaired. A node that was unreachable for longer and was not repaired brings
-/// back removed rows. A directory record or a mailbox would be used again. A body without a
-/// reference, or a summary of an erased mailbox, would stay for ever: no sweep looks for those.
+/// The time for which tombstones are kept, in seconds: ten days, as Cassandra has it, and within
+/// which every node is repaired. A node that was unreachable for longer and was not repaired
+/// brings back removed rows. A directory record or a mailbox would be used again. A body without
+/// a reference, or a summary of an erased mailbox, would stay for ever: no sweep looks for those.
 const GRACE_S: u32 = 10 * 86_400;
 
 const TABLES: [&str; 9] = [
