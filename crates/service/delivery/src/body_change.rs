@@ -21,16 +21,16 @@ pub enum Loss {
     Allow,
 }
 
-/// How a stored body changes.
+/// The change of a stored body.
 pub(crate) enum BodyChange {
     Stays,
-    /// Its rich original would be lost.
+    /// The rich original would be lost.
     WouldLose,
-    /// Its conversion may take more memory than there ever is.
+    /// The conversion may take more memory than there ever is.
     TooLarge,
     /// Clients see the same.
     Recode(Bytes),
-    /// The same, but the rich original is lost.
+    /// Clients see the same, but the rich original is lost.
     GiveUp(Twin),
     /// Clients see other bytes.
     Renumber(Twin),
@@ -45,7 +45,7 @@ pub(crate) struct Twin {
 }
 
 impl BodyChange {
-    /// The same, with the bodies compressed or not as the server stores new ones.
+    /// Compresses the new bodies or not, as the server stores new ones.
     pub(crate) fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
         let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
         let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
@@ -86,7 +86,7 @@ pub(crate) fn is_superseded(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| has_other_number(&header))
 }
 
-/// How a stored body of this account changes.
+/// Decides the change of a stored body of this account.
 pub(crate) fn body_change(
     stored: &Bytes,
     account: &str,

@@ -62,20 +62,20 @@ const TRIES_MAX: usize = 20;
 pub enum ConvertMode {
     /// Nothing is changed.
     DryRun,
-    /// It is.
+    /// The mail is changed.
     Apply,
 }
 
 /// Whether items are made that messages lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Items {
-    /// They are left to the readers.
+    /// The items are left to the readers.
     Leave,
-    /// They are made and kept, whatever the server has for its readers.
+    /// The items are made and kept, whatever the server has for its readers.
     Make,
 }
 
-/// How to convert stored mail.
+/// The options of a conversion of stored mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertOptions {
     /// The form in which this format stores it; `None` for the one that it has.
@@ -141,17 +141,17 @@ impl ConvertReport {
 /// The UIDs of messages that stay as they are, by the reason.
 #[derive(Debug, Clone, Default)]
 pub struct Unconverted {
-    /// Their rich originals would be lost.
+    /// The messages whose rich originals would be lost.
     pub would_lose: NumSet,
-    /// Their conversion may take more memory than there ever is.
+    /// The messages whose conversion may take more memory than there ever is.
     pub too_large: NumSet,
-    /// Their summaries cannot be read.
+    /// The messages whose summaries cannot be read.
     pub unreadable: NumSet,
-    /// They cannot be read or converted for another reason.
+    /// The messages that cannot be read or converted for another reason.
     pub failed: NumSet,
 }
 
-/// How a dry run counts a body that several messages share.
+/// The way in which a dry run counts a body that several messages share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
     /// Once, as a conversion does: the other messages find it converted.
@@ -167,7 +167,7 @@ struct Candidate {
     body: BodyId,
     saved: i64,
     lacks_items: bool,
-    /// Its items would be those of another message.
+    /// Whether the message would share the items of another message.
     is_link: bool,
 }
 
@@ -471,7 +471,8 @@ impl Converter<'_> {
         self.unconverted.too_large.push(uid.value());
     }
 
-    /// How a stored body changes, on another thread and within the memory for conversions.
+    /// Decides the change of a stored body, on another thread and within the memory for
+    /// conversions.
     async fn change_of(&self, stored: &Bytes, to: Format) -> Result<BodyChange, DeliveryError> {
         let largest = stored.len().max(served_len(stored));
         let permit = self.delivery.room_to_convert(largest).await?;
@@ -545,7 +546,7 @@ impl Converter<'_> {
 
 /// The outcome for a body whose rich original is not needed.
 enum OriginalOutcome {
-    /// It has lost it.
+    /// The body has lost its original.
     Done,
     /// Messages of other accounts have it, or may have it by now.
     OthersHaveIt,

@@ -187,7 +187,7 @@ impl Default for ReadBodies {
     }
 }
 
-/// Where a message is.
+/// The location of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageLocation {
     pub(crate) account: AccountId,

@@ -62,8 +62,8 @@ impl SharedBodies {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many messages of the account have a body. Messages that came after the first call may be
-    /// missing.
+    /// Counts the messages of the account with a body. Messages that came after the first call
+    /// may be missing.
     pub(crate) async fn count(
         &self,
         store: &Store,
@@ -93,7 +93,7 @@ impl SharedBodies {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ItemsBy {
     Message,
-    /// One that shares the items of another message.
+    /// A message that shares the items of another message.
     Copy,
 }
 

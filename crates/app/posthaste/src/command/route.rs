@@ -60,7 +60,7 @@ async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool>
     }
 }
 
-/// All that decides about mail for an address.
+/// The inputs of the decision about mail for an address.
 struct RouteInputs<'w> {
     directory: &'w Directory,
     bounces: Bounces,
