@@ -63,9 +63,9 @@ impl Directory {
         }
     }
 
-    /// Makes an account of one in another directory, password, settings and Sieve scripts included,
-    /// under a name and an id of its own. A certificate that another account lists by now stays
-    /// with that one.
+    /// Makes an account of one in another directory, password, settings and Sieve scripts
+    /// included, under a name and an id of its own. A certificate that another account lists by
+    /// now stays with that one.
     #[boxed]
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse_address(account)?, parse_address(name)?);
@@ -130,8 +130,8 @@ impl Directory {
             .await
     }
 
-    /// Gives an account a new password. The old one is refused from then on, in every process, and
-    /// sessions that were begun with it end: see [`Directory::lease`].
+    /// Gives an account a new password. The old one is refused from then on, in every process,
+    /// and sessions that were begun with it end: see [`Directory::lease`].
     #[boxed]
     pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
         let credentials = self.credentials(password).await?;
@@ -184,7 +184,7 @@ impl Directory {
         Err(DirectoryError::Busy(record::account_key(address.as_str())))
     }
 
-    /// Makes a domain (in normal form) ours, also before it has an address.
+    /// Makes a domain (in normal form) one of this server, also before it has an address.
     #[boxed]
     pub async fn add_domain(&self, domain: &str) -> Result<()> {
         self.records.note_domain(domain).await

@@ -1,5 +1,5 @@
-//! What every way to log in begins and ends with: the account's record is read, and the attempt is
-//! counted.
+//! The steps that all ways to log in share. Each reads the account's record, and counts the
+//! attempt.
 
 use std::time::Instant;
 

@@ -1,7 +1,8 @@
 //! The directory's parts, and its settings while the server runs.
 //!
-//! `accounts` stands on top: it makes and removes an account with all that belongs to it. Between
-//! the two is a module for each kind of record. They use `records`, and not `accounts`.
+//! The module `accounts` is on top: it makes and removes an account with all that belongs to
+//! it. Between the two is a module for each kind of record. These use `records`, and not
+//! `accounts`.
 
 use std::collections::HashSet;
 use std::sync::Arc;

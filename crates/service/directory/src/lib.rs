@@ -26,8 +26,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! Modules depend on each other in one direction. `records` reads and writes the records. A module
-//! for each kind of record stands on it. `accounts` is on top: it makes and removes whole accounts.
+//! Modules depend on each other in one direction. `records` reads and writes the records. A
+//! module for each kind of record uses it. `accounts` is on top: it makes and removes whole
+//! accounts.
 //!
 //! Invariants: a password is never kept, nor logged. Answers and their times do not show whether
 //! a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its caller must

@@ -44,8 +44,8 @@ pub enum LoginFailure {
     /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
     #[error("no such authentication mechanism")]
     UnknownMechanism,
-    /// The mechanism sends the password, or what one can be tried against, and nobody protects it.
-    /// `[PRIVACYREQUIRED]`, 538 5.7.11.
+    /// The mechanism sends the password, or what one can be tried against, and nobody protects
+    /// it. `[PRIVACYREQUIRED]`, 538 5.7.11.
     #[error("encryption is required to log in this way: use TLS")]
     EncryptionRequired,
     /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454

@@ -3,8 +3,8 @@
 //! Each change reads a record, and writes it on the condition that nobody else has written it
 //! since. A change that lost the race is made again from the present record.
 //!
-//! All other modules read and write through this one. It uses none of them but the forms of
-//! records: see `record`.
+//! All other modules read and write through this one. This one uses the forms of records only:
+//! see `record`.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl Records {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Makes a domain (in normal form) one of this server. It stays so when its last address goes.
+    /// Makes a domain (in normal form) one of this server, also when its last address is removed.
     pub async fn note_domain(&self, domain: &str) -> Result<()> {
         let value = record::write_domain(domain)?;
         // A conflict says that it is there already.
@@ -127,7 +127,7 @@ impl Records {
     }
 }
 
-/// An address in normal form. The error names the text.
+/// Parses an address. The error names the text.
 pub(crate) fn parse_address(text: &str) -> Result<Address> {
     Address::parse(text).map_err(|why| DirectoryError::Address { text: text.to_owned(), why })
 }

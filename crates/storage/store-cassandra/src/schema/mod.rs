@@ -25,13 +25,14 @@ use posthaste_store::{Result, StoreError};
 use crate::cluster::connection::Connection;
 use crate::options::Options;
 
-/// The migration of a keyspace to the next version: statements that change its tables. `{k}` is the
-/// keyspace. Each may be run twice (`IF NOT EXISTS`), since a migration that was interrupted is run
-/// again. Servers of the version before must work with its tables, since they run meanwhile.
+/// The migration of a keyspace to the next version: statements that change its tables. `{k}` is
+/// the keyspace. Each may be run twice (`IF NOT EXISTS`), since a migration that was interrupted
+/// is run again. Servers of the version before must work with its tables, since they run
+/// meanwhile.
 type Migration = &'static [&'static str];
 
-/// The first leads from version 1 to 2, and so on. A migration that is added here changes [`TABLES`]
-/// too, from which new keyspaces are made.
+/// The migrations: the first leads from version 1 to 2, and so on. A migration that is added here
+/// changes [`TABLES`] too, from which new keyspaces are made.
 const MIGRATIONS: &[Migration] = &[
     // Bodies may be kept elsewhere. Version 1 kept them in Cassandra.
     &[

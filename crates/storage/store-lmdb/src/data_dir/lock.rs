@@ -23,7 +23,7 @@ pub struct EngineLock {
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server has the lock.
+    /// The lock is held by another server.
     #[error("{} is being served by process {pid}; stop it first, or give another --data", dir.display())]
     Held {
         /// The data directory.
