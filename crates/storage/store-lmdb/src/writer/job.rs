@@ -53,7 +53,8 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Some bytes that it adds to its transaction: new messages, summaries, pages of changed rows.
+    /// An estimate of the bytes that it adds to its transaction: new messages with their summaries,
+    /// pages of changed rows, names and records.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Mailbox(_) | Self::Pair(_) => self.on_mailboxes().iter().map(commit_weight).sum(),

@@ -198,7 +198,8 @@ impl Writer<'_> {
         outcome.unwrap_or_else(|| Err(StoreError::Corrupt("a transaction without an outcome".to_owned())))
     }
 
-    /// One transaction: each change's outcome, or why none was made.
+    /// Does a transaction, and returns the outcome of each change. The error says why no change
+    /// was made.
     fn transaction(&mut self, changes: &[&Change]) -> Result<Vec<Result<CommitOutcome>>> {
         let outcomes = self.work(|apply| {
             let mut outcomes = Vec::with_capacity(changes.len());

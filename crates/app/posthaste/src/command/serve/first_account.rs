@@ -19,8 +19,8 @@ use crate::logging::say;
 use crate::open::Opened;
 use crate::password;
 
-/// Where the password goes. It stays there if standard output is no terminal: a journal, the log of
-/// a container, a pipe or a file keeps what is written, and others may read it.
+/// The file for the password. It stays if standard output is no terminal: a journal, the log of a
+/// container, a pipe or a file keeps what is written, and others may read it.
 const FILE: &str = "first-password";
 
 /// Creates an account if the store has no account, and shows its password once.
