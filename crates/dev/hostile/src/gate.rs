@@ -16,8 +16,7 @@ struct State {
     came: usize,
 }
 
-/// A gate is closed as long as this is not dropped: a panic opens it, too, so no attack waits for
-/// ever.
+/// Keeps a gate closed until it is dropped. A panic drops it, too: no attack waits for ever.
 #[derive(Debug)]
 #[must_use = "the gate opens when this is dropped"]
 pub struct Closed<'g>(&'g Gate);

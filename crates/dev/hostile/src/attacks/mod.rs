@@ -34,8 +34,8 @@ pub struct Attack {
     pub run: fn(&Stage) -> Outcome,
 }
 
-/// Attacks whose limit is not reached at quick scale, not even by a server without it: a version of
-/// 400 messages takes 11 kB, and its row allows 128 MiB.
+/// Attacks whose limit is not reached at quick scale, not even by a server without it: a version
+/// of 400 messages takes 11 kB, and its row allows 128 MiB.
 const ONLY_AT_FULL_SCALE: [&str; 1] = ["versions"];
 
 impl Attack {

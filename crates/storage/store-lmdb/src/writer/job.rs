@@ -14,7 +14,7 @@ use crate::maintenance::PreparedRound;
 /// Bytes up to which a directory record is a change and not new content: settings of an account
 /// have a few hundred.
 const RECORD_SMALL: usize = 4096;
-/// Bytes of a page of the index, which holds a chunk of rows. A changed row writes its whole page.
+/// Bytes of a page of the index, which holds a chunk of rows. A changed row writes its page.
 const PAGE_BYTES: usize = 4096;
 /// Bytes that a copy adds to the index: a summary has some 900. A link has fewer.
 const COPY_BYTES: usize = 1024;
@@ -53,8 +53,8 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// An estimate of the bytes that it adds to its transaction: new messages with their summaries,
-    /// pages of changed rows, names and records.
+    /// An estimate of the bytes that it adds to its transaction: new messages with their
+    /// summaries, pages of changed rows, names and records.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Mailbox(_) | Self::Pair(_) => self.on_mailboxes().iter().map(commit_weight).sum(),

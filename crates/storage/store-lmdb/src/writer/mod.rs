@@ -48,8 +48,9 @@ use crate::log::GROUP_MAX;
 use crate::maintenance;
 use crate::writer::apply::Applied;
 
-/// Bytes that a group adds to one transaction: new messages, summaries, pages of changed rows. More
-/// would keep other processes from writing. One commit is never cut, so it alone may have more.
+/// Bytes that a group adds to one transaction: new messages, summaries, pages of changed rows.
+/// More would keep other processes from writing. One commit is never cut, so it alone may have
+/// more.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Jobs in the queue. Further ones wait for a free place.
 pub(crate) const QUEUE_MAX: usize = 1024;
