@@ -3,7 +3,8 @@
 use posthaste_load_text::{Mistake, Source};
 use toml::Spanned;
 
-/// Most rounds of a study. The median of 99 is no better than that of 51, and a study takes hours.
+/// Most rounds of a study. The median of 99 is no better than that of 51, and a study takes
+/// hours.
 const ROUNDS_MAX: u32 = 99;
 
 /// The rounds of a study.

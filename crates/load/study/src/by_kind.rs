@@ -1,4 +1,5 @@
-//! Points with several kinds of users: each kind has a part of the users, and accounts of its own.
+//! Points with several kinds of users. Each kind has a part of the users, and accounts of its
+//! own.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ impl PlannedPoint {
 }
 
 impl Plan {
-    /// The kinds of users of a point, and their populations, made if there are none like them. None
-    /// where all users do the same.
+    /// The kinds of users of a point. Their populations are made if there are none like them. It
+    /// is empty where all users do the same.
     pub(crate) fn kinds(
         &mut self,
         study: &Study,

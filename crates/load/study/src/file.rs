@@ -141,8 +141,8 @@ pub struct Study {
     pub published: String,
     /// The analysis of the points.
     pub analysis: Analysis,
-    /// The study's workloads. A mix has the name and the file of the mix, and is otherwise its first
-    /// kind of users.
+    /// The study's workloads. A mix is here its first kind of users, with the name and the file
+    /// of the mix.
     pub workloads: Vec<Workload>,
     /// The kinds of users of each workload: one, or several of a mix.
     pub mixes: Vec<Mix>,

@@ -23,8 +23,8 @@ pub(crate) fn load(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<M
     names.get_ref().iter().map(load).collect()
 }
 
-/// The workload that stands for all kinds: of a mix the first one, with the name of the mix and the
-/// files of all.
+/// The workload that represents all kinds. Of a mix it is the first one, with the name of the mix
+/// and the files of all.
 pub(crate) fn head(mix: &Mix) -> Workload {
     let workload = mix.kinds[0].workload.clone();
     if mix.kinds.len() == 1 {
