@@ -41,8 +41,10 @@ pub(super) async fn run(
     let uids = ctx.selected.uids(ctx.threads(), set).await?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let finding = Box::pin(target_of(ctx.asker(), target));
     let CopyTarget { target, validity, rights, owner, reading } =
-        target_of(&ctx, target).await.map_err(Failure::try_create)?;
+        ctx.wire.reporting(reports, finding).await.map_err(Failure::try_create)?;
     let values = annotations_of(&message, rights)?;
     message.flags = permitted(message.flags, rights);
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));

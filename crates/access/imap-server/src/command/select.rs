@@ -38,7 +38,9 @@ pub(super) async fn run(
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
-    let ExistingMailbox { resolved, entry, rights } = session.asker()?.find(mailbox, Act::Read).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let finding = Box::pin(asker.find(mailbox, Act::Read));
+    let ExistingMailbox { resolved, entry, rights } = wire.reporting(reports, finding).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
     let reports = Reports::uncounted(tag, session.service.options.progress);
     let opening = Box::pin(session.service.store.open_for(session.login()?.id, entry.id));
