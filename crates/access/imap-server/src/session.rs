@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use posthaste_directory::sasl::{Channel, Plaintext};
 use posthaste_directory::{Account, Client, Lease, Service, Source};
-use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
 use posthaste_store::SessionEnd;
@@ -25,6 +25,7 @@ use crate::notify::Notify;
 use crate::offload::Threads;
 use crate::options::ClearTextLogin;
 use crate::own::{Own, Quiet};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{self, Asker};
 use crate::selected::Selected;
@@ -185,6 +186,18 @@ impl Session {
     /// The account for which mailboxes are looked up.
     pub(crate) fn asker(&self) -> Result<Asker<'_>, Failure> {
         Ok(Asker { service: &self.service, login: self.login()? })
+    }
+
+    /// The account for which mailboxes are looked up, and what reports that the command of this tag
+    /// continues meanwhile (RFC 9585), with [`Wire::reporting`].
+    pub(crate) fn reporting<'s>(
+        &'s mut self,
+        tag: &'s Tag,
+    ) -> Result<(Asker<'s>, &'s mut Wire, Reports<'s>), Failure> {
+        let Self { wire, service, login, .. } = self;
+        let asker = Asker { service, login: logged_in(login.as_ref())? };
+        let reports = Reports::uncounted(tag, asker.service.options.progress);
+        Ok((asker, wire, reports))
     }
 
     /// The context of commands in the selected state.

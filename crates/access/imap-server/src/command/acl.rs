@@ -6,88 +6,94 @@
 
 use posthaste_directory::{Account, AclError, Identifier, Who};
 use posthaste_imap_codec::response::{Code, Untagged};
-use posthaste_imap_codec::{AclCommand, AclData, MailboxArg, RightsChange};
+use posthaste_imap_codec::{AclCommand, AclData, MailboxArg, RightsChange, Tag};
 use posthaste_mail_model::Rights;
 use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
-use crate::resolve::ExistingMailbox;
+use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, TO_ASK};
 use crate::session::Session;
 
-pub(super) async fn run(session: &mut Session, command: AclCommand) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, command: AclCommand) -> Result<Reply, Failure> {
+    let (asker, wire, reports) = session.reporting(tag)?;
+    // All that can wait is done before the response.
+    let data = wire.reporting(reports, Box::pin(execute(asker, command))).await?;
+    if let Some(data) = data {
+        session.wire.say(Untagged::Acl(data));
+    }
+    Ok(DONE)
+}
+
+/// Executes a command, and returns its untagged response.
+async fn execute(asker: Asker<'_>, command: AclCommand) -> Result<Option<AclData>, Failure> {
     match command {
-        AclCommand::Get(mailbox) => get(session, mailbox).await,
-        AclCommand::MyRights(mailbox) => my_rights(session, mailbox).await,
-        AclCommand::ListRights { mailbox, identifier } => list_rights(session, mailbox, identifier).await,
+        AclCommand::Get(mailbox) => get(asker, mailbox).await.map(Some),
+        AclCommand::MyRights(mailbox) => my_rights(asker, mailbox).await.map(Some),
+        AclCommand::ListRights { mailbox, identifier } => {
+            list_rights(asker, mailbox, identifier).await.map(Some)
+        }
         AclCommand::Set { mailbox, identifier, change, rights } => {
-            set(session, &mailbox, &identifier, (change, rights)).await
+            set(asker, &mailbox, &identifier, (change, rights)).await.map(|()| None)
         }
         AclCommand::Delete { mailbox, identifier } => {
-            set(session, &mailbox, &identifier, (RightsChange::Replace, Rights::NONE)).await
+            let none = (RightsChange::Replace, Rights::NONE);
+            set(asker, &mailbox, &identifier, none).await.map(|()| None)
         }
     }
 }
 
 /// A mailbox whose access control list the user may see and change, and whose it is.
-async fn administered(
-    session: &Session,
-    mailbox: &MailboxArg,
-) -> Result<(ExistingMailbox, Account), Failure> {
-    let asker = session.asker()?;
+async fn administered(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ExistingMailbox, Account), Failure> {
     let found = asker.find(mailbox, Act::Administer).await?;
     let owner = asker.owner(&found.resolved).await?;
     Ok((found, owner))
 }
 
 /// RFC 4314 §3.3.
-async fn get(session: &mut Session, mailbox: MailboxArg) -> Result<Reply, Failure> {
-    let (found, owner) = administered(session, &mailbox).await?;
-    let acl = session.service.directory.acl(owner.id, found.entry.id).await?;
+async fn get(asker: Asker<'_>, mailbox: MailboxArg) -> Result<AclData, Failure> {
+    let (found, owner) = administered(asker, &mailbox).await?;
+    let acl = asker.service.directory.acl(owner.id, found.entry.id).await?;
     let others = acl.iter().map(|(identifier, rights)| (identifier.to_string(), rights));
     let entries = std::iter::once((owner.name, Rights::ALL)).chain(others).collect();
-    session.wire.say(Untagged::Acl(AclData::Acl { mailbox, entries }));
-    Ok(DONE)
+    Ok(AclData::Acl { mailbox, entries })
 }
 
 /// RFC 4314 §3.5.
-async fn my_rights(session: &mut Session, mailbox: MailboxArg) -> Result<Reply, Failure> {
-    let rights = session.asker()?.look(&mailbox).await?.rights;
+async fn my_rights(asker: Asker<'_>, mailbox: MailboxArg) -> Result<AclData, Failure> {
+    let rights = asker.look(&mailbox).await?.rights;
     if !rights.intersects(TO_ASK) {
         return Err(StoreError::NoSuchName.into());
     }
-    session.wire.say(Untagged::Acl(AclData::MyRights { mailbox, rights }));
-    Ok(DONE)
+    Ok(AclData::MyRights { mailbox, rights })
 }
 
 /// RFC 4314 §3.4. Whether there is such a user shows in no answer.
-async fn list_rights(session: &mut Session, mailbox: MailboxArg, text: String) -> Result<Reply, Failure> {
-    let (_, owner) = administered(session, &mailbox).await?;
+async fn list_rights(asker: Asker<'_>, mailbox: MailboxArg, text: String) -> Result<AclData, Failure> {
+    let (_, owner) = administered(asker, &mailbox).await?;
     let identifier = parse(&text)?;
     let (required, optional) = match is_owner(&identifier, &owner) {
         true => (Rights::ALL, Vec::new()),
         false if is_too_wide(&identifier, &owner) => (Rights::NONE, Vec::new()),
         false => (Rights::NONE, Rights::ALL.each().collect()),
     };
-    let data = AclData::ListRights { mailbox, identifier: text, required, optional };
-    session.wire.say(Untagged::Acl(data));
-    Ok(DONE)
+    Ok(AclData::ListRights { mailbox, identifier: text, required, optional })
 }
 
 /// RFC 4314 §3.1, §3.2.
 async fn set(
-    session: &mut Session,
+    asker: Asker<'_>,
     mailbox: &MailboxArg,
     text: &str,
     (change, rights): (RightsChange, Rights),
-) -> Result<Reply, Failure> {
-    let (found, owner) = administered(session, mailbox).await?;
+) -> Result<(), Failure> {
+    let (found, owner) = administered(asker, mailbox).await?;
     let identifier = parse(text)?;
     if is_owner(&identifier, &owner) {
         // RFC 4314 §3.1: rights that are always granted.
         return match change.apply(Rights::ALL, rights) == Rights::ALL && !identifier.negative {
-            true => Ok(DONE),
+            true => Ok(()),
             false => Err(Reply::no(Code::Cannot, "The owner has every right, and keeps it").into()),
         };
     }
@@ -95,7 +101,7 @@ async fn set(
         let text = "Only the administrator shares mailboxes of users with everybody";
         return Err(Reply::no(Code::NoPerm, text).into());
     }
-    let (service, mailbox) = (&session.service, found.entry.id);
+    let (service, mailbox) = (asker.service, found.entry.id);
     let changed = |before| change.apply(before, rights);
     service.directory.set_rights(&owner, mailbox, &identifier, changed).await.map_err(refused)?;
     // A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
@@ -107,10 +113,10 @@ async fn set(
     }
     service.shared.note_change();
     tracing::info!(
-        by = session.login()?.name, owner = owner.name, mailbox = %found.entry.name, %identifier,
+        by = asker.login.name, owner = owner.name, mailbox = %found.entry.name, %identifier,
         ?change, %rights, "rights in a mailbox were changed"
     );
-    Ok(DONE)
+    Ok(())
 }
 
 fn parse(text: &str) -> Result<Identifier, Failure> {

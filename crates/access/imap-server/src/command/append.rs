@@ -42,7 +42,9 @@ pub(super) async fn run(
     if let Some(limit) = session.message_limit().save() {
         MessageLimit::refuse(limit, messages.len() as u64, None)?;
     }
-    let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let finding = Box::pin(asker.find(mailbox, Act::Insert));
+    let found = wire.reporting(reports, finding).await.map_err(Failure::try_create)?;
     let Session { service, wire, login, selected, notify, .. } = session;
     let (service, user) = (&**service, logged_in(login.as_ref())?);
     let source = UrlSource::of(service, user, selected.as_ref());

@@ -19,7 +19,7 @@ use crate::offload::{print_status, set_steps};
 use crate::own::Own;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
-use crate::resolve::ExistingMailbox;
+use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, changeable};
 use crate::seen;
 use crate::session::Ctx;
@@ -32,8 +32,7 @@ pub(super) async fn copy(
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     let uids = Arc::new(ctx.selected.uids(ctx.threads(), set).await?);
-    let CopyTarget { target, validity, owner, rights, reading } =
-        target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let CopyTarget { target, validity, owner, rights, reading } = target_of(ctx, tag, target).await?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
@@ -46,11 +45,12 @@ pub(super) async fn copy(
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
-    let _reserved = ctx.service.delivery.reserve_quota(&owner, usage).await?;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reserving = ctx.service.delivery.reserve_quota(&owner, usage);
+    let _reserved = ctx.wire.reporting(reports, reserving).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
     let holding = target.clone().holding(held);
     let copying = Box::pin(holding.copy_from(&ctx.selected.mailbox, &uids));
     let copied = ctx.wire.reporting(reports, copying).await;
@@ -76,8 +76,7 @@ pub(super) async fn move_(
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
     let mut uids = ctx.selected.uids(ctx.threads(), set).await?;
-    let CopyTarget { target, validity, owner, rights, reading } =
-        target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let CopyTarget { target, validity, owner, rights, reading } = target_of(ctx, tag, target).await?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
@@ -172,7 +171,7 @@ fn usage(view: &View, uids: &NumSet) -> Usage {
     })
 }
 
-/// The mailbox that receives the messages.
+/// A mailbox that receives messages.
 pub(super) struct CopyTarget {
     pub(super) target: Destination,
     pub(super) validity: UidValidity,
@@ -183,12 +182,23 @@ pub(super) struct CopyTarget {
     pub(super) reading: Option<Reading>,
 }
 
+/// The mailbox that receives the messages. If there is none, the client may create it.
+pub(super) async fn target_of(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    target: &MailboxArg,
+) -> Result<CopyTarget, Failure> {
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let finding = Box::pin(find_target(ctx.asker(), target));
+    ctx.wire.reporting(reports, finding).await.map_err(Failure::try_create)
+}
+
 /// RFC 4314 §4: messages take along the flags that could be set there.
-pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
-    let asker = ctx.asker();
+async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
+    let Asker { service, login } = asker;
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
-    let target = ctx.service.store.destination_for(ctx.login.id, entry.id).keeping(changeable(rights));
-    let reading = seen::reading(ctx.login, resolved.account(), entry.id);
+    let target = service.store.destination_for(login.id, entry.id).keeping(changeable(rights));
+    let reading = seen::reading(login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.note_owner_limit(owner.folder_limits.max);
     Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })

@@ -1,15 +1,12 @@
 //! CREATE: RFC 9051 §6.3.4, with the USE of RFC 6154 §3.
 
-use std::sync::Arc;
-
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
-use posthaste_mail_model::{MailboxName, Rights};
-use posthaste_store::{MailboxEntry, MailboxList, StoreError};
+use posthaste_mail_model::{MailboxId, MailboxName, Rights};
+use posthaste_store::{MailboxEntry, MailboxList, SpecialUse, StoreError};
 
 use super::{DONE, list};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ResolvedName, check_new, not_there};
 use crate::rights::Act;
@@ -29,26 +26,33 @@ pub(super) async fn run(
         [one] => Some(special_use::stored(one).ok_or_else(|| no_use("This special use is not supported"))?),
         _ => return Err(no_use("A mailbox has at most one special use").into()),
     };
-    // The session sends reports meanwhile.
-    let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
-    let asker = Asker { service: &service, login: &login };
-    let resolved = target(asker, name).await?;
-    if resolved.others.is_some() && special_use.is_some() {
-        return Err(no_use("Mailboxes of others have no special use").into());
-    }
-    let before = asker.service.store.list(resolved.owner).await?;
-    permit_below(&resolved, &before)?;
-    let limit = asker.owner(&resolved).await?.quota_mailboxes;
-    let creating = service.store.create_within(resolved.owner, &resolved.name, special_use, limit);
-    let reports = Reports::uncounted(tag, service.options.progress);
-    let entry = session.wire.reporting(reports, creating).await?;
-    inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
-    let shown = resolved.shown(&entry.name)?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let creating = Box::pin(create(asker, name, special_use));
+    let (id, shown) = wire.reporting(reports, creating).await?;
     if mailbox.text() != Ok(shown.as_str()) {
         list::report_name(session, &shown, mailbox).await?;
     }
     // RFC 8474 §4.1
-    Ok(DONE.with(Code::MailboxId(entry.id.to_string())))
+    Ok(DONE.with(Code::MailboxId(id.to_string())))
+}
+
+/// Creates a mailbox. Returns its id, and the name by which the asker knows it.
+async fn create(
+    asker: Asker<'_>,
+    name: MailboxName,
+    special_use: Option<SpecialUse>,
+) -> Result<(MailboxId, MailboxName), Failure> {
+    let store = &asker.service.store;
+    let resolved = target(asker, name).await?;
+    if resolved.others.is_some() && special_use.is_some() {
+        return Err(no_use("Mailboxes of others have no special use").into());
+    }
+    let before = store.list(resolved.owner).await?;
+    permit_below(&resolved, &before)?;
+    let limit = asker.owner(&resolved).await?.quota_mailboxes;
+    let entry = store.create_within(resolved.owner, &resolved.name, special_use, limit).await?;
+    inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
+    Ok((entry.id, resolved.shown(&entry.name)?))
 }
 
 fn no_use(text: &'static str) -> Reply {

@@ -5,40 +5,41 @@ use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxId};
 
 use super::DONE;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
+use crate::resolve::Asker;
 use crate::rights::Act;
 use crate::service::ImapService;
 use crate::session::Session;
 
 /// A mailbox that is selected in this session is unselected first.
 pub(super) async fn run(session: &mut Session, tag: &Tag, mailbox: &MailboxArg) -> Result<Reply, Failure> {
-    let asker = session.asker()?;
-    let resolved = asker.resolve(mailbox.name()?).await?;
-    if resolved.others.is_some() {
-        asker.find(mailbox, Act::Delete).await?;
-    }
-    let list = session.service.store.list(resolved.owner).await?;
-    let id = list.find(&resolved.name).map(|entry| entry.id);
-    if id.is_none() && list.has_children(&resolved.name) {
-        // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
-        return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
-    }
-    let service = &session.service;
-    let deleting = async {
-        service.store.delete(resolved.owner, &resolved.name).await?;
-        if let Some(id) = id {
-            forget(service, resolved.owner, id).await;
-        }
-        Ok::<_, Failure>(())
-    };
-    let reports = Reports::uncounted(tag, service.options.progress);
-    session.wire.reporting(reports, Box::pin(deleting)).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let id = wire.reporting(reports, Box::pin(delete(asker, mailbox))).await?;
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;
         session.wire.say_code(Code::Closed, "The selected mailbox was deleted");
     }
     Ok(DONE)
+}
+
+/// Deletes a mailbox, and returns its id if it was known.
+async fn delete(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<Option<MailboxId>, Failure> {
+    let service = asker.service;
+    let resolved = asker.resolve(mailbox.name()?).await?;
+    if resolved.others.is_some() {
+        asker.find(mailbox, Act::Delete).await?;
+    }
+    let list = service.store.list(resolved.owner).await?;
+    let id = list.find(&resolved.name).map(|entry| entry.id);
+    if id.is_none() && list.has_children(&resolved.name) {
+        // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
+        return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
+    }
+    service.store.delete(resolved.owner, &resolved.name).await?;
+    if let Some(id) = id {
+        forget(service, resolved.owner, id).await;
+    }
+    Ok(id)
 }
 
 /// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is deleted, even if

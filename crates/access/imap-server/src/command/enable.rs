@@ -1,14 +1,14 @@
 //! ENABLE: RFC 9051 §6.3.1, RFC 5161. Unknown capabilities are ignored.
 
-use posthaste_imap_codec::Capability;
 use posthaste_imap_codec::response::Untagged;
+use posthaste_imap_codec::{Capability, Tag};
 
 use super::DONE;
 use crate::metadata_reports::ReportedMetadata;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, names: &[Capability]) -> Result<Reply, Failure> {
     let mut enabled = Vec::new();
     for name in names {
         let new = match () {
@@ -34,8 +34,10 @@ pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<R
             }
             // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
             () if name == "METADATA" && session.annotations.is_none() => {
-                let (account, clock) = (session.login()?.id, session.wire.clock().clone());
-                let known = ReportedMetadata::read(&session.service, account, clock).await?;
+                let (asker, wire, reports) = session.reporting(tag)?;
+                let clock = wire.clock().clone();
+                let reading = ReportedMetadata::read(asker.service, asker.login.id, clock);
+                let known = wire.reporting(reports, Box::pin(reading)).await?;
                 session.annotations = Some(Box::new(known));
                 true
             }

@@ -18,6 +18,7 @@ use posthaste_store::{MailboxEntry, MailboxList};
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::listed::{self, Traits, data_of};
+use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ShownList;
@@ -46,9 +47,10 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
         return Ok(DONE);
     }
     metadata::check_wanted(&args.returns.metadata)?;
-    let account = session.login()?.id;
-    let ShownList { list, visible } = session.asker()?.list_for(args).await?;
-    let selector = selected(session, account, list, args).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let reading = Box::pin(asker.list_for(args));
+    let ShownList { list, visible } = wire.reporting(reports, reading).await?;
+    let selector = selected(session, tag, list, args).await?;
     let mut pace = Pace::default();
     let mut batch = Vec::new();
     for (name, known) in &selector.names {
@@ -71,10 +73,15 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
 }
 
 /// The lines of a basic LIST, without STATUS and METADATA.
-pub(super) async fn lines(session: &mut Session, args: &ListArgs) -> Result<Vec<ListData>, Failure> {
-    let account = session.login()?.id;
-    let ShownList { list, .. } = session.asker()?.list_for(args).await?;
-    let selector = selected(session, account, list, args).await?;
+pub(super) async fn lines(
+    session: &mut Session,
+    tag: &Tag,
+    args: &ListArgs,
+) -> Result<Vec<ListData>, Failure> {
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let reading = Box::pin(asker.list_for(args));
+    let ShownList { list, .. } = wire.reporting(reports, reading).await?;
+    let selector = selected(session, tag, list, args).await?;
     let mut pace = Pace::default();
     let mut lines = Vec::new();
     for (name, known) in &selector.names {
@@ -88,7 +95,7 @@ pub(super) async fn lines(session: &mut Session, args: &ListArgs) -> Result<Vec<
 /// pieces, for as long as the client stays connected.
 async fn selected(
     session: &mut Session,
-    account: AccountId,
+    tag: &Tag,
     list: Arc<MailboxList>,
     args: &ListArgs,
 ) -> Result<Selector, Failure> {
@@ -100,13 +107,14 @@ async fn selected(
         while selector.step()?.is_some() {}
         return Ok(selector);
     }
-    let service = Arc::clone(&session.service);
+    let (service, account) = (Arc::clone(&session.service), session.login()?.id);
     let selection = args.selection;
     let work = async {
         let made = service.heavy.run(account, move || Selector::new(list, selection, patterns, &remote));
         in_pieces(&service, account, made.await??).await
     };
-    Box::pin(session.wire.while_there(work)).await?
+    let reports = Reports::uncounted(tag, service.options.progress);
+    Box::pin(session.wire.while_reporting(reports, work)).await?
 }
 
 /// Work that is done in steps.
@@ -168,7 +176,9 @@ async fn report_with_more(
     }
     let mut annotations = Vec::new();
     if !returns.metadata.is_empty() {
-        annotations = metadata::of_mailboxes(session.asker()?, visible, &entries).await?;
+        let (asker, wire, reports) = session.reporting(tag)?;
+        let reading = Box::pin(metadata::of_mailboxes(asker, visible, &entries));
+        annotations = wire.reporting(reports, reading).await?;
     }
     let (mut heads, mut annotations) = (heads.into_iter(), annotations.into_iter());
     for one in batch {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::ListSelection;
 use posthaste_imap_codec::response::{ListAttribute, ListData, Untagged};
-use posthaste_imap_codec::{ListMatcher, ListPattern, MailboxArg};
-use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
+use posthaste_imap_codec::{ListMatcher, ListPattern, MailboxArg, Tag};
+use posthaste_mail_model::{MailboxName, SEPARATOR};
 use posthaste_store::MailboxList;
 
 use super::DONE;
 use super::list::{DERIVED_MAX, INLINE_NAMES_MAX, NAME_STEPS, Stepwise, in_pieces, parents, too_many_levels};
 use crate::heavy::SLICE_STEPS;
+use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
@@ -29,19 +30,20 @@ pub(super) enum Shown {
 
 pub(super) async fn run(
     session: &mut Session,
-    reference: &MailboxArg,
-    pattern: &ListPattern,
+    tag: &Tag,
+    (reference, pattern): (&MailboxArg, &ListPattern),
     shown: Shown,
 ) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
-    let mut mailboxes = session.service.store.list(account).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let reading = Box::pin(asker.service.store.list(asker.login.id));
+    let mut mailboxes = wire.reporting(reports, reading).await?;
     if shown == Shown::Everywhere {
         let mut all = MailboxList::clone(&mailboxes);
         all.subscribed.extend(referred::names(session.login()?));
         mailboxes = Arc::new(all);
     }
     let (reference, pattern) = (reference.text()?, pattern.text()?);
-    for data in subscribed(session, account, mailboxes, reference, pattern).await? {
+    for data in subscribed(session, tag, mailboxes, (reference, pattern)).await? {
         session.wire.say(Untagged::Lsub(data));
         session.wire.relieve().await?;
     }
@@ -52,10 +54,9 @@ pub(super) async fn run(
 /// that represent the names below them.
 async fn subscribed(
     session: &mut Session,
-    account: AccountId,
+    tag: &Tag,
     list: Arc<MailboxList>,
-    reference: &str,
-    pattern: &str,
+    (reference, pattern): (&str, &str),
 ) -> Result<Vec<ListData>, Failure> {
     let mut found = Subscribed::new(list, reference, pattern);
     if found.list.subscribed.len() <= INLINE_NAMES_MAX
@@ -64,12 +65,13 @@ async fn subscribed(
         while found.step()?.is_some() {}
         return Ok(found.lines());
     }
-    let service = Arc::clone(&session.service);
+    let (service, account) = (Arc::clone(&session.service), session.login()?.id);
     let work = async {
         let found = in_pieces(&service, account, found).await?;
         service.heavy.run(account, move || found.lines()).await
     };
-    Box::pin(session.wire.while_there(work)).await?
+    let reports = Reports::uncounted(tag, service.options.progress);
+    Box::pin(session.wire.while_reporting(reports, work)).await?
 }
 
 /// Finds the names that LSUB shows, one subscription in each step.
@@ -145,7 +147,7 @@ impl Stepwise for Subscribed {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::Id;
+    use posthaste_mail_model::{AccountId, Id};
 
     use super::super::list::HEAVY_STEPS;
     use super::*;

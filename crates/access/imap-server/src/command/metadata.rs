@@ -12,7 +12,7 @@ use bytes::Bytes;
 use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations};
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
-use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode};
+use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode, Tag};
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
@@ -41,17 +41,15 @@ pub(super) struct MetadataRequest<'q> {
 /// RFC 5464 §4.2.
 pub(super) async fn get(
     session: &mut Session,
+    tag: &Tag,
     mailbox: &MailboxArg,
     question: &MetadataRequest<'_>,
 ) -> Result<Reply, Failure> {
     if !question.entries.iter().all(has_scope) {
         return Err(no_scope());
     }
-    let account = session.login()?.id;
-    let all = match find(session, mailbox, Act::ReadAnnotations).await? {
-        None => of_server(&session.service, account).await?,
-        Some(found) => of_mailbox(session.asker()?, &found).await?,
-    };
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let all = wire.reporting(reports, Box::pin(read(asker, mailbox))).await?;
     let MetadataAnswer { entries, left_out } = question.answer(&all);
     if !entries.is_empty() {
         session.wire.say(Untagged::Metadata { mailbox: mailbox.clone(), entries });
@@ -63,24 +61,61 @@ pub(super) async fn get(
     })
 }
 
+/// All annotations of a mailbox or of the server that the user may read.
+async fn read(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<Annotations, Failure> {
+    match find(asker, mailbox, Act::ReadAnnotations).await? {
+        None => of_server(asker.service, asker.login.id).await,
+        Some(found) => of_mailbox(asker, &found).await,
+    }
+}
+
 /// RFC 5464 §4.3: all of it, or nothing.
 pub(super) async fn set(
     session: &mut Session,
+    tag: &Tag,
     mailbox: &MailboxArg,
     entries: &[Annotation],
 ) -> Result<Reply, Failure> {
     entries.iter().try_for_each(|entry| check_name(&entry.name))?;
-    let account = session.login()?.id;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let stored = wire.reporting(reports, Box::pin(store(asker, mailbox, entries))).await?;
+    let Some(StoredMetadata { of, changes, new_use }) = stored else { return Ok(DONE) };
+    let notified = session.notify.as_mut().and_then(|notify| notify.annotations());
+    for known in session.annotations.as_deref_mut().into_iter().chain(notified) {
+        changes.iter().for_each(|(name, value)| known.note_own_change(of, name, value.as_ref()));
+        if let Some(new_use) = new_use {
+            known.note_own_change(of, special_use::ENTRY, new_use.map(special_use::value).as_ref());
+        }
+    }
+    Ok(DONE)
+}
+
+/// What a SETMETADATA has changed in the user's own account.
+struct StoredMetadata<'n> {
+    of: Annotated,
+    changes: Vec<(&'n str, Option<Bytes>)>,
+    new_use: Option<Option<SpecialUse>>,
+}
+
+/// Stores annotations of a mailbox or of the server. Returns the changes if they are the user's
+/// own.
+async fn store<'n>(
+    asker: Asker<'_>,
+    mailbox: &MailboxArg,
+    entries: &'n [Annotation],
+) -> Result<Option<StoredMetadata<'n>>, Failure> {
+    let (service, account) = (asker.service, asker.login.id);
     let is_shared = |entry: &Annotation| starts_with(&entry.name, "/shared/");
     let act = match entries.iter().any(is_shared) {
         true => Act::WriteAnnotations,
         false => Act::ReadAnnotations,
     };
-    let target = find(session, mailbox, act).await?;
+    let target = find(asker, mailbox, act).await?;
     if let Some(found) = &target
         && found.resolved.others.is_some()
     {
-        return set_of_others(session, found, entries).await;
+        set_of_others(asker, found, entries).await?;
+        return Ok(None);
     }
     let target = target.map(|found| found.entry);
     let is_use = |entry: &&Annotation| target.is_some() && is(&entry.name, special_use::ENTRY);
@@ -98,7 +133,6 @@ pub(super) async fn set(
     let changes: Vec<(&str, Option<Bytes>)> =
         changes.iter().map(|entry| (entry.name.as_str(), entry.value.clone())).collect();
     let of = target.as_ref().map_or(Annotated::Server, |entry| Annotated::Mailbox(entry.id));
-    let service = &session.service;
     let change = Change { account, of, values: changes.clone() };
     let undo = change.make(service).await?;
     if let Some(entry) = &target {
@@ -109,27 +143,20 @@ pub(super) async fn set(
         forget_if_deleted(service, account, entry.id).await?;
     }
     service.annotated.send_replace(());
-    let notified = session.notify.as_mut().and_then(|notify| notify.annotations());
-    for known in session.annotations.as_deref_mut().into_iter().chain(notified) {
-        changes.iter().for_each(|(name, value)| known.note_own_change(of, name, value.as_ref()));
-        if let Some(new_use) = new_use {
-            known.note_own_change(of, special_use::ENTRY, new_use.map(special_use::value).as_ref());
-        }
-    }
-    Ok(DONE)
+    Ok(Some(StoredMetadata { of, changes, new_use }))
 }
 
 /// Sets annotations of another account's mailbox. `/shared` ones are the mailbox's. `/private` ones
 /// are the user's, and are kept in the user's account.
 async fn set_of_others(
-    session: &mut Session,
+    asker: Asker<'_>,
     found: &ExistingMailbox,
     entries: &[Annotation],
-) -> Result<Reply, Failure> {
+) -> Result<(), Failure> {
     if entries.iter().any(|entry| is(&entry.name, special_use::ENTRY)) {
         return Err(Reply::no(Code::UseAttr, "Mailboxes of others have no special use").into());
     }
-    let (service, account) = (&session.service, session.login()?.id);
+    let (service, account) = (asker.service, asker.login.id);
     let of = Annotated::Mailbox(found.entry.id);
     let changes = |scope| {
         let entries = entries.iter().filter(move |entry| starts_with(&entry.name, scope));
@@ -142,7 +169,7 @@ async fn set_of_others(
     undo.unless(shared.make(service).await.map(drop), service).await?;
     forget_if_deleted(service, found.resolved.owner, found.entry.id).await?;
     service.annotated.send_replace(());
-    Ok(DONE)
+    Ok(())
 }
 
 /// A change of the annotations of one mailbox, or of the server, in one account.
@@ -223,11 +250,11 @@ pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
 }
 
 /// The mailbox of that name; `None` is the server.
-async fn find(session: &Session, mailbox: &MailboxArg, act: Act) -> Result<Option<ExistingMailbox>, Failure> {
+async fn find(asker: Asker<'_>, mailbox: &MailboxArg, act: Act) -> Result<Option<ExistingMailbox>, Failure> {
     if mailbox.text() == Ok("") {
         return Ok(None);
     }
-    Ok(Some(session.asker()?.find(mailbox, act).await?))
+    Ok(Some(asker.find(mailbox, act).await?))
 }
 
 async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotations, Failure> {

@@ -177,7 +177,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         // Every command reports changes; these two do nothing else.
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
-        CommandBody::Enable(names) => Box::pin(enable::run(session, &names)).await,
+        CommandBody::Enable(names) => Box::pin(enable::run(session, tag, &names)).await,
         CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
         CommandBody::Authenticate { mechanism, initial } => {
             Box::pin(authenticate::run(session, &mechanism, initial)).await
@@ -194,38 +194,40 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, tag, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, tag, &args)).await,
         CommandBody::Lsub { reference, pattern } => {
-            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Local)).await
+            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::Shown::Local)).await
         }
         CommandBody::Rlsub { reference, pattern } => {
-            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Everywhere)).await
+            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::Shown::Everywhere)).await
         }
         CommandBody::Rlist { reference, pattern } => {
             Box::pin(rlist::run(session, tag, reference, pattern)).await
         }
-        CommandBody::Xlist { reference, pattern } => Box::pin(xlist::run(session, reference, pattern)).await,
+        CommandBody::Xlist { reference, pattern } => {
+            Box::pin(xlist::run(session, tag, reference, pattern)).await
+        }
         CommandBody::Namespace => Ok(namespace::run(session)),
         CommandBody::GetJmapAccess => Ok(jmap_access::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, tag, &mailbox, &items)).await,
-        CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
-        CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
-        CommandBody::SetQuota { root, limits } => Box::pin(quota::set(session, &root, &limits)).await,
+        CommandBody::GetQuota(root) => Box::pin(quota::get(session, tag, &root)).await,
+        CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, tag, &mailbox)).await,
+        CommandBody::SetQuota { root, limits } => Box::pin(quota::set(session, tag, &root, &limits)).await,
         CommandBody::GetMetadata { mailbox, max_size, depth, entries } => {
             let question = metadata::MetadataRequest { max_size, depth, entries: &entries };
-            Box::pin(metadata::get(session, &mailbox, &question)).await
+            Box::pin(metadata::get(session, tag, &mailbox, &question)).await
         }
         CommandBody::SetMetadata { mailbox, entries } => {
-            Box::pin(metadata::set(session, &mailbox, &entries)).await
+            Box::pin(metadata::set(session, tag, &mailbox, &entries)).await
         }
-        CommandBody::Acl(command) => Box::pin(acl::run(session, command)).await,
-        CommandBody::GenUrlAuth(urls) => Box::pin(urlauth::generate(session, &urls)).await,
+        CommandBody::Acl(command) => Box::pin(acl::run(session, tag, command)).await,
+        CommandBody::GenUrlAuth(urls) => Box::pin(urlauth::generate(session, tag, &urls)).await,
         CommandBody::ResetKey { mailbox, mechanisms } => {
-            Box::pin(urlauth::reset(session, mailbox.as_ref(), &mechanisms)).await
+            Box::pin(urlauth::reset(session, tag, mailbox.as_ref(), &mechanisms)).await
         }
         CommandBody::UrlFetch(items) => Box::pin(urlauth::fetch(session, tag, &items)).await,
         CommandBody::Append { mailbox, messages } => {
             Box::pin(append::run(session, tag, &mailbox, messages)).await
         }
-        CommandBody::Notify(asked) => Box::pin(notify::run(session, asked)).await,
+        CommandBody::Notify(asked) => Box::pin(notify::run(session, tag, asked)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session, tag)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),

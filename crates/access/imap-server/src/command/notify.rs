@@ -1,5 +1,6 @@
 //! NOTIFY: RFC 5465 §3.
 
+use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::command::{FetchItem, Notify as NotifyCommand};
 
 use super::DONE;
@@ -11,7 +12,7 @@ use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
 /// Replaces the events that are reported to the client.
-pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag, asked: NotifyCommand) -> Result<Reply, Failure> {
     let (with_status, groups) = match asked {
         NotifyCommand::None => {
             // RFC 5465 §3.1: "not interested in any kind of event", also not in those that come
@@ -28,7 +29,10 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         session.enable_condstore();
     }
     let quiet = request.selected.quiet();
-    let notify = Notify::begin(session.asker()?, request, session.wire.clock().clone()).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let clock = wire.clock().clone();
+    let beginning = Box::pin(Notify::begin(asker, request, clock));
+    let notify = wire.reporting(reports, beginning).await?;
     if let Some(selected) = &mut session.selected {
         selected.notified_to = selected.announced.head().uid_next;
     }

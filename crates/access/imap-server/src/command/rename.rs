@@ -34,19 +34,10 @@ pub(super) async fn run(
     // The session sends reports meanwhile.
     let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
     let asker = Asker { service: &service, login: &login };
-    let source = asker.resolve(from_name).await?;
-    if source.others.is_some() {
-        // RFC 4314 §4: `x` for the mailbox. It is checked before anything is reported of the new
-        // name.
-        asker.find(from, Act::Delete).await?;
-    }
-    let target = create::target(asker, to_name).await?;
-    check_ends(&source, &target)?;
-    let owner = source.owner;
-    let before = asker.service.store.list(owner).await?;
-    permit_all(&source, &target, &before)?;
-    let above = target.name.parent();
     let reports = Reports::uncounted(tag, service.options.progress);
+    let finding = Box::pin(ends(asker, from, (from_name, to_name)));
+    let (source, target, before) = session.wire.reporting(reports, finding).await?;
+    let (owner, above) = (source.owner, target.name.parent());
     let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target, &before))).await?;
     let carried = match &moved {
         // Boxed: hardly any RENAME needs it.
@@ -60,6 +51,25 @@ pub(super) async fn run(
     carry::warn(carried, &mut session.wire);
     list::report_name(session, &target.shown(&target.name)?, from).await?;
     Ok(DONE)
+}
+
+/// Where both names lead, and the list of mailboxes there.
+async fn ends(
+    asker: Asker<'_>,
+    from: &MailboxArg,
+    (from_name, to_name): (MailboxName, MailboxName),
+) -> Result<(ResolvedName, ResolvedName, Arc<MailboxList>), Failure> {
+    let source = asker.resolve(from_name).await?;
+    if source.others.is_some() {
+        // RFC 4314 §4: `x` for the mailbox. It is checked before anything is reported of the new
+        // name.
+        asker.find(from, Act::Delete).await?;
+    }
+    let target = create::target(asker, to_name).await?;
+    check_ends(&source, &target)?;
+    let before = asker.service.store.list(source.owner).await?;
+    permit_all(&source, &target, &before)?;
+    Ok((source, target, before))
 }
 
 /// Renames, if the rights suffice in the very list that is changed. Another session may have

@@ -31,7 +31,7 @@ pub(super) async fn run(
     set: &MessageSet,
     (target, mut message): (&MailboxArg, AppendMessage),
 ) -> Result<Reply, Failure> {
-    let ctx = session.ctx()?;
+    let mut ctx = session.ctx()?;
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
     // As for APPEND (RFC 3502 §3).
@@ -41,8 +41,7 @@ pub(super) async fn run(
     let uids = ctx.selected.uids(ctx.threads(), set).await?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
-    let CopyTarget { target, validity, rights, owner, reading } =
-        target_of(&ctx, target).await.map_err(Failure::try_create)?;
+    let CopyTarget { target, validity, rights, owner, reading } = target_of(&mut ctx, tag, target).await?;
     let values = annotations_of(&message, rights)?;
     message.flags = permitted(message.flags, rights);
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));

@@ -8,15 +8,14 @@ use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, Tag, print};
 use posthaste_mail_model::NumSet;
-use posthaste_store::{MailboxEntry, View};
+use posthaste_store::{Mailbox, MailboxEntry, View};
 
 use crate::annotate;
 use crate::announce;
 use crate::listed::data_of;
 use crate::offload::{print_ranges, range_steps, row_steps};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
-use crate::resolve::ExistingMailbox;
+use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, TO_CHANGE};
 use crate::seen;
 use crate::selected::Selected;
@@ -38,11 +37,10 @@ pub(super) async fn run(
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
-    let ExistingMailbox { resolved, entry, rights } = session.asker()?.find(mailbox, Act::Read).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let opening = Box::pin(open(asker, mailbox));
+    let (ExistingMailbox { resolved, entry, rights }, opened) = wire.reporting(reports, opening).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
-    let reports = Reports::uncounted(tag, session.service.options.progress);
-    let opening = Box::pin(session.service.store.open_for(session.login()?.id, entry.id));
-    let opened = session.wire.reporting(reports, opening).await?;
     let login = session.login()?;
     session.service.delivery.folder_opened(&Opening {
         account: &login.name,
@@ -86,6 +84,13 @@ pub(super) async fn run(
         Access::ReadWrite => Reply::ok("SELECT completed").with(Code::ReadWrite),
         Access::ReadOnly => Reply::ok("EXAMINE completed").with(Code::ReadOnly),
     })
+}
+
+/// The mailbox of a name, opened.
+async fn open(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ExistingMailbox, Arc<Mailbox>), Failure> {
+    let found = asker.find(mailbox, Act::Read).await?;
+    let opened = asker.service.store.open_for(asker.login.id, found.entry.id).await?;
+    Ok((found, opened))
 }
 
 /// Reads what the user alone has in this mailbox: \\Seen flags in a mailbox of others, and the

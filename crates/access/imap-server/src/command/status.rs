@@ -24,7 +24,9 @@ pub(super) async fn run(
     mailbox: &MailboxArg,
     items: &[StatusItem],
 ) -> Result<Reply, Failure> {
-    let ExistingMailbox { resolved, entry, .. } = session.asker()?.find(mailbox, Act::Read).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let finding = Box::pin(asker.find(mailbox, Act::Read));
+    let ExistingMailbox { resolved, entry, .. } = wire.reporting(reports, finding).await?;
     let head = heads(session, tag, &[entry.id]).await?.pop().flatten();
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
     let entry = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry };

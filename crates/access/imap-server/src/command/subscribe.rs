@@ -6,6 +6,7 @@ use super::DONE;
 use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
+use crate::resolve::Asker;
 use crate::session::Session;
 
 /// SUBSCRIBE. A name need not exist (RFC 9051 §6.3.7).
@@ -29,13 +30,16 @@ pub(super) async fn unsubscribe(
     tag: &Tag,
     mailbox: &MailboxArg,
 ) -> Result<Reply, Failure> {
-    let (account, name) = (session.login()?.id, mailbox.create_name()?);
-    if !session.service.store.list(account).await?.subscribed.contains(&name) {
-        // RFC 2193 §4.1
-        referred::check(session.login()?, &name)?;
-    }
-    let reports = Reports::uncounted(tag, session.service.options.progress);
-    let unsubscribing = session.service.store.unsubscribe(account, &name);
-    session.wire.reporting(reports, unsubscribing).await?;
+    let name = mailbox.create_name()?;
+    let (Asker { service, login }, wire, reports) = session.reporting(tag)?;
+    let unsubscribing = async {
+        if !service.store.list(login.id).await?.subscribed.contains(&name) {
+            // RFC 2193 §4.1
+            referred::check(login, &name)?;
+        }
+        service.store.unsubscribe(login.id, &name).await?;
+        Ok::<_, Failure>(())
+    };
+    wire.reporting(reports, Box::pin(unsubscribing)).await?;
     Ok(DONE)
 }

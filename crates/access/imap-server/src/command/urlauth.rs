@@ -16,6 +16,7 @@ use super::DONE;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
+use crate::resolve::Asker;
 use crate::rights::Act;
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -49,10 +50,6 @@ impl<'s> UrlSource<'s> {
         let host = &service.options.hostname;
         Self { service, reader: UrlReader { account, host, selected, used: UrlUse::Imap } }
     }
-
-    fn of_session(session: &'s Session) -> Result<Self, Failure> {
-        Ok(Self::of(&session.service, session.login()?, session.selected.as_ref()))
-    }
 }
 
 /// RFC 4469 §4: the URL, and why it cannot be used.
@@ -65,18 +62,15 @@ pub(super) fn bad_url(url: &str, why: &str) -> Failure {
 }
 
 /// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
-pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -> Result<Reply, Failure> {
-    let (mut authorised, mut pace) = (Vec::with_capacity(urls.len()), Pace::default());
-    for (rump, mechanism) in urls {
-        known(mechanism)?;
-        pace.worked(URL_STEPS).await;
-        let UrlSource { service, reader } = UrlSource::of_session(session)?;
-        authorised.push(match service.delivery.authorise_url(reader, rump).await {
-            Ok(url) => url,
-            Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
-            Err(UrlRefusal::Failed(error)) => return Err(error.into()),
-        });
-    }
+pub(super) async fn generate(
+    session: &mut Session,
+    tag: &Tag,
+    urls: &[(String, String)],
+) -> Result<Reply, Failure> {
+    let account = logged_in(session.login.as_ref())?;
+    let source = UrlSource::of(&session.service, account, session.selected.as_ref());
+    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let authorised = session.wire.reporting(reports, Box::pin(authorise(source, urls))).await?;
     let out = session.wire.out();
     out.extend_from_slice(b"* GENURLAUTH");
     for url in authorised {
@@ -87,24 +81,46 @@ pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -
     Ok(DONE)
 }
 
+/// The authorised URLs, in their order.
+async fn authorise(source: UrlSource<'_>, urls: &[(String, String)]) -> Result<Vec<String>, Failure> {
+    let UrlSource { service, reader } = source;
+    let (mut authorised, mut pace) = (Vec::with_capacity(urls.len()), Pace::default());
+    for (rump, mechanism) in urls {
+        known(mechanism)?;
+        pace.worked(URL_STEPS).await;
+        authorised.push(match service.delivery.authorise_url(reader, rump).await {
+            Ok(url) => url,
+            Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
+            Err(UrlRefusal::Failed(error)) => return Err(error.into()),
+        });
+    }
+    Ok(authorised)
+}
+
 /// RESETKEY: RFC 4467 §8. Without a mailbox, the keys of all of them.
 pub(super) async fn reset(
     session: &mut Session,
+    tag: &Tag,
     mailbox: Option<&MailboxArg>,
     mechanisms: &[String],
 ) -> Result<Reply, Failure> {
     mechanisms.iter().try_for_each(|mechanism| known(mechanism))?;
-    let account = session.login()?.id;
-    let directory = &session.service.directory;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    wire.reporting(reports, Box::pin(forget_keys(asker, mailbox))).await?;
+    Ok(Reply::ok("Earlier URLs are void").with(Code::UrlMech(Vec::new())))
+}
+
+async fn forget_keys(asker: Asker<'_>, mailbox: Option<&MailboxArg>) -> Result<(), Failure> {
+    let Asker { service, login } = asker;
     match mailbox {
-        None => directory.forget_url_keys(account).await?,
+        None => service.directory.forget_url_keys(login.id).await?,
         Some(mailbox) => {
-            let list = session.service.store.list(account).await?;
+            let list = service.store.list(login.id).await?;
             let entry = list.find(&mailbox.name()?).ok_or(StoreError::NoSuchName)?;
-            directory.forget_url_key(account, entry.id).await?;
+            service.directory.forget_url_key(login.id, entry.id).await?;
         }
     }
-    Ok(Reply::ok("Earlier URLs are void").with(Code::UrlMech(Vec::new())))
+    Ok(())
 }
 
 fn known(mechanism: &str) -> Result<(), Failure> {

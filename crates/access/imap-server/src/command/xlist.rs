@@ -6,7 +6,7 @@
 
 use posthaste_imap_codec::command::SpecialUse;
 use posthaste_imap_codec::response::{ListAttribute, Untagged};
-use posthaste_imap_codec::{ListPattern, MailboxArg};
+use posthaste_imap_codec::{ListPattern, MailboxArg, Tag};
 
 use super::{DONE, list};
 use crate::reply::{Failure, Reply};
@@ -14,10 +14,11 @@ use crate::session::Session;
 
 pub(super) async fn run(
     session: &mut Session,
+    tag: &Tag,
     reference: MailboxArg,
     pattern: ListPattern,
 ) -> Result<Reply, Failure> {
-    for mut data in list::lines(session, &list::basic(reference, pattern)).await? {
+    for mut data in list::lines(session, tag, &list::basic(reference, pattern)).await? {
         for attribute in &mut data.attributes {
             if let ListAttribute::Use(special_use) = attribute
                 && let Some(word) = word_of_gmail(special_use)

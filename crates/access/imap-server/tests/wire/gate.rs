@@ -8,7 +8,8 @@ use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_net::ByteBudget;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    BodyRange, CommitOutcome, Engine, ListCommit, MailboxCommit, MailboxHead, Result, Row,
+    BodyRange, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
+    MailboxHead, Result, Row,
 };
 use tokio::sync::watch;
 
@@ -20,19 +21,23 @@ fn talkative_options() -> ImapOptions {
     ImapOptions { progress: times, ..ImapOptions::default() }
 }
 
-/// An engine that reads and changes mailboxes only while it is open.
+/// An engine with two gates. It works only while they are open.
 pub(crate) struct Gate {
     engine: Arc<dyn Engine>,
-    is_open: watch::Sender<bool>,
+    /// Before reads and changes of mailboxes.
+    mailboxes: watch::Sender<bool>,
+    /// Before the directory and the counts of mailboxes.
+    directory: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// A server that reports progress once, on an engine with a gate that is open. On a cluster, a
+    /// A server that reports progress once, on an engine whose gates are open. On a cluster, a
     /// command waits and reports even then.
     pub(crate) fn server() -> (Server, Arc<Self>) {
         let mut gate = None;
         let wrap = |engine| {
-            let made = Arc::new(Self { engine, is_open: watch::Sender::new(true) });
+            let (mailboxes, directory) = (watch::Sender::new(true), watch::Sender::new(true));
+            let made = Arc::new(Self { engine, mailboxes, directory });
             gate = Some(Arc::clone(&made));
             made as Arc<dyn Engine>
         };
@@ -43,12 +48,16 @@ impl Gate {
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {
-        self.is_open.send_replace(is_open);
+        self.mailboxes.send_replace(is_open);
     }
 
-    async fn pass(&self) {
-        let _ = self.is_open.subscribe().wait_for(|is_open| *is_open).await;
+    pub(crate) fn set_directory_open(&self, is_open: bool) {
+        self.directory.send_replace(is_open);
     }
+}
+
+async fn pass(gate: &watch::Sender<bool>) {
+    let _ = gate.subscribe().wait_for(|is_open| *is_open).await;
 }
 
 #[async_trait::async_trait]
@@ -59,8 +68,33 @@ impl Layer for Gate {
         &*self.engine
     }
 
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        pass(&self.directory).await;
+        self.engine.directory_entry(name).await
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        pass(&self.directory).await;
+        self.engine.directory_scan(prefix, after, limit).await
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        pass(&self.directory).await;
+        self.engine.directory_commit(change).await
+    }
+
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        pass(&self.directory).await;
+        self.engine.heads(mailboxes).await
+    }
+
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        self.pass().await;
+        pass(&self.mailboxes).await;
         self.engine.commit_list(commit).await
     }
 
@@ -69,22 +103,22 @@ impl Layer for Gate {
         mailbox: MailboxId,
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead> {
-        self.pass().await;
+        pass(&self.mailboxes).await;
         self.engine.load(mailbox, rows).await
     }
 
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.pass().await;
+        pass(&self.mailboxes).await;
         self.engine.commit(commit).await
     }
 
     async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
-        self.pass().await;
+        pass(&self.mailboxes).await;
         self.engine.commit_pair(pair).await
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<bytes::Bytes> {
-        self.pass().await;
+        pass(&self.mailboxes).await;
         self.engine.read_body(body, range).await
     }
 }

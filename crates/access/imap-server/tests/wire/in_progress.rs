@@ -1,7 +1,9 @@
 //! INPROGRESS: RFC 9585.
 
+use posthaste_directory::{AccountChange, NewAccount};
+
 use crate::gate::Gate;
-use crate::harness::{Server, searches};
+use crate::harness::{Server, USER, searches};
 
 /// RFC 9585 §3: "SHOULD NOT be quiet for too long". Each command here waits for the store.
 #[test]
@@ -49,6 +51,55 @@ fn commands_that_take_long_say_that_they_are_going_on() {
         wire.send(format!("a {command}\r\n").as_bytes());
         wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
         gate.set_open(true);
+        wire.skip_to("a OK …");
+    }
+}
+
+/// The same of commands that read or change the directory, or count what an account uses.
+#[test]
+fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
+    let (server, gate) = Gate::server();
+    server.put("INBOX", b"x");
+    // No session opens it, so its counts are in no cache.
+    server.make_mailbox("Two");
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lria");
+    server.limit(AccountChange {
+        sets_quotas: Some(true),
+        quota_messages: Some(Some(100)),
+        ..AccountChange::default()
+    });
+    for command in [
+        "SETACL INBOX cy@example.org lr",
+        "GETACL INBOX",
+        "DELETEACL INBOX cy@example.org",
+        "MYRIGHTS \"Other Users/bo@example.org/INBOX\"",
+        "LISTRIGHTS \"Other Users/bo@example.org/INBOX\" cy@example.org",
+        "SETMETADATA INBOX (/private/comment \"x\")",
+        "GETMETADATA INBOX /private/comment",
+        "GETMETADATA \"\" /shared/comment",
+        "LIST \"\" INBOX RETURN (METADATA (/private/comment))",
+        "GETQUOTA \"\"",
+        "GETQUOTAROOT INBOX",
+        "SETQUOTA \"\" (MESSAGE 200)",
+        "GENURLAUTH \"imap://ana%40example.org@localhost/INBOX/;UID=1;URLAUTH=authuser\" INTERNAL",
+        "RESETKEY INBOX",
+        "RESETKEY",
+        "LIST \"\" \"Other Users/*\"",
+        "RLIST \"\" \"Other Users/*\"",
+        "XLIST \"\" \"Other Users/*\"",
+        "STATUS \"Other Users/bo@example.org/INBOX\" (MESSAGES)",
+        "SELECT \"Other Users/bo@example.org/INBOX\"",
+        "APPEND \"Other Users/bo@example.org/INBOX\" {1+}\r\nx",
+        "ENABLE METADATA",
+        "NOTIFY SET (MAILBOXES INBOX (MailboxMetadataChange ServerMetadataChange))",
+        "DELETE Two",
+    ] {
+        let mut wire = server.login();
+        gate.set_directory_open(false);
+        wire.send(format!("a {command}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+        gate.set_directory_open(true);
         wire.skip_to("a OK …");
     }
 }

@@ -1,9 +1,14 @@
 //! SEARCH of a mailbox that the search index covers: the answers are those of a naive model, and
 //! few texts are read. RFC 9051 §6.4.4.
 
+use std::sync::Arc;
+
+use posthaste_indexing::{Query, Scope, SearchIndex};
+use posthaste_mail_model::NumSet;
+use posthaste_store::{Store, StoreOptions};
 use posthaste_testkit::Wire;
 
-use crate::harness::{Server, search};
+use crate::harness::{Server, USER, search};
 
 /// More than twice the messages of the smallest segment.
 const MESSAGES: u32 = 560;
@@ -146,6 +151,48 @@ fn the_first_search_uses_what_was_made_in_the_background() {
     assert_eq!(server.service().messages_searched() - before, 4);
     writer.run("C: d DELETE old\nS: d OK …");
     server.await_indexed(&index, 300);
+}
+
+/// Another server, and this one after its next start, find what was stored. A rebuild makes the
+/// segments again, and expunged messages leave them. This holds on every engine.
+#[test]
+fn segments_serve_other_servers_and_lose_expunged_messages() {
+    let mut random = Random(0x39b4_e1d0_52c7_8a6f);
+    let server = Server::start();
+    let mut writer = server.login();
+    for n in 0..300 {
+        append(&mut writer, &mut random, n);
+    }
+    let (_, inbox) = server.mailbox(USER, "INBOX");
+    let (store, _) = server.behind();
+    let index = SearchIndex::new(store.clone(), 32 << 20);
+    let elsewhere = || {
+        // Nothing is in its memory.
+        let other = Store::new(Arc::clone(store.engine()), StoreOptions::default());
+        let other = SearchIndex::new(other, 32 << 20);
+        let query = [Query::new(Scope::Texts, b"needle").expect("a word that is long enough")];
+        server.wait(async {
+            let sizes = other.sizes(None).await.expect("sizes");
+            let answer = other.ask(inbox, &query).await.expect("segments");
+            let stored: Vec<_> = sizes.iter().map(|(of, size)| (*of, size.segments, size.messages)).collect();
+            (stored, answer.proposed)
+        })
+    };
+    let uids = |uids: &[u32]| vec![uids.iter().copied().collect::<NumSet>()];
+    server.wait(index.update(inbox)).expect("a segment");
+    assert_eq!(elsewhere(), (vec![(inbox, 1, 300)], uids(&[8, 208])));
+    writer.run("C: s SELECT INBOX\nS~ s OK …");
+    let before = server.service().messages_searched();
+    assert_eq!(search(&mut writer, "BODY needle"), "8 208");
+    assert_eq!(server.service().messages_searched() - before, 2);
+
+    server.wait(index.rebuild(inbox)).expect("a new segment");
+    assert_eq!(elsewhere(), (vec![(inbox, 1, 300)], uids(&[8, 208])));
+    // 20 messages are left, among them the second needle.
+    writer.run("C: f STORE 1:200,221:300 +FLAGS.SILENT (\\Deleted)\nS~ f OK …\nC: e EXPUNGE\nS~ e OK …");
+    server.wait(index.update(inbox)).expect("a smaller segment");
+    assert_eq!(elsewhere(), (vec![(inbox, 1, 20)], uids(&[208])));
+    assert_eq!(search(&mut writer, "BODY needle"), "8");
 }
 
 /// Dates, sizes, flags and mod-sequences are compared row by row, as a naive model does.
