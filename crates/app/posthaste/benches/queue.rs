@@ -52,7 +52,7 @@ impl Started {
             std::thread::sleep(Duration::from_millis(1));
         }
         let took = begin.elapsed();
-        let cpu = Cpu::default().look(&server);
+        let cpu = Cpu::default().sample(&server);
         Self { server, took, cpu }
     }
 
@@ -61,13 +61,13 @@ impl Started {
         // By then the work that the start has deferred is done.
         std::thread::sleep(Duration::from_secs(5));
         let mut cpu = Cpu::default();
-        let before = (cpu.look(&self.server), attempts(&self.server));
+        let before = (cpu.sample(&self.server), attempts(&self.server));
         let begin = Instant::now();
         while begin.elapsed() < WATCHED {
             std::thread::sleep(Duration::from_secs(1));
-            cpu.look(&self.server);
+            cpu.sample(&self.server);
         }
-        (cpu.look(&self.server) - before.0, attempts(&self.server) - before.1)
+        (cpu.sample(&self.server) - before.0, attempts(&self.server) - before.1)
     }
 }
 
@@ -77,7 +77,7 @@ impl Started {
 struct Cpu(HashMap<OsString, u64>);
 
 impl Cpu {
-    fn look(&mut self, server: &Server) -> Duration {
+    fn sample(&mut self, server: &Server) -> Duration {
         for task in std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().flatten() {
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
             if let Some(ns) = text.split(' ').next().and_then(|ns| ns.parse().ok()) {

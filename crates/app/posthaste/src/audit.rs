@@ -36,7 +36,7 @@ use crate::private;
 /// The file's name.
 const FILE: &str = "audit.log";
 
-/// How an act ended.
+/// The outcome of an act.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome<'a> {
     Done,

@@ -56,7 +56,7 @@ pub enum Failure {
     /// Writing mail to files.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// Another server has the data directory.
+    /// The data directory is in use by another server.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// Sockets and certificates.

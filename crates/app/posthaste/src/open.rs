@@ -15,10 +15,10 @@ use crate::failure::{Failure, Result};
 use crate::memory::Plan;
 use crate::private;
 
-/// One part in this many of `store.cache` is for converted messages. On a machine where it is 256
-/// MiB, that is some hundred of them, more than are read at a time.
+/// The divisor of `store.cache` that gives the part for converted messages. On a machine where it
+/// is 256 MiB, that is some hundred of them, more than are read at a time.
 const SERVED_SHARE: usize = 8;
-/// How mail for other domains is switched on.
+/// The ways to switch on mail for other domains.
 pub const TO_RELAY: &str = "`posthaste domain add NAME` sets a domain up, or set `relay.enabled`";
 
 /// Everything that commands work with.
@@ -66,7 +66,7 @@ pub fn cluster(config: &Config) -> Result<Option<Cluster>> {
     Cluster::configured(config).map(Some)
 }
 
-/// How every command opens the embedded engine.
+/// The options with which every command opens the embedded engine.
 pub fn embedded(config: &Config) -> Options {
     Options {
         on_dead_index: end_process,

@@ -22,7 +22,7 @@ const WRITABLE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 /// The one name that may be a link: packs may be on another disk.
 const PACKS: &str = "packs";
-/// How the names of what a store keeps in its directory begin.
+/// The beginnings of the names of what a store keeps in its directory.
 const OURS: [&str; 11] = [
     "format",
     "index",

@@ -69,6 +69,38 @@ fn the_first_password_goes_to_no_log() {
     assert!(login(&server, &name, &password).1);
 }
 
+/// As on a full disk: a directory is where the file should be.
+#[test]
+fn a_first_password_that_cannot_be_written_makes_no_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir_all(data.join("first-password")).unwrap();
+    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let list = server.command(&["account", "list"], "");
+    assert!(list.status.success(), "{list:?}");
+    assert!(!String::from_utf8_lossy(&list.stdout).contains("postmaster"), "{list:?}");
+    assert!(server.stop().status.success());
+    std::fs::remove_dir(data.join("first-password")).unwrap();
+    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let (name, password) = server.first_account();
+    assert!(login(&server, &name, &password).1);
+}
+
+/// A crash may leave the file of a start that made no account.
+#[test]
+fn a_first_password_without_an_account_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let left = "  account   postmaster@localhost\n  password  nobody-has-this\n";
+    std::fs::write(data.join("first-password"), left).unwrap();
+    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let (name, password) = server.first_account();
+    assert_ne!(password, "nobody-has-this");
+    assert_eq!(std::fs::metadata(data.join("first-password")).unwrap().mode() & 0o777, 0o600);
+    assert!(login(&server, &name, &password).1);
+}
+
 /// Starts a server whose output is a terminal; what that shows up to the line `ready`.
 const ON_A_TERMINAL: &str = r#"
 import os, pty, subprocess, sys

@@ -344,8 +344,8 @@ fn attacks_whose_states_add_up_kill_no_server_in_a_group_of_its_planned_size() {
         SIZE / MIB
     );
     let stage = &stage(&group, dir.path(), &(Stage::settings(&dns) + &limits));
-    stage.gate.close();
     let outcomes = thread::scope(|scope| {
+        let closed = stage.gate.close();
         let mut running = Vec::new();
         for attack in named(&WORST) {
             let run = scope.spawn(move || (attack.run)(stage));
@@ -358,7 +358,7 @@ fn attacks_whose_states_add_up_kill_no_server_in_a_group_of_its_planned_size() {
                 break;
             }
         }
-        stage.gate.open();
+        drop(closed);
         running.into_iter().map(|(name, run)| (name, run.join().unwrap())).collect::<Vec<_>>()
     });
     println!("the group had at most {:?} of {SIZE} bytes", group.most());

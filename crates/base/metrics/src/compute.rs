@@ -2,6 +2,9 @@
 
 /// Threads that may compute at a time: one fewer than processors, and at least one. One processor
 /// stays free for sessions, whose work is short.
+///
+/// Each kind of work counts by itself, so several kinds at once may take all processors. With one
+/// count for all, a login would wait for long pieces of other work, such as the run of a script.
 pub fn compute_threads() -> usize {
     all_but_one(std::thread::available_parallelism().map_or(1, usize::from))
 }

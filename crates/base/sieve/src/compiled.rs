@@ -7,11 +7,11 @@ use crate::matching::{Comparator, MatchKind, Pattern};
 use crate::text::{Text, Variable};
 
 /// Commands in their order.
-pub(crate) type Block = Box<[Step]>;
+pub(crate) type Block = Box<[PlacedCommand]>;
 
 /// One command and its position.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct PlacedCommand {
     pub(crate) place: Position,
     pub(crate) op: Op,
 }

@@ -16,16 +16,16 @@ struct State {
     came: usize,
 }
 
-impl Gate {
-    /// From now on, who comes waits.
-    pub fn close(&self) {
-        self.lock().is_closed = true;
-    }
+/// Keeps a gate closed until it is dropped. A panic drops it, too: no attack waits for ever.
+#[derive(Debug)]
+#[must_use = "the gate opens when this is dropped"]
+pub struct Closed<'g>(&'g Gate);
 
-    /// Lets all go on.
-    pub fn open(&self) {
-        self.lock().is_closed = false;
-        self.opened.notify_all();
+impl Gate {
+    /// From now on, who comes waits. One caller at a time closes it.
+    pub fn close(&self) -> Closed<'_> {
+        self.lock().is_closed = true;
+        Closed(self)
     }
 
     /// How many came so far.
@@ -44,5 +44,33 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Closed<'_> {
+    /// Lets all go on.
+    fn drop(&mut self) {
+        self.0.lock().is_closed = false;
+        self.0.opened.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_opens_a_gate() {
+        let gate = Gate::default();
+        let closes = || {
+            let _closed = gate.close();
+            assert!(!gate.lock().is_closed, "of a test");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(closes)).is_err());
+        // It does not wait.
+        gate.pass();
+        assert_eq!(gate.came(), 1);
     }
 }

@@ -22,7 +22,7 @@ pub mod sessions;
 mod stage;
 
 pub use attacks::{ATTACKS, Attack};
-pub use gate::Gate;
+pub use gate::{Closed, Gate};
 pub use gauge::Gauge;
 pub use neighbour::{Neighbour, Times};
 pub use row::{Row, Rules, try_attack};

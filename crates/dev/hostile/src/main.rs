@@ -25,6 +25,8 @@ use posthaste_testkit::ServerBuilder;
 /// and --grain). CPU afterwards is at most --cpu-after, and no poll takes over --poll. The
 /// attackers' own threads run at nice 10, since a real attacker computes elsewhere.
 ///
+/// With --quick, an attack that is too small to break its rule is not judged. Its row says so.
+///
 /// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.
 #[derive(Parser, Debug)]
 #[command(

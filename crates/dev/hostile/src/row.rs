@@ -40,6 +40,8 @@ pub struct Row {
     cpu_after: Duration,
     /// The longest poll of those that are logged.
     poll: Option<Poll>,
+    /// Whether the attack could break its rule at this scale.
+    is_judged: bool,
     /// The broken rules; empty if nothing was.
     pub faults: Vec<String>,
 }
@@ -82,6 +84,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         memory_bound: (attack.memory_mib)(stage) << 20,
         cpu_after,
         poll: stage.longest_poll(),
+        is_judged: attack.is_judged(stage.scale),
         faults,
     };
     row.judge(stage, rules);
@@ -139,7 +142,11 @@ impl fmt::Display for Row {
         // Shorter ones are not logged.
         let of_poll = |poll: &Poll| format!("{} ({}, {})", ms(poll.cpu), ms(poll.elapsed), poll.task);
         let poll = self.poll.as_ref().map_or_else(|| "—".to_owned(), of_poll);
-        let verdict = if self.faults.is_empty() { "held".to_owned() } else { self.faults.join("; ") };
+        let verdict = match (self.faults.is_empty(), self.is_judged) {
+            (false, _) => self.faults.join("; "),
+            (true, true) => "held".to_owned(),
+            (true, false) => "not judged at quick scale".to_owned(),
+        };
         write!(
             f,
             "| {} | {} | {} / {} / {}{alone} | {} ({}) | {:.2} s | {poll} | {verdict} |",
@@ -152,5 +159,33 @@ impl fmt::Display for Row {
             self.memory_bound >> 20,
             self.cpu_after.as_secs_f64(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(is_judged: bool, faults: &[&str]) -> String {
+        let row = Row {
+            name: "versions",
+            answer: String::new(),
+            times: Times::default(),
+            alone: Times::default(),
+            memory: 0,
+            memory_bound: 0,
+            cpu_after: Duration::ZERO,
+            poll: None,
+            is_judged,
+            faults: faults.iter().map(|fault| (*fault).to_owned()).collect(),
+        };
+        row.to_string()
+    }
+
+    #[test]
+    fn what_is_not_judged_is_not_held() {
+        assert!(row(true, &[]).ends_with("| held |"));
+        assert!(row(false, &[]).ends_with("| not judged at quick scale |"));
+        assert!(row(false, &["a", "b"]).ends_with("| a; b |"));
     }
 }

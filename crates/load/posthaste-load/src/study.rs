@@ -27,7 +27,7 @@ use crate::server::read_token;
 #[derive(Args)]
 pub struct StudyArgs {
     /// A built-in study (item-count, mailbox-size, koka, memory, pop3, compare, operations,
-    /// regress, storage-format, scale-out) or a file.
+    /// regress, storage-format, scale-out, online-and-cached) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.

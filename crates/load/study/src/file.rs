@@ -8,11 +8,13 @@ use posthaste_load_text::quantity;
 use posthaste_load_text::suggestion;
 use posthaste_load_text::{Mistake, Source};
 use posthaste_load_workload::corpus::Sizes;
-use posthaste_load_workload::{self as workload, Workload};
+use posthaste_load_workload::{Mix, Workload};
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::arms::{self, Arm, RawArm};
+use crate::bounds::{alone, rounds};
+use crate::kinds;
 use crate::pools::{self, RawPools, Users};
 use crate::server::Which;
 use crate::{BUILTIN, Length};
@@ -139,8 +141,11 @@ pub struct Study {
     pub published: String,
     /// The analysis of the points.
     pub analysis: Analysis,
-    /// The study's workloads.
+    /// The study's workloads. A mix is here its first kind of users, with the name and the file
+    /// of the mix.
     pub workloads: Vec<Workload>,
+    /// The kinds of users of each workload: one, or several of a mix.
+    pub mixes: Vec<Mix>,
     /// Think time instead of the workloads'.
     pub think: Option<Duration>,
     /// Sizes of messages filled in instead of the workloads'.
@@ -316,7 +321,8 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
     let names = short.workloads.unwrap_or(raw.workloads);
-    let workloads = workloads(source, &names)?;
+    let mixes = kinds::load(source, &names)?;
+    let workloads: Vec<Workload> = mixes.iter().map(kinds::head).collect();
     let sweep = short.sweep.unwrap_or(raw.sweep);
     let sweep_at = sweep.span();
     let study = Study {
@@ -327,6 +333,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         analysis: source.word(&raw.analysis, ANALYSES)?,
         submission: submission.iter().filter_map(|name| named(&names, &workloads, name)).collect(),
         workloads,
+        mixes,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
         sizes: short.sizes.or(raw.sizes).map(|text| sizes(source, &text)).transpose()?,
         large_folders: raw.large_folders.map(|large| large_folders(source, &large)).transpose()?,
@@ -363,6 +370,9 @@ impl Study {
 /// Settings that exclude each other. On a cluster the mail is not in a server's folder, and the
 /// server is several processes.
 fn refused_together(study: &Study) -> Option<&'static str> {
+    if let Some(what) = refused_with_a_mix(study) {
+        return Some(what);
+    }
     let each = |name: &str| study.sweeps.iter().all(|sweep| sweep.contains_key(name));
     let any = |name: &str| study.sweeps.iter().any(|sweep| sweep.contains_key(name));
     if !any("nodes") {
@@ -380,6 +390,30 @@ fn refused_together(study: &Study) -> Option<&'static str> {
         (study.simulate.is_some(), "`simulate` is not offered with `nodes`: it runs one server"),
         (!study.arms.is_empty(), "arms are not offered with `nodes`: they are of one server"),
         (study.outside > 0.0, "`outside` is not offered with `nodes`: they send no mail to another server"),
+    ]
+    .into_iter()
+    .find_map(|(is, what)| is.then_some(what))
+}
+
+/// What a study with a mix of users does not have: each of these is for one workload.
+fn refused_with_a_mix(study: &Study) -> Option<&'static str> {
+    let mixes = || study.mixes.iter().filter(|mix| mix.kinds.len() > 1);
+    let kinds = mixes().map(|mix| mix.kinds.len()).max()?;
+    let mut clients = study.sweeps.iter().filter_map(|sweep| sweep.get("clients")).flatten();
+    let few = clients.any(|clients| (*clients as usize) < kinds);
+    let one = study.load.is_some() || study.users.is_some() || study.each_transaction;
+    let once_more = study.profile.is_some() || study.simulate.is_some();
+    [
+        (
+            one || once_more,
+            "`load`, `pools`, `each_transaction`, `profile` and `simulate` are for workloads, not for mixes",
+        ),
+        (!study.arms.is_empty(), "arms are not offered with a mix of users"),
+        (
+            mixes().any(|mix| study.submission.contains(&mix.name)),
+            "`submission` is not offered for a mix of users",
+        ),
+        (few, "a mix has at least one user of each kind: name as many `clients`"),
     ]
     .into_iter()
     .find_map(|(is, what)| is.then_some(what))
@@ -445,40 +479,6 @@ fn beside(
         Ok((server(one)?, others.iter().map(server).collect::<Result<_, _>>()?))
     };
     raw.iter().map(of).collect()
-}
-
-fn workloads(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<Workload>, Mistake> {
-    if names.get_ref().is_empty() {
-        return Err(source.at(names.span(), "a study needs a workload"));
-    }
-    let load =
-        |name: &String| workload::load(name).map_err(|mistake| source.at(names.span(), &mistake.to_string()));
-    names.get_ref().iter().map(load).collect()
-}
-
-/// Most rounds of a study. The median of 99 is no better than that of 51, and a study takes hours.
-const ROUNDS_MAX: u32 = 99;
-
-fn rounds(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> {
-    match given {
-        None => Ok(1),
-        Some(n) if (1..=ROUNDS_MAX).contains(n.get_ref()) => Ok(*n.get_ref()),
-        Some(n) => Err(source.at(n.span(), &format!("`rounds` is a number from 1 to {ROUNDS_MAX}"))),
-    }
-}
-
-/// Most transactions of a point that are measured alone. Each may take seconds.
-const ALONE_MAX: u32 = 999;
-
-fn alone(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> {
-    match given {
-        None => Ok(1),
-        Some(n) if (1..=ALONE_MAX).contains(n.get_ref()) => Ok(*n.get_ref()),
-        Some(n) => {
-            let what = format!("`transactions_alone` is a number from 1 to {ALONE_MAX}");
-            Err(source.at(n.span(), &what))
-        }
-    }
 }
 
 fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {

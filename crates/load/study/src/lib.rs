@@ -9,13 +9,17 @@
 mod agenda;
 mod analysis;
 mod arms;
+mod bounds;
+mod by_kind;
 mod columns;
 mod conduct;
 mod file;
+mod kinds;
 mod needs;
 mod options;
 mod plan;
 mod pools;
+mod product;
 mod resume;
 mod server;
 mod settings;
@@ -54,4 +58,5 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("regress", include_str!("../studies/regress.toml")),
     ("storage-format", include_str!("../studies/storage-format.toml")),
     ("scale-out", include_str!("../studies/scale-out.toml")),
+    ("online-and-cached", include_str!("../studies/online-and-cached.toml")),
 ];

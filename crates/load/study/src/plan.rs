@@ -11,7 +11,9 @@ use posthaste_load_workload::{Choice, Track, Workload};
 
 use crate::Length;
 use crate::file::Study;
+use crate::kinds::PlannedKind;
 use crate::pools::Users;
+use crate::product::product;
 
 /// Messages a second that filling is reckoned with: what one busy machine appended when this was
 /// written, in sizes of a kilobyte. Only for estimates.
@@ -70,8 +72,10 @@ pub struct PlannedPoint {
     pub think: Option<Duration>,
     /// Run once more for so long, to sample the server's functions.
     pub profile: Option<Duration>,
-    /// Index into the plan's populations.
+    /// Index into the plan's populations: of a mix, that of the first kind.
     pub population: usize,
+    /// The kinds of users, if the workload is a mix.
+    pub kinds: Vec<PlannedKind>,
 }
 
 impl PlannedPoint {
@@ -83,7 +87,11 @@ impl PlannedPoint {
 
     /// The workload.
     pub fn workload(&self, study: &Study) -> Workload {
-        let mut workload = study.workloads[self.workload].clone();
+        self.adapted(study.workloads[self.workload].clone())
+    }
+
+    /// A workload with the values of this point.
+    pub(crate) fn adapted(&self, mut workload: Workload) -> Workload {
         if let Some(rate) = self.at.get("arrivals_per_hour") {
             workload.arrivals_per_user_per_s = rate / 3600.0;
         }
@@ -154,16 +162,28 @@ impl Plan {
                     continue;
                 }
                 for workload in 0..study.workloads.len() {
-                    let population = plan.population(study, workload, &at);
+                    let kinds = plan.kinds(study, workload, &at);
+                    let population = match kinds.first() {
+                        Some(first) => first.population,
+                        None => plan.population(study, workload, &at),
+                    };
                     let think = at.get("think_s").map(|s| Duration::from_secs_f64(*s));
                     let clients = whole("clients").or(study.users.map(|users| users.active));
                     let plain = at.keys().all(|k| k == "clients");
                     let profile =
                         study.profile.filter(|p| plain && clients == Some(p.clients)).map(|p| p.measure);
                     for transaction in transactions(study, workload) {
-                        let at = at.clone();
-                        let point =
-                            PlannedPoint { at, workload, transaction, clients, think, profile, population };
+                        let (at, kinds) = (at.clone(), kinds.clone());
+                        let point = PlannedPoint {
+                            at,
+                            workload,
+                            transaction,
+                            clients,
+                            think,
+                            profile,
+                            population,
+                            kinds,
+                        };
                         let limits = [whole("cpus"), whole("memory_mb"), whole("nodes")];
                         plan.stage(limits).points.push(point);
                     }
@@ -204,7 +224,11 @@ impl Plan {
         let recipient = !w.selects_fresh() && study.workloads.iter().any(Workload::sends_to_others);
         let count = study.users.map_or(raised.max(1 + u32::from(recipient)), |users| users.registered);
         let (prefix, contents) = self.contents(study, w, at);
-        let contents = contents.with_shares(w.shares);
+        self.filled_with(&prefix, count, contents.with_shares(w.shares))
+    }
+
+    /// The population with these accounts, made if there is none like it.
+    pub(crate) fn filled_with(&mut self, prefix: &str, count: u32, contents: Contents) -> usize {
         let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
         if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
             return known;
@@ -214,7 +238,12 @@ impl Plan {
     }
 
     /// How the names of a population begin, and what each account has.
-    fn contents(&self, study: &Study, w: &Workload, at: &BTreeMap<String, f64>) -> (String, Contents) {
+    pub(crate) fn contents(
+        &self,
+        study: &Study,
+        w: &Workload,
+        at: &BTreeMap<String, f64>,
+    ) -> (String, Contents) {
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
         match (at.get("items"), at.get("mailbox_mb")) {
             // A folder for each SELECT, of accounts that nobody else uses.
@@ -420,24 +449,6 @@ fn study_length(study: &Study) -> &'static str {
 
 fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
-}
-
-/// All combinations; the value that changes fastest is the last key.
-fn product(sweep: &BTreeMap<String, Vec<f64>>) -> Vec<BTreeMap<String, f64>> {
-    let mut points = vec![BTreeMap::new()];
-    for (key, values) in sweep {
-        points = points
-            .iter()
-            .flat_map(|point: &BTreeMap<String, f64>| {
-                values.iter().map(move |value| {
-                    let mut point = point.clone();
-                    point.insert(key.clone(), *value);
-                    point
-                })
-            })
-            .collect();
-    }
-    points
 }
 
 #[cfg(test)]

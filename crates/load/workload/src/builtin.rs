@@ -27,8 +27,10 @@ pub const BUILTIN: &[(&str, &str)] = &[
 ];
 
 /// Name and file of each mix of several kinds of users.
-pub const MIXES: &[(&str, &str)] =
-    &[("online-and-cached", include_str!("../workloads/online-and-cached.toml"))];
+pub const MIXES: &[(&str, &str)] = &[
+    ("online-and-cached", include_str!("../workloads/online-and-cached.toml")),
+    ("online-and-cached-large", include_str!("../workloads/online-and-cached-large.toml")),
+];
 
 /// The file of a workload or mix.
 pub fn builtin(name: &str) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use posthaste_net::ByteBudget;
 use posthaste_tnef::samples;
 
 use super::*;
-use crate::held::Held;
+use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery_with, open};
 use crate::{ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss};
 
@@ -53,8 +53,8 @@ async fn seen(delivery: &Delivery, account: &Account) -> Vec<String> {
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
     let options =
         ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
-    let (mailbox, held) = (open(delivery, account, "INBOX").await, Held::default());
-    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+    let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
+    let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}
     assert!(delivery.store().engine().check(&mut |_| {}).await.unwrap().faults.is_empty());
     *converter.report()

@@ -48,7 +48,7 @@ pub(crate) trait Renew: Send + Sync {
 pub(crate) enum Unserved {
     /// An earlier version of this program showed other bytes of it.
     Superseded(String),
-    /// It is damaged, or in a form that this program does not know.
+    /// The body is damaged, or in a form that this program does not know.
     Damaged(String),
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn as_converted(mime: Bytes) -> Bytes {
     }
 }
 
-/// It with that header, if it needs one.
+/// The MIME message with that header, if it needs one.
 pub(crate) fn marked(mime: &[u8]) -> Option<Bytes> {
     let header = if says_it_is_rich(mime) { header_of(Form::Plain, mime)? } else { return None };
     Some(header.before(mime))

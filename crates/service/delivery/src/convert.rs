@@ -46,12 +46,14 @@ use posthaste_mail_model::{BodyId, NumSet, Uid};
 use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, StoreError};
 
+use crate::body_change::{
+    BodyChange, Loss, beside_original, body_change, is_superseded, may_be_superseded, stays,
+};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::held::Held;
 use crate::replace::{ReadBodies, Replaced, Replacer};
 use crate::sample::Sample;
-use crate::step::{Loss, Step, beside_original, is_superseded, may_be_superseded, stays, step};
+use crate::shared_bodies::SharedBodies;
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -63,20 +65,20 @@ const TRIES_MAX: usize = 20;
 pub enum ConvertMode {
     /// Nothing is changed.
     DryRun,
-    /// It is.
+    /// The mail is changed.
     Apply,
 }
 
 /// Whether items are made that messages lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Items {
-    /// They are left to the readers.
+    /// The items are left to the readers.
     Leave,
-    /// They are made and kept, whatever the server has for its readers.
+    /// The items are made and kept, whatever the server has for its readers.
     Make,
 }
 
-/// How to convert stored mail.
+/// The options of a conversion of stored mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertOptions {
     /// The form in which this format stores it; `None` for the one that it has.
@@ -142,17 +144,17 @@ impl ConvertReport {
 /// The UIDs of messages that stay as they are, by the reason.
 #[derive(Debug, Clone, Default)]
 pub struct Unconverted {
-    /// Their rich originals would be lost.
+    /// The messages whose rich originals would be lost.
     pub would_lose: NumSet,
-    /// Their conversion may take more memory than there ever is.
+    /// The messages whose conversion may take more memory than there ever is.
     pub too_large: NumSet,
-    /// Their summaries cannot be read.
+    /// The messages whose summaries cannot be read.
     pub unreadable: NumSet,
-    /// They cannot be read or converted for another reason.
+    /// The messages that cannot be read or converted for another reason.
     pub failed: NumSet,
 }
 
-/// How a dry run counts a body that several messages share.
+/// The way in which a dry run counts a body that several messages share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
     /// Once, as a conversion does: the other messages find it converted.
@@ -168,7 +170,7 @@ struct Candidate {
     body: BodyId,
     saved: i64,
     lacks_items: bool,
-    /// Its items would be those of another message.
+    /// Whether the message would share the items of another message.
     is_link: bool,
 }
 
@@ -198,7 +200,7 @@ pub struct Converter<'d> {
     rest: NumSet,
     found: VecDeque<Candidate>,
     replacer: Replacer<'d>,
-    held: &'d Held,
+    shared: &'d SharedBodies,
     counting: Counting,
     /// The body of the message that was examined last.
     last: Option<BodyId>,
@@ -207,15 +209,15 @@ pub struct Converter<'d> {
 }
 
 impl Delivery {
-    /// Begins to convert the messages that a mailbox of an account has at this moment. `held` is
-    /// the same for all mailboxes of the account.
+    /// Begins to convert the messages that a mailbox of an account has at this moment. `shared`
+    /// is the same for all mailboxes of the account.
     #[boxed]
     pub async fn converter<'d>(
         &'d self,
         account: &Account,
         mailbox: Arc<Mailbox>,
         options: ConvertOptions,
-        held: &'d Held,
+        shared: &'d SharedBodies,
     ) -> Result<Converter<'d>, DeliveryError> {
         let view = mailbox.current().await?;
         let rest = view.uids_of_seqs(&view.all());
@@ -229,7 +231,7 @@ impl Delivery {
             rest,
             found: VecDeque::new(),
             replacer,
-            held,
+            shared,
             counting: Counting::Bodies,
             last: None,
             report: ConvertReport::default(),
@@ -246,10 +248,10 @@ impl Delivery {
         uid: Uid,
         bodies: &mut ReadBodies,
     ) -> Result<ConvertReport, DeliveryError> {
-        let held = Held::default();
+        let shared = SharedBodies::default();
         let (to, items) = (Some(Format::Keep), Items::Leave);
         let options = ConvertOptions { to, items, mode: ConvertMode::Apply, loss: Loss::Refuse };
-        let mut converter = self.converter(account, mailbox, options, &held).await?;
+        let mut converter = self.converter(account, mailbox, options, &shared).await?;
         converter.which = Which::Superseded;
         converter.rest = NumSet::range(uid.value(), uid.value());
         std::mem::swap(converter.replacer.bodies_mut(), bodies);
@@ -361,8 +363,8 @@ impl Converter<'_> {
         };
         if keep == Keep::Never && self.counting == Counting::Bodies {
             let is_made = match found.is_link {
-                true => self.held.makes_items_by_copy(found.body),
-                false => self.held.makes_items(found.body),
+                true => self.shared.makes_items_by_copy(found.body),
+                false => self.shared.makes_items(found.body),
             };
             if !is_made {
                 return Ok(());
@@ -394,13 +396,13 @@ impl Converter<'_> {
     /// Whether a dry run has found before that this body takes another form.
     fn is_counted(&self, body: BodyId) -> bool {
         let is_dry = self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies;
-        is_dry && self.held.is_counted(body)
+        is_dry && self.shared.is_counted(body)
     }
 
     /// Counts a body that has another form now.
     fn count_converted(&mut self, body: BodyId, before: u64, after: &Bytes) {
         if self.options.mode == ConvertMode::DryRun && self.counting == Counting::Bodies {
-            self.held.count_converted(body);
+            self.shared.count_converted(body);
         }
         self.report.converted += 1;
         self.report.bytes_before += before;
@@ -416,8 +418,8 @@ impl Converter<'_> {
             return Ok(());
         }
         let before = stored.len() as u64;
-        let step = match self.step_of(&stored, to).await? {
-            Step::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
+        let change = match self.change_of(&stored, to).await? {
+            BodyChange::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
                 OriginalOutcome::Done => {
                     self.count_converted(found.body, before, &twin.stored);
                     return Ok(());
@@ -427,25 +429,25 @@ impl Converter<'_> {
                     return Ok(());
                 }
                 OriginalOutcome::OthersHaveIt => match beside_original(&stored, &twin.served) {
-                    Some(new) => Step::Recode(new),
+                    Some(new) => BodyChange::Recode(new),
                     None => return Ok(()),
                 },
             },
-            step => step,
+            change => change,
         };
-        match &step {
-            Step::Stays => {}
-            Step::WouldLose => {
+        match &change {
+            BodyChange::Stays => {}
+            BodyChange::WouldLose => {
                 self.report.would_lose += 1;
                 self.unconverted.would_lose.push(found.uid.value());
             }
-            Step::TooLarge => self.is_too_large(found, before),
-            Step::Recode(bytes) => {
+            BodyChange::TooLarge => self.is_too_large(found, before),
+            BodyChange::Recode(bytes) => {
                 if self.recode(found, bytes).await? {
                     self.count_converted(found.body, before, bytes);
                 }
             }
-            Step::GiveUp(twin) | Step::Renumber(twin) => {
+            BodyChange::GiveUp(twin) | BodyChange::Renumber(twin) => {
                 if self.options.mode == ConvertMode::Apply
                     && !self.replacer.replace(found.replaced(), twin).await?
                 {
@@ -472,8 +474,9 @@ impl Converter<'_> {
         self.unconverted.too_large.push(uid.value());
     }
 
-    /// How a stored body changes, on another thread and within the memory for conversions.
-    async fn step_of(&self, stored: &Bytes, to: Format) -> Result<Step, DeliveryError> {
+    /// Decides the change of a stored body, on another thread and within the memory for
+    /// conversions.
+    async fn change_of(&self, stored: &Bytes, to: Format) -> Result<BodyChange, DeliveryError> {
         let largest = stored.len().max(served_len(stored));
         let permit = self.delivery.room_to_convert(largest).await?;
         let (account, loss) = (self.account.name.clone(), self.options.loss);
@@ -490,15 +493,15 @@ impl Converter<'_> {
                     true => {
                         Err("its conversion may take more memory than `limits.summary_bytes` allows".into())
                     }
-                    false if stays(&stored, to.format) => Ok(Step::Stays),
-                    false => Ok(Step::TooLarge),
+                    false if stays(&stored, to.format) => Ok(BodyChange::Stays),
+                    false => Ok(BodyChange::TooLarge),
                 };
             };
-            let step = step(&stored, &account, (to, loss), len_max)?;
-            Ok::<_, String>(step.compressed(&stored, compress))
+            let change = body_change(&stored, &account, (to, loss), len_max)?;
+            Ok::<_, String>(change.compressed(&stored, compress))
         });
-        let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
-        step.map_err(DeliveryError::Interrupted)
+        let change = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
+        change.map_err(DeliveryError::Interrupted)
     }
 
     /// Takes a body's rich original away, if all messages with the body are the account's. Messages
@@ -507,7 +510,7 @@ impl Converter<'_> {
         let (store, account) = (self.delivery.store(), self.account.id);
         for _ in 0..TRIES_MAX {
             let all = store.engine().references(body).await?;
-            if all > 1 && self.held.count(store, account, body).await? < all {
+            if all > 1 && self.shared.count(store, account, body).await? < all {
                 return Ok(OriginalOutcome::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
@@ -546,7 +549,7 @@ impl Converter<'_> {
 
 /// The outcome for a body whose rich original is not needed.
 enum OriginalOutcome {
-    /// It has lost it.
+    /// The body has lost its original.
     Done,
     /// Messages of other accounts have it, or may have it by now.
     OthersHaveIt,

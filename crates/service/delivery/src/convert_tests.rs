@@ -44,8 +44,8 @@ pub(super) async fn deliver(
 
 pub(super) async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
     let mailbox = open(delivery, account, "INBOX").await;
-    let held = Held::default();
-    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+    let shared = SharedBodies::default();
+    let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}
     assert!(delivery.store().engine().check(&mut |_| {}).await.unwrap().faults.is_empty());
     *converter.report()
@@ -195,9 +195,9 @@ async fn a_message_that_was_added_and_expunged_is_added_again() {
     for uid in uids {
         add_twin(&delivery, &ana, uid).await;
     }
-    let held = Held::default();
+    let shared = SharedBodies::default();
     let mut converter =
-        delivery.converter(&ana, Arc::clone(&mailbox), to(Format::Keep), &held).await.unwrap();
+        delivery.converter(&ana, Arc::clone(&mailbox), to(Format::Keep), &shared).await.unwrap();
     assert!(converter.advance().await.unwrap());
     mailbox.remove(&NumSet::range(4, 4)).await.unwrap();
     while converter.advance().await.unwrap() {}
@@ -393,8 +393,8 @@ async fn a_sample_is_examined_alone() {
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let mailbox = open(&delivery, &ana, "INBOX").await;
     let options = ConvertOptions { mode: ConvertMode::DryRun, ..to(Format::Mime) };
-    let (held, mut sample) = (Held::default(), Sample::new(2, 3));
-    let converter = delivery.converter(&ana, mailbox, options, &held).await.unwrap();
+    let (shared, mut sample) = (SharedBodies::default(), Sample::new(2, 3));
+    let converter = delivery.converter(&ana, mailbox, options, &shared).await.unwrap();
     let mut converter = converter.sampled(&mut sample);
     while converter.advance().await.unwrap() {}
     assert_eq!(converter.report().examined, 2);
@@ -411,9 +411,9 @@ async fn a_message_expunged_meanwhile_is_no_failure() {
     mailbox.copy_from(&inbox, &NumSet::range(1, 3)).await.unwrap();
     append_as_before(&delivery, &mailbox, vec![]).await;
     append_as_before(&delivery, &mailbox, vec![]).await;
-    let held = Held::default();
+    let shared = SharedBodies::default();
     let options = ConvertOptions { items: Items::Make, ..to(Format::Keep) };
-    let mut converter = delivery.converter(&ana, Arc::clone(&mailbox), options, &held).await.unwrap();
+    let mut converter = delivery.converter(&ana, Arc::clone(&mailbox), options, &shared).await.unwrap();
     assert!(converter.advance().await.unwrap());
     mailbox.remove(&NumSet::range(5, 5)).await.unwrap();
     for _ in 0..4 {

@@ -51,11 +51,11 @@ pub struct DeliveryOptions {
     pub quota: Quota,
     /// Messages of a folder over which each opening of it is logged; 0 for none.
     pub folder_messages_warn: u64,
-    /// How messages of accounts are stored that do not say it.
+    /// The form of messages of accounts that do not set one.
     pub format: FormatSettings,
-    /// When the items of rich mail are made.
+    /// The time when the items of rich mail are made.
     pub precompute: Precompute,
-    /// How new messages are stored that need no other form.
+    /// The compression of new messages that need no other form.
     pub compress: Compression,
 }
 
@@ -81,9 +81,9 @@ pub struct Delivered {
     pub account: AccountId,
     /// The mailbox.
     pub mailbox: MailboxId,
-    /// Its UID there.
+    /// The message's UID in the mailbox.
     pub uid: Uid,
-    /// Its body: the same for all recipients.
+    /// The id of the message's body: the same for all recipients.
     pub body: BodyId,
 }
 
@@ -128,16 +128,16 @@ impl Delivery {
         }
     }
 
-    /// The same with this much memory for summaries, which other deliveries may share. It must hold
-    /// the largest message ([`posthaste_mime_summary::summary_memory_max`]), or such messages get a
-    /// temporary error.
+    /// Sets the memory for summaries, which other deliveries may share. It must hold the largest
+    /// message ([`posthaste_mime_summary::summary_memory_max`]), or such messages get a temporary
+    /// error.
     #[must_use]
     pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
         self.summaries = one_share(budget);
         self
     }
 
-    /// The same with this much memory for summaries that are made and not stored yet.
+    /// Sets the memory for summaries that are made and not stored yet.
     #[must_use]
     pub fn with_finished(mut self, budget: ByteBudget) -> Self {
         self.finished = one_share(budget);
@@ -194,7 +194,8 @@ impl Delivery {
         self.incoming_with(bytes, flags, date, self.options.compress).await
     }
 
-    /// The same with this compression of the body. A body that nobody stores needs none.
+    /// Makes a message as [`Self::incoming`] does, with this compression of the body. A body that
+    /// nobody stores needs none.
     pub(crate) async fn incoming_with(
         &self,
         bytes: Bytes,

@@ -5,7 +5,7 @@ use posthaste_store::StoreError;
 /// The reason why a message was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DeliveryError {
-    /// It is over the server's limit.
+    /// The message is over the server's limit.
     #[error("the message has {len} octets; the limit is {limit}")]
     TooLarge {
         /// The octets of the message.
@@ -23,7 +23,7 @@ pub enum DeliveryError {
         /// Octets requested.
         more: u64,
     },
-    /// There is no memory to process it at the moment.
+    /// The server has no memory to process the message at the moment.
     #[error("too many large messages are arriving; try again later")]
     Busy,
     /// The summaries of the messages of one command take more memory than one command may.

@@ -56,8 +56,9 @@ impl Figure {
         (self.sum / n * of, WITHIN * of * (variance / n * unseen).sqrt())
     }
 
-    /// The same for a count of messages. If all or none count, the next ones may be others: of so
-    /// many without an exception, 3 in `examined` may be one (the rule of three).
+    /// Estimates a count of messages as [`Self::of_all`] estimates a sum. If all or none count,
+    /// the next ones may be others: of so many without an exception, 3 in `examined` may be one
+    /// (the rule of three).
     pub fn count_of_all(&self, examined: u64, all: u64) -> (f64, f64) {
         let (count, within) = self.of_all(examined, all);
         let is_uniform = within == 0.0 && examined < all;
@@ -153,7 +154,7 @@ impl<'d> Estimator<'d> {
     }
 }
 
-/// How many messages have a body.
+/// The number of messages that have a body.
 #[derive(Debug, Clone, Copy, Default)]
 struct Holders {
     messages: u64,
@@ -173,12 +174,12 @@ impl Holders {
         }
     }
 
-    /// Each message's share of the body.
+    /// The share of the body that each message has.
     fn share(self) -> f64 {
         1.0 / self.messages.max(1) as f64
     }
 
-    /// Each message's share of the items that are made.
+    /// The share of the items that each message has.
     fn share_of_items(self) -> f64 {
         self.bare.max(1) as f64 / (self.bare + self.links).max(1) as f64
     }

@@ -10,22 +10,22 @@ use posthaste_tnef::samples;
 
 use super::*;
 use crate::DeliveryOptions;
+use crate::body_change::Loss;
 use crate::convert::{ConvertMode, ConvertOptions, Items};
-use crate::held::Held;
 use crate::sample::Sample;
-use crate::step::Loss;
+use crate::shared_bodies::SharedBodies;
 use crate::tests::{add, delivery, delivery_on, message, open};
 
 const FOLDERS: [&str; 2] = ["INBOX", "Archive"];
 
 /// Converts the mail of accounts, and returns the sum of what was done.
 async fn run(delivery: &Delivery, accounts: &[&Account], options: ConvertOptions) -> ConvertReport {
-    let (run, mut sum) = (Held::default(), ConvertReport::default());
+    let (run, mut sum) = (SharedBodies::default(), ConvertReport::default());
     for account in accounts {
-        let held = run.of_another_account();
+        let shared = run.of_another_account();
         for name in FOLDERS {
             let mailbox = open(delivery, account, name).await;
-            let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+            let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
             while converter.advance().await.unwrap() {}
             sum = sum.plus(*converter.report());
         }
@@ -41,12 +41,12 @@ async fn estimate(
     options: ConvertOptions,
 ) -> Estimate {
     let (mut estimator, mut sample) = (Estimator::new(delivery), Sample::new(wanted, of));
-    let (held, mut ids) = (Held::default(), Vec::new());
+    let (shared, mut ids) = (SharedBodies::default(), Vec::new());
     for account in accounts {
         for name in FOLDERS {
             let mailbox = open(delivery, account, name).await;
             ids.push(mailbox.id());
-            let converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+            let converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
             estimator.add(converter.sampled(&mut sample)).await.unwrap();
         }
     }
@@ -146,9 +146,9 @@ async fn the_items_of_links_count_once() {
     let all = estimate(&delivery, &[&ana], (5, 5), dry).await;
     let would = run(&delivery, &[&ana], dry).await;
     assert_eq!((all.examined, would.examined, would.items), (5, 5, 2));
-    let (held, mut reversed) = (Held::default(), 0);
+    let (shared, mut reversed) = (SharedBodies::default(), 0);
     for mailbox in [&linked, &inbox] {
-        let mut converter = delivery.converter(&ana, Arc::clone(mailbox), dry, &held).await.unwrap();
+        let mut converter = delivery.converter(&ana, Arc::clone(mailbox), dry, &shared).await.unwrap();
         while converter.advance().await.unwrap() {}
         reversed += converter.report().items;
     }

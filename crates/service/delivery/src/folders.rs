@@ -20,7 +20,7 @@ pub struct Opening<'a> {
     pub folder: &'a MailboxName,
     /// Messages in it.
     pub items: u32,
-    /// Where the client is.
+    /// The address of the client.
     pub client: IpAddr,
     /// `imap`, `pop3`.
     pub protocol: &'static str,

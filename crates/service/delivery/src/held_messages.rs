@@ -89,11 +89,11 @@ impl Holding {
 /// A large message that is about to be read.
 #[derive(Clone, Copy)]
 pub struct LargeMessage<'m> {
-    /// Where it is.
+    /// The mailbox of the message.
     pub mailbox: &'m Mailbox,
     /// The id of the message's body.
     pub body: BodyId,
-    /// Its octets as clients see them.
+    /// The octets of the message as clients see them.
     pub bytes: u64,
 }
 

@@ -11,10 +11,10 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{IncomingMessage, MemoryEngine, StoreError, View};
 use posthaste_tnef::{Outcome, convert, samples};
 
+use crate::body_change::Loss;
 use crate::conversions::{CONVERSION, unconverted};
 use crate::convert::{ConvertMode, ConvertOptions, ConvertReport, Items};
-use crate::held::Held;
-use crate::step::Loss;
+use crate::shared_bodies::SharedBodies;
 use crate::tests::{add, delivery_on, import, message, open};
 use crate::{Conversions, Delivery, DeliveryOptions, Renewals};
 
@@ -152,8 +152,8 @@ async fn an_import_in_a_hurry_leaves_items_for_later() {
 }
 
 async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
-    let (mailbox, held) = (open(delivery, account, "INBOX").await, Held::default());
-    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+    let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
+    let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}
     assert!(delivery.store().engine().check(&mut |_| {}).await.unwrap().faults.is_empty());
     *converter.report()

@@ -23,6 +23,7 @@
 //! see as MIME. When `deliver` succeeds, the message is on disk. No message, however broken, is
 //! refused for its content.
 
+mod body_change;
 mod by_url;
 mod conversions;
 pub mod convert;
@@ -32,7 +33,6 @@ mod estimate;
 pub mod export;
 mod folders;
 mod format;
-mod held;
 mod held_messages;
 pub mod import;
 #[cfg(test)]
@@ -46,11 +46,12 @@ mod renew_tests;
 mod replace;
 mod rich;
 mod sample;
-mod step;
+mod shared_bodies;
 mod summarize;
 #[cfg(test)]
 mod tests;
 
+pub use body_change::Loss;
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
 pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Unconverted};
@@ -59,7 +60,6 @@ pub use error::{DeliveryError, Kind};
 pub use estimate::{Estimate, Estimator, Figure};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
-pub use held::Held;
 pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use memory::SummaryMemory;
@@ -70,5 +70,5 @@ pub use quota::{MESSAGE_COST, Quota, QuotaReservation, Usage};
 pub use renew::Renewals;
 pub use rich::StoredForms;
 pub use sample::Sample;
-pub use step::Loss;
+pub use shared_bodies::SharedBodies;
 pub use summarize::summarize;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use posthaste_net::ByteBudget;
 
-/// How long a message waits for that memory before its sender gets a temporary error. Senders wait
-/// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a message wait
-/// far less.
+/// The time that a message waits for that memory before its sender gets a temporary error.
+/// Senders wait 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a
+/// message wait far less.
 pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A budget whose shares are all of it. Each use is so short that fairness between accounts needs
@@ -28,7 +28,7 @@ pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
 /// Whether a delivery waits for memory for its summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryMemory {
-    /// It does, and the memory is held until the message is stored.
+    /// The delivery waits, and the memory is held until the message is stored.
     Counted,
     /// The caller holds the summary of another message, which a script sends on. A holder of this
     /// memory must not wait for more of it (deadlock), so this summary is not counted.

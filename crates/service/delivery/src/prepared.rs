@@ -11,7 +11,7 @@ use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
 use crate::memory::SUMMARY_WITHIN;
 
-/// One command's summaries may take this part of it.
+/// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;
 
 /// The work of a summary that does not depend on the message's length, as octets of a message.

@@ -39,8 +39,8 @@ use crate::error::DeliveryError;
 pub const MESSAGE_COST: u64 = 1024;
 // The constant part of the longest summary is within the flat rate's share, so the whole is.
 const _: () = assert!(summary_len_max(0) as u64 <= SUMMARY_SHARE as u64 * MESSAGE_COST);
-/// How long heads that were read are believed far from the limit, as another process may add mail
-/// meanwhile.
+/// The time for which heads that were read are believed far from the limit, as another process
+/// may add mail meanwhile.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets
 /// each.

@@ -17,10 +17,10 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{FlagChange, IncomingMessage, Mailbox, StoreError, View};
 use sha2::{Digest, Sha256};
 
+use crate::body_change::Twin;
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::rich::Shape;
-use crate::step::Twin;
 
 /// Times that a message is looked at again because others change the mailbox meanwhile.
 const TRIES_MAX: usize = 20;
@@ -187,7 +187,7 @@ impl Default for ReadBodies {
     }
 }
 
-/// Where a message is.
+/// The location of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageLocation {
     pub(crate) account: AccountId,

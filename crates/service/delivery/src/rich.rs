@@ -46,7 +46,7 @@ use crate::summarize::summarize_unless_rich;
 /// A longer message is looked at on another thread: 1 ms in the worst case.
 const LOOKED_AT_HERE_MAX: usize = 256 * 1024;
 
-/// How a message is stored for some accounts.
+/// The stored form of a message for some accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     AsSent,
@@ -58,7 +58,7 @@ pub(crate) enum Shape {
 impl Shape {
     pub(crate) const ALL: [Self; 4] = [Self::AsSent, Self::Mime, Self::MimeWithOriginal, Self::Enriched];
 
-    /// How an account stores a message that is rich, or not.
+    /// The form in which an account stores a message that is rich, or not.
     pub(crate) fn wanted(settings: FormatSettings, is_rich: bool) -> Self {
         match settings.format {
             _ if is_rich => Self::of_rich(settings),
@@ -67,7 +67,7 @@ impl Shape {
         }
     }
 
-    /// How an account stores a rich message.
+    /// The form in which an account stores a rich message.
     pub(crate) fn of_rich(settings: FormatSettings) -> Self {
         match settings.format {
             Format::Mime if settings.keep_original => Self::MimeWithOriginal,
@@ -147,8 +147,8 @@ impl Delivery {
         self.forms_of(bytes, rich, recipients, memory).await
     }
 
-    /// The same for a message that no recipient reads now. If they store a rich message as sent, it
-    /// is converted later.
+    /// The stored forms of a message that no recipient reads now. If they store a rich message as
+    /// sent, it is converted later.
     pub(crate) async fn forms_to_file(
         &self,
         bytes: Bytes,
@@ -248,7 +248,7 @@ impl Delivery {
         Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
     }
 
-    /// The same for a message that is not rich, with its summary.
+    /// The stored forms of a message that is not rich, with its summary.
     async fn forms_of_ordinary(
         &self,
         first: IncomingMessage,
@@ -293,8 +293,8 @@ impl Delivery {
         }
     }
 
-    /// The same message with another stored body. The store keeps what clients see of it for the
-    /// first readers, so that they do not convert it again.
+    /// The message with another stored body. The store keeps what clients see of it for the first
+    /// readers, so that they do not convert it again.
     fn stored_as(&self, message: &IncomingMessage, stored: Bytes, served: &[u8]) -> IncomingMessage {
         let body = self.store().new_body_id();
         self.store().has_converted(body, served);

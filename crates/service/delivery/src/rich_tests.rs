@@ -14,7 +14,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{IncomingMessage, StoreError};
 use posthaste_tnef::{Outcome, convert, samples};
 
-use crate::held::Held;
+use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
 use crate::{
     ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory,
@@ -165,8 +165,8 @@ async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
     let options =
         ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
-    let (mailbox, held) = (open(delivery, account, "INBOX").await, Held::default());
-    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
+    let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
+    let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}
     *converter.report()
 }

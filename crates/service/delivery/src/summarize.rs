@@ -19,7 +19,7 @@ use posthaste_mime_summary::{
 };
 use posthaste_tnef::declares_rich;
 
-/// How often BODY and BODYSTRUCTURE together print what both contain.
+/// The number of times that BODY and BODYSTRUCTURE together print what both contain.
 const IN_BOTH: usize = 2;
 
 /// Computes all that IMAP can need of `message`, as the stored record that [`mime::SummaryRef`]

@@ -3,8 +3,8 @@
 use posthaste_mail_model::AccountId;
 use serde::{Deserialize, Serialize};
 
-/// How an account's new messages are stored. A change is for mail that comes from then on. Clients
-/// see the same bytes in every format.
+/// The form in which an account's new messages are stored. A change affects only mail that comes
+/// after it. Clients see the same bytes in every form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -18,8 +18,8 @@ pub enum Format {
     Keep,
 }
 
-/// When the items of rich mail are made: ENVELOPE, BODYSTRUCTURE, RFC822.SIZE and the rest of the
-/// summary. For mail that is stored as MIME they are always made at delivery.
+/// The time when the items of rich mail are made: ENVELOPE, BODYSTRUCTURE, RFC822.SIZE and the
+/// rest of the summary. Mail that is stored as MIME always gets them at delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precompute {
@@ -32,7 +32,7 @@ pub enum Precompute {
     Never,
 }
 
-/// How messages are stored: what the server has for all accounts, or an account for itself.
+/// The settings for stored messages: the server's for all accounts, or those of one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FormatSettings {
     /// The form.
@@ -60,7 +60,7 @@ impl ScriptState {
     }
 }
 
-/// How many messages one IMAP command may process (RFC 9738).
+/// The numbers of messages that one IMAP command may process (RFC 9738).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLimits {
@@ -79,7 +79,7 @@ impl CommandLimits {
     }
 }
 
-/// How many messages each folder of an account may have.
+/// The numbers of messages that each folder of an account may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FolderLimits {
@@ -98,7 +98,7 @@ impl FolderLimits {
     }
 }
 
-/// Where mail for an account is sent, in addition to its mailboxes or instead of them.
+/// The addresses to which mail for an account is sent, with or without a copy in its mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forward {
@@ -111,7 +111,7 @@ pub struct Forward {
 /// Addresses of a forward at most: it is read with the account.
 pub const FORWARDS_MAX: usize = 100;
 
-/// Which server has an account: RFC 2221.
+/// The server that has an account: RFC 2221.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Referral {
@@ -124,7 +124,7 @@ pub struct Referral {
     pub admits: bool,
 }
 
-/// Which server has a mailbox of an account, and all below it: RFC 2193.
+/// The server that has a mailbox of an account, and all mailboxes below it: RFC 2193.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MailboxReferral {
@@ -143,21 +143,21 @@ pub const MAILBOX_REFERRAL_BYTES_MAX: usize = 32 * 1024;
 /// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its lasting id: what mailboxes hang from.
+    /// The account's lasting id. Mailboxes belong to this id.
     pub id: AccountId,
-    /// Its name in normal form: an address, or a plain name.
+    /// The account's name in normal form: an address, or a plain name.
     pub name: String,
-    /// Octets it may hold; `None` for no limit of its own.
+    /// The octets that the account may hold; `None` for no limit of its own.
     pub quota_bytes: Option<u64>,
-    /// Messages it may hold; `None` for no limit of its own.
+    /// The messages that the account may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
-    /// How many messages one IMAP command may process.
+    /// The numbers of messages that one IMAP command may process.
     pub command_limits: CommandLimits,
-    /// Mailboxes it may have; `None` for no limit of its own.
+    /// The mailboxes that the account may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How many messages each of its folders may have.
+    /// The numbers of messages that each of the account's folders may have.
     pub folder_limits: FolderLimits,
-    /// How its messages are stored; `None` for what the server has for all.
+    /// The form in which messages are stored; `None` for the server's.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it; also where
     /// the server does that for all.
@@ -167,26 +167,27 @@ pub struct Account {
     /// Whether other users see the account's mailboxes in the namespace `Shared/`. Logins to it
     /// are refused.
     pub shared: bool,
-    /// When it was made, unix seconds.
+    /// The time when the account was made, unix seconds.
     pub created: i64,
-    /// Counts its passwords: sessions of an earlier one end.
+    /// The number of password changes. Sessions of an earlier password end.
     pub password_changes: u64,
-    /// Which of its Sieve scripts is active. Boxed: accounts are held by value in many places.
+    /// The state of the account's Sieve scripts. Boxed: accounts are held by value in many
+    /// places.
     pub scripts: Box<ScriptState>,
-    /// Where its mail is sent on to, if it is.
+    /// The addresses to which mail for the account is sent on, if any.
     pub forward: Option<Box<Forward>>,
-    /// Which server has its mailboxes, if it is another one.
+    /// The server that has the account's mailboxes, if it is another one.
     pub referral: Option<Box<Referral>>,
-    /// Which of its mailboxes other servers have, by name.
+    /// The mailboxes of the account that other servers have, by name.
     pub mailbox_referrals: Box<[MailboxReferral]>,
-    /// Whether it may set the quotas of all accounts of its domain by IMAP (RFC 9208).
+    /// Whether the account may set the quotas of all accounts of its domain by IMAP (RFC 9208).
     pub sets_quotas: bool,
-    /// Counts the changes of its record; caches are keyed by it.
+    /// The version of the account's record. Caches use it in their keys.
     pub version: u64,
 }
 
 impl Account {
-    /// How its messages are stored. `server`: what the server has for all.
+    /// The settings for the account's stored messages. `server`: the server's for all accounts.
     pub fn stored_as(&self, server: FormatSettings) -> FormatSettings {
         match self.format {
             Some(format) => FormatSettings { format, keep_original: self.keep_original },
@@ -194,12 +195,12 @@ impl Account {
         }
     }
 
-    /// The domain of its name; `None` for a plain name.
+    /// The domain of the account's name; `None` for a plain name.
     pub fn domain(&self) -> Option<&str> {
         self.name.rsplit_once('@').map(|(_, domain)| domain)
     }
 
-    /// Whether it may set the quotas of that account: of its own domain alone.
+    /// Whether the account may set the quotas of that account. Both must have the same domain.
     pub fn may_set_quotas_of(&self, other: &Self) -> bool {
         self.sets_quotas && self.domain().is_some() && self.domain() == other.domain()
     }
@@ -208,23 +209,23 @@ impl Account {
 /// The options of `account add` other than name and password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewAccount {
-    /// Octets it may hold; `None` for no limit of its own.
+    /// The octets that the account may hold; `None` for no limit of its own.
     pub quota_bytes: Option<u64>,
-    /// Messages it may hold; `None` for no limit of its own.
+    /// The messages that the account may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
-    /// How many messages one IMAP command may process.
+    /// The numbers of messages that one IMAP command may process.
     pub command_limits: CommandLimits,
-    /// Mailboxes it may have; `None` for no limit of its own.
+    /// The mailboxes that the account may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How many messages each of its folders may have.
+    /// The numbers of messages that each of the account's folders may have.
     pub folder_limits: FolderLimits,
-    /// How its messages are stored; `None` for what the server has for all.
+    /// The form in which messages are stored; `None` for the server's.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.
     pub keep_original: bool,
     /// Whether other users see the account's mailboxes in the namespace `Shared/`.
     pub shared: bool,
-    /// Whether it may set the quotas of all accounts of its domain by IMAP.
+    /// Whether the account may set the quotas of all accounts of its domain by IMAP.
     pub sets_quotas: bool,
 }
 

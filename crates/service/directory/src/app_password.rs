@@ -23,7 +23,7 @@ use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, By, Client, Login};
 use crate::limits::{APP_PASSWORDS_MAX, LABEL_CHARS_MAX};
-use crate::login::{LoginError, LoginFailure, enabled};
+use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password;
 use crate::record::{self, Stored};
 use crate::unix_time::now;
@@ -56,27 +56,28 @@ impl Directory {
         let id = AppPasswordId(u64::from_le_bytes(password::random()?));
         let NewAppPassword { label, services, expires } = new;
         let made = AppPassword { id, label, services, created: now(), expires, verifier };
-        self.try_update(account, |stored| {
-            if stored.app_passwords.iter().any(|one| one.label == made.label) {
-                return Err(DirectoryError::LabelTaken(made.label.clone()));
-            }
-            if stored.app_passwords.len() >= APP_PASSWORDS_MAX {
-                return Err(DirectoryError::TooManyAppPasswords);
-            }
-            stored.app_passwords.push(made.clone());
-            Ok(())
-        })
-        .await?;
+        self.records
+            .try_update(account, |stored| {
+                if stored.app_passwords.iter().any(|one| one.label == made.label) {
+                    return Err(DirectoryError::LabelTaken(made.label.clone()));
+                }
+                if stored.app_passwords.len() >= APP_PASSWORDS_MAX {
+                    return Err(DirectoryError::TooManyAppPasswords);
+                }
+                stored.app_passwords.push(made.clone());
+                Ok(())
+            })
+            .await?;
         Ok((made, text))
     }
 
     /// The app passwords of an account.
     #[boxed]
     pub async fn app_passwords(&self, account: &str) -> Result<Vec<AppPassword>> {
-        Ok(self.existing_stored(account).await?.app_passwords)
+        Ok(self.records.existing_stored(account).await?.app_passwords)
     }
 
-    /// Removes one, by its label or its id. Sessions that were begun with it end.
+    /// Removes an app password, by its label or its id. Sessions that were begun with it end.
     #[boxed]
     pub async fn remove_app_password(&self, account: &str, which: &str) -> Result<AppPassword> {
         let of = |stored: &Stored| {
@@ -86,24 +87,25 @@ impl Directory {
                 .or_else(|| all.iter().position(|one| one.id.to_string() == which))
         };
         let none = || DirectoryError::NoAppPassword(which.to_owned());
-        let stored = self.existing_stored(account).await?;
+        let stored = self.records.existing_stored(account).await?;
         let removed = of(&stored).and_then(|at| stored.app_passwords.get(at)).cloned().ok_or_else(none)?;
-        self.try_update(account, |stored| {
-            stored.app_passwords.retain(|one| one.id != removed.id);
-            Ok(())
-        })
-        .await?;
+        self.records
+            .try_update(account, |stored| {
+                stored.app_passwords.retain(|one| one.id != removed.id);
+                Ok(())
+            })
+            .await?;
         let key = record::used_key(stored.account.id, removed.id);
-        if let Some(entry) = self.engine.directory_entry(&key).await? {
-            self.put(key, entry.version, None).await?;
+        if let Some(entry) = self.records.entry(&key).await? {
+            self.records.put(key, entry.version, None).await?;
         }
         Ok(removed)
     }
 
-    /// When one was used last, unix seconds: to a day.
+    /// The time when an app password was used last, unix seconds, to a day.
     #[boxed]
     pub async fn last_use(&self, account: &Account, id: AppPasswordId) -> Result<Option<u64>> {
-        let entry = self.engine.directory_entry(&record::used_key(account.id, id)).await?;
+        let entry = self.records.entry(&record::used_key(account.id, id)).await?;
         entry.as_ref().map(record::read_used).transpose()
     }
 
@@ -132,7 +134,7 @@ impl Directory {
         Some(Ok(Login { until: found.expires, ..Login::new(account, By::AppPassword(found.id)) }))
     }
 
-    /// Writes down that one was used, once a day.
+    /// Notes that an app password was used, once a day.
     async fn note_use(&self, account: AccountId, id: AppPasswordId) -> Result<()> {
         let (key, now) = ((account, id), now());
         let is_recent = |noted: u64| now.saturating_sub(noted) < USE_NOTED_EVERY;
@@ -140,13 +142,13 @@ impl Directory {
             return Ok(());
         }
         let name = record::used_key(account, id);
-        let entry = self.engine.directory_entry(&name).await?;
+        let entry = self.records.entry(&name).await?;
         let noted = entry.as_ref().map(record::read_used).transpose()?;
         if !noted.is_some_and(is_recent) {
             let expected = entry.map_or(0, |entry| entry.version);
             // Lost to another process, which noted the same.
             let _: CommitOutcome =
-                self.put(name.clone(), expected, Some(record::write_used(&name, now)?)).await?;
+                self.records.put(name.clone(), expected, Some(record::write_used(&name, now)?)).await?;
         }
         self.uses_noted.lock().insert(key, noted.filter(|noted| is_recent(*noted)).unwrap_or(now));
         Ok(())
@@ -156,9 +158,9 @@ impl Directory {
     pub(crate) async fn forget_uses(&self, account: AccountId) -> Result<()> {
         let prefix = record::used_prefix(account);
         loop {
-            let page = self.engine.directory_scan(&prefix, None, PAGE).await?;
+            let page = self.records.scan(&prefix, None, PAGE).await?;
             for entry in &page {
-                self.put(entry.name.clone(), entry.version, None).await?;
+                self.records.put(entry.name.clone(), entry.version, None).await?;
             }
             if page.len() < PAGE {
                 return Ok(());

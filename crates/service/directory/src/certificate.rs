@@ -17,7 +17,7 @@ use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::grant::{By, Client, Fingerprint, Login};
 use crate::limits::CERTIFICATES_MAX;
-use crate::login::{LoginError, LoginFailure, enabled};
+use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::record::{self, Stored};
 use crate::settings::CertificateLogins;
 
@@ -44,11 +44,12 @@ impl Directory {
     /// Adds a certificate to those of an account. From the first one on it takes no other.
     #[boxed]
     pub async fn add_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
-        let name = self.existing_name(account).await?;
+        let name = self.records.existing_name(account).await?;
         if let Some(owner) = self.certificate_owner(&fingerprint).await?.filter(|owner| *owner != name) {
             return Err(DirectoryError::CertificateTaken(owner));
         }
         let account = self
+            .records
             .try_update(&name, |stored| {
                 if !stored.certificates.contains(&fingerprint) {
                     if stored.certificates.len() >= CERTIFICATES_MAX {
@@ -67,6 +68,7 @@ impl Directory {
     #[boxed]
     pub async fn remove_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
         let account = self
+            .records
             .try_update(account, |stored| {
                 let before = stored.certificates.len();
                 stored.certificates.retain(|one| *one != fingerprint);
@@ -81,15 +83,15 @@ impl Directory {
     /// The certificates that an account lists.
     #[boxed]
     pub async fn certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
-        Ok(self.existing_stored(account).await?.certificates)
+        Ok(self.records.existing_stored(account).await?.certificates)
     }
 
     /// Lets a certificate be found that an account lists.
     pub(crate) async fn note_certificate(&self, account: &str, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
-        let expected = self.engine.directory_entry(&key).await?.map_or(0, |entry| entry.version);
+        let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);
         let value = record::write_certificate(fingerprint, account)?;
-        match self.put(key.clone(), expected, Some(value)).await? {
+        match self.records.put(key.clone(), expected, Some(value)).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict => Err(DirectoryError::Busy(key)),
         }
@@ -122,7 +124,8 @@ impl Directory {
 
     /// The certificates that an account lists, without those that are found as another one's.
     async fn owned_certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
-        let listed = self.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+        let listed =
+            self.records.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
         let mut owned = Vec::with_capacity(listed.len());
         for fingerprint in listed {
             if self.certificate_owner(&fingerprint).await?.as_deref() == Some(account) {
@@ -149,18 +152,18 @@ impl Directory {
 
     pub(crate) async fn forget_certificate(&self, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
-        if let Some(entry) = self.engine.directory_entry(&key).await? {
+        if let Some(entry) = self.records.entry(&key).await? {
             // Somebody gave it to another account at the same time. The newer change counts.
-            self.put(key, entry.version, None).await?;
+            self.records.put(key, entry.version, None).await?;
         }
         Ok(())
     }
 
     /// The account that lists a certificate.
     async fn certificate_owner(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
-        let entry = self.engine.directory_entry(&record::certificate_key(fingerprint)).await?;
+        let entry = self.records.entry(&record::certificate_key(fingerprint)).await?;
         let Some(name) = entry.as_ref().map(record::read_certificate).transpose()? else { return Ok(None) };
-        let stored = self.stored(&name).await?;
+        let stored = self.records.stored(&name).await?;
         Ok(stored.filter(|stored| stored.certificates.contains(fingerprint)).map(|_| name))
     }
 
@@ -218,7 +221,7 @@ impl Directory {
         let mut found: Vec<Stored> = Vec::new();
         for name in owner.into_iter().chain(named) {
             let Ok(address) = Address::parse_asserted(&name) else { continue };
-            let Some(stored) = self.stored(address.as_str()).await? else { continue };
+            let Some(stored) = self.records.stored(address.as_str()).await? else { continue };
             let listed = stored.certificates.contains(&certificate.fingerprint);
             let named = stored.certificates.is_empty() && mode != CertificateLogins::Listed;
             if (listed || named) && !found.iter().any(|one| one.account.id == stored.account.id) {

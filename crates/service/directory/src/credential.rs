@@ -4,18 +4,19 @@
 use crate::grant::{AppPasswordId, Service};
 use crate::password::KEY_LEN;
 
-/// One of an account's app passwords.
+/// An app password of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppPassword {
     /// The id of the app password.
     pub id: AppPasswordId,
-    /// Its purpose, in the owner's words; no other one of the account has the same.
+    /// The purpose of the app password, in the owner's words. Each app password of an account has
+    /// another label.
     pub label: String,
     /// The protocols for which it is valid; empty for all.
     pub services: Vec<Service>,
-    /// When it was made, unix seconds.
+    /// The time when the app password was made, unix seconds.
     pub created: u64,
-    /// When it ends, unix seconds.
+    /// The time when the app password ends, unix seconds.
     pub expires: Option<u64>,
     pub(crate) verifier: Verifier,
 }

@@ -208,7 +208,7 @@ async fn certificates_follow_an_account_to_another_store() {
     to.set_logins(certificates(CertificateLogins::Listed));
     let copy = async || {
         to.mirror_certificates(&from, ANA).await.unwrap();
-        let record = from.engine.directory_entry("account/ana@example.org").await.unwrap().unwrap();
+        let record = from.records.entry("account/ana@example.org").await.unwrap().unwrap();
         set_directory_entry(&*engine, &record.name, Some(record.value)).await.unwrap();
         assert!(to.has_certificates_of(&from, ANA).await.unwrap());
     };

@@ -48,7 +48,7 @@ pub enum DirectoryError {
         "a group has 1 to {MEMBERS_MAX} members, and at most {EXPANSION_MAX} addresses with those of groups within it, not {0}"
     )]
     GroupSize(usize),
-    /// It is among its own members.
+    /// A group that is among its own members.
     #[error("group '{0}' contains itself, through a group among its members: remove that group")]
     GroupLoop(String),
     /// The owner of a group would get no reports.
@@ -65,7 +65,7 @@ pub enum DirectoryError {
         "a label has 1 to {LABEL_CHARS_MAX} characters and no control characters: say what the password is for"
     )]
     Label,
-    /// Another one is called so.
+    /// The label of another app password of the account.
     #[error("the account has an app password '{0}' already: choose another label, or remove that one first")]
     LabelTaken(String),
     /// No such app password.

@@ -26,14 +26,14 @@ impl Directory {
                 Some(Box::new(Forward { to, keep }))
             }
         };
-        self.update(name, |stored| stored.account.forward.clone_from(&forward)).await
+        self.records.update(name, |stored| stored.account.forward.clone_from(&forward)).await
     }
 
     /// Refers IMAP logins of an account to another server from now on, or no longer.
     #[boxed]
     pub async fn set_referral(&self, name: &str, referral: Option<Referral>) -> Result<Account> {
         let referral = referral.map(Box::new);
-        self.update(name, |stored| stored.account.referral.clone_from(&referral)).await
+        self.records.update(name, |stored| stored.account.referral.clone_from(&referral)).await
     }
 
     /// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
@@ -59,7 +59,7 @@ impl Directory {
             stored.account.mailbox_referrals = all.into_boxed_slice();
             Ok(())
         };
-        self.try_update(name, change).await
+        self.records.try_update(name, change).await
     }
 }
 

@@ -24,8 +24,8 @@ const PASSWORD: &str = "correct horse";
 /// The place of the nonce of the last challenge, which no input can know.
 const NONCE: &[u8] = b"NONCE";
 
-/// One exchange. The first byte chooses mechanism and channel; 0xFF, which no UTF-8 has,
-/// separates the responses. A login succeeds only if the responses hold the password.
+/// Runs one SASL exchange. The first byte chooses mechanism and channel; 0xFF, which no UTF-8
+/// has, separates the responses. A login succeeds only if the responses hold the password.
 pub fn sasl(data: &[u8]) {
     let Some((&first, rest)) = data.split_first() else { return };
     let (runtime, directory) = world();

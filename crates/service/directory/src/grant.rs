@@ -22,10 +22,10 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::Imap, Self::Pop3, Self::Submission, Self::Sieve];
 
-    /// Its word in logs, records and commands.
+    /// The protocol's word in logs, records and commands.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Imap => "imap",
@@ -95,7 +95,7 @@ pub struct Login {
     pub account: Account,
     /// The credential.
     pub by: By,
-    /// When it ends by itself, unix seconds.
+    /// The time when the login ends by itself, unix seconds.
     pub until: Option<u64>,
 }
 

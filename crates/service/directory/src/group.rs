@@ -12,10 +12,11 @@ use posthaste_store::CommitOutcome;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, AddressError, normal_domain};
-use crate::directory::{Directory, TRIES};
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
 use crate::record;
+use crate::records::TRIES;
 use crate::resolve::{Recipient, ResolveError};
 use crate::shared_groups::Group;
 
@@ -47,7 +48,7 @@ impl Target {
     }
 }
 
-/// All members of a group, those of groups within it included.
+/// The members of a group, those of groups within it included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expansion {
     /// Accounts here, each once.
@@ -86,10 +87,10 @@ impl Directory {
     pub async fn set_group(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
         let (address, domain) = parse(address)?;
         if !address.starts_with('@') {
-            if self.stored(&address).await?.is_some() {
+            if self.records.stored(&address).await?.is_some() {
                 return Err(DirectoryError::AccountExists(address));
             }
-            if let Some(account) = self.alias_target(&address).await? {
+            if let Some(account) = self.records.alias_target(&address).await? {
                 return Err(DirectoryError::AliasExists { alias: address, account });
             }
         }
@@ -113,14 +114,14 @@ impl Directory {
         if let Some(owner) = &group.owner {
             self.check_owner(owner, &group.address).await?;
         }
-        self.add_domain(&domain).await?;
+        self.records.note_domain(&domain).await?;
         let record =
             GroupRecord { v: record::VERSION, members: group.members.clone(), owner: group.owner.clone() };
         let key = key(&group.address);
         for _ in 0..TRIES {
-            let expected = self.engine.directory_entry(&key).await?.map_or(0, |entry| entry.version);
+            let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);
             let value = record::print(&key, &record)?;
-            if self.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
+            if self.records.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
                 return Ok(group);
             }
         }
@@ -149,9 +150,9 @@ impl Directory {
         let (address, _) = parse(address)?;
         let key = key(&address);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&key).await?;
+            let entry = self.records.entry(&key).await?;
             let entry = entry.ok_or_else(|| DirectoryError::NoGroup(address.clone()))?;
-            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+            if self.records.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -160,7 +161,7 @@ impl Directory {
 
     /// Refuses the address of a group.
     pub(crate) async fn no_group(&self, address: &Address) -> Result<()> {
-        match self.engine.directory_entry(&key(address.as_str())).await? {
+        match self.records.entry(&key(address.as_str())).await? {
             Some(_) => Err(DirectoryError::GroupExists(address.to_string())),
             None => Ok(()),
         }
@@ -169,7 +170,7 @@ impl Directory {
     /// Groups by address, those after `after`, at most `limit`.
     #[boxed]
     pub async fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
-        let entries = self.engine.directory_scan(PREFIX, after.map(key).as_deref(), limit).await?;
+        let entries = self.records.scan(PREFIX, after.map(key).as_deref(), limit).await?;
         let group = |entry: &posthaste_store::DirectoryEntry| match entry.name.strip_prefix(PREFIX) {
             Some(address) => read(entry, address),
             None => {
@@ -181,9 +182,9 @@ impl Directory {
         entries.iter().map(group).collect()
     }
 
-    /// Where mail for an address goes. One to four reads of a record for an account, up to three
-    /// more for a group. `NotLocal` also for an unknown recipient of a domain that is shared
-    /// ([`Directory::share_domains`]).
+    /// Finds the account or the group that gets mail for an address. One to four reads of a
+    /// record for an account, up to three more for a group. `NotLocal` also for an unknown
+    /// recipient of a domain that is shared ([`Directory::share_domains`]).
     #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
@@ -201,15 +202,16 @@ impl Directory {
     /// The group of an address.
     async fn group_of(&self, address: &Address) -> Result<Option<Group>> {
         for name in names(address) {
-            if let Some(entry) = self.engine.directory_entry(&key(&name)).await? {
+            if let Some(entry) = self.records.entry(&key(&name)).await? {
                 return read(&entry, &name).map(Some);
             }
         }
         Ok(None)
     }
 
-    /// All members of a group. A group that is met twice is expanded once, so there is no
-    /// loop. The group need not be stored yet. `Invalid` if there are more than [`EXPANSION_MAX`].
+    /// Finds the members of a group. A group that is met twice is expanded once, so there is no
+    /// loop. The group need not be stored yet. `Invalid` if there are more than
+    /// [`EXPANSION_MAX`].
     #[boxed]
     pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
         let mut found = Expansion::default();
@@ -385,7 +387,7 @@ mod tests {
         // The state after two concurrent commands.
         let key = key("b@example.org");
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };
-        directory.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();
+        directory.records.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();
         let found = directory.expand(&*group(&directory, "a@example.org").await).await.unwrap();
         assert_eq!(reached(&found), ["ana@example.org"]);
         assert_eq!(found.circular, ["a@example.org"]);

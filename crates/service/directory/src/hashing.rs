@@ -22,7 +22,8 @@ pub(crate) struct Hashing {
     waiting_max: usize,
 }
 
-/// How many passwords are hashed at a time on this machine: each takes the policy's memory.
+/// The number of passwords that are hashed at a time on this machine. Each takes the policy's
+/// memory.
 pub fn hashes_at_once() -> usize {
     posthaste_metrics::compute_threads().min(RUNNING_MAX)
 }
@@ -72,13 +73,13 @@ impl Hashing {
         done.await.map(Some).map_err(|e| DirectoryError::Hashing(e.to_string()))
     }
 
-    /// How many could be hashed now.
+    /// The number of free permits.
     #[cfg(test)]
     pub fn free(&self) -> usize {
         self.permits.available_permits()
     }
 
-    /// How many wait for their turn.
+    /// The number of hashes that wait for a permit.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)

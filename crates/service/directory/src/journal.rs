@@ -12,13 +12,13 @@
 use std::net::IpAddr;
 
 use crate::grant::Login;
-use crate::login::{LoginFailure, NO_TOKEN};
+use crate::login_error::{LoginFailure, NO_TOKEN};
 
 /// Characters of an account's name that are logged: the longest address has 254 octets (RFC 5321
 /// §4.5.3.1.3).
 const NAME_MAX: usize = 254;
 
-/// Where a login comes from.
+/// The client and the session of a login.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
     /// The client's address.
@@ -63,7 +63,7 @@ fn shown(account: &str) -> &str {
 }
 
 impl LoginFailure {
-    /// One word for the log.
+    /// The reason as one word for the log.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Credentials => "credentials",

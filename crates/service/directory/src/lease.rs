@@ -34,7 +34,7 @@ use crate::unix_time::now;
 struct Key {
     account: AccountId,
     by: By,
-    /// Which of its passwords, if it is by the account's password.
+    /// The number of the account's password, if the login is by that password.
     password_changes: u64,
     until: Option<u64>,
 }
@@ -48,7 +48,7 @@ impl Key {
         Self { account: login.account.id, by: login.by, password_changes, until: login.until }
     }
 
-    /// Whether it still rests on something, by the account's record.
+    /// Whether the credential still exists, by the account's record.
     fn holds(&self, stored: &Stored) -> bool {
         let account = &stored.account;
         account.id == self.account
@@ -62,13 +62,13 @@ impl Key {
             }
     }
 
-    /// Whether its time is over.
+    /// Whether the time of the login is over.
     fn has_ended(&self, now: u64) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 }
 
-/// One login's hold on its account. Clones are of the same login.
+/// A login's hold on its account. Clones are of the same login.
 #[derive(Clone)]
 pub struct Lease {
     grant: Arc<Grant>,
@@ -148,7 +148,7 @@ impl Grant {
 /// The leases that a round compares with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeasesToCompare {
-    /// All of them.
+    /// All leases.
     All,
     /// The leases that were not compared since they were given.
     New,

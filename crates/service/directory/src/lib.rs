@@ -26,6 +26,10 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
+//! Modules depend on each other in one direction. `records` reads and writes the records. A
+//! module for each kind of record uses it. `accounts` is on top: it makes and removes whole
+//! accounts.
+//!
 //! Invariants: a password is never kept, nor logged. Answers and their times do not show whether
 //! a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its caller must
 //! wait.
@@ -33,10 +37,14 @@
 //! Not in here: sockets, protocol syntax, mailboxes.
 
 mod account;
+mod accounts;
 mod acl;
 mod address;
+mod aliases;
+mod annotation_error;
 mod annotations;
 mod app_password;
+mod attempt;
 mod certificate;
 mod credential;
 #[cfg(test)]
@@ -53,12 +61,14 @@ mod journal;
 mod lease;
 mod limits;
 mod login;
+mod login_error;
 mod message_annotations;
 mod network;
 mod orphans;
 mod password;
 mod recent;
 mod record;
+mod records;
 mod resolve;
 pub mod sasl;
 mod scram_keys;
@@ -87,20 +97,23 @@ pub use acl::{
     Who, copy_acls, same_acls,
 };
 pub use address::{Address, AddressError, normal_domain, registered_domain};
+pub use aliases::Alias;
+pub use annotation_error::AnnotationError;
 pub use annotations::{
-    ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, AnnotationError,
-    Annotations, Entry, MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
+    ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, Annotations, Entry,
+    MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
 };
 pub use certificate::{parse_fingerprint, print_fingerprint};
 pub use credential::{AppPassword, NewAppPassword};
-pub use directory::{Alias, Directory};
+pub use directory::Directory;
 pub use error::{DirectoryError, Result};
 pub use grant::{AppPasswordId, By, Client, Fingerprint, Login, Service};
 pub use group::{Expansion, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::{Lease, revoked};
-pub use login::{LoginError, LoginFailure};
+pub use limits::ANNOTATION_BYTES_MAX;
+pub use login_error::{LoginError, LoginFailure};
 pub use message_annotations::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
     MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,

@@ -1,4 +1,4 @@
-//! How much a group, or an account, may hold.
+//! How much a group, an account or an annotation may hold.
 
 /// Members of a group at most: a record has some hundred KiB then.
 pub const MEMBERS_MAX: usize = 5_000;
@@ -11,3 +11,7 @@ pub const APP_PASSWORDS_MAX: usize = 32;
 pub const LABEL_CHARS_MAX: usize = 64;
 /// Certificates that an account lists at most: one for each device. They are read with it.
 pub const CERTIFICATES_MAX: usize = 32;
+
+/// Octets of one value of an annotation at most. RFC 5464 §4.1 requires 1,024. A picture for a
+/// folder may have some 10,000. A literal of a command has no more.
+pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;

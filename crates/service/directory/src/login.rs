@@ -1,90 +1,19 @@
 //! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN. A password that was
 //! verified recently is not hashed again: see `verified`.
 
-use std::time::{Duration, Instant};
-
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
 
 use crate::account::Account;
 use crate::address::Address;
+use crate::attempt::key_of;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::grant::{By, Client, Login};
-use crate::network::Network;
+use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
-use crate::throttle::Attempt;
-
-/// The failure of a client that only wants to know where to get a token: RFC 7628 §4.3. It is no
-/// guess.
-pub(crate) const NO_TOKEN: &str = "there is no token";
-
-/// Why a login was refused.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum LoginFailure {
-    /// Name or password is wrong; the answer does not show which. `[AUTHENTICATIONFAILED]`, 535
-    /// 5.7.8.
-    #[error("name or password is wrong")]
-    Credentials,
-    /// The password was right, but the account is disabled. `[AUTHORIZATIONFAILED]`, 535 5.7.13.
-    #[error("this account is disabled")]
-    Disabled,
-    /// To act for somebody else is not offered. `[AUTHORIZATIONFAILED]`, 535 5.7.8.
-    #[error("an account can act only for itself")]
-    AuthorizationId,
-    /// The client's message violates its mechanism. BAD, 501 5.5.2.
-    #[error("the authentication exchange is malformed: {0}")]
-    Malformed(&'static str),
-    /// The channel the client bound to is not this one. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
-    #[error("channel binding failed: {0}")]
-    ChannelBinding(&'static str),
-    /// The certificate belongs to no account. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
-    #[error("this certificate belongs to no account here")]
-    Certificate,
-    /// The OAuth token is not taken. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
-    #[error("{0}")]
-    Token(&'static str),
-    /// The credential was valid, and has expired. `[EXPIRED]`, 535 5.7.8.
-    #[error("this app password or token has expired: use a new one")]
-    Expired,
-    /// The credential is not for this protocol, or not for mail. `[AUTHORIZATIONFAILED]`, 535
-    /// 5.7.8.
-    #[error("this app password or token is not for this protocol")]
-    Scope,
-    /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
-    #[error("no such authentication mechanism")]
-    UnknownMechanism,
-    /// The mechanism sends the password, or what one can be tried against, and nobody protects it.
-    /// `[PRIVACYREQUIRED]`, 538 5.7.11.
-    #[error("encryption is required to log in this way: use TLS")]
-    EncryptionRequired,
-    /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454
-    /// 4.7.0.
-    #[error("too many failed logins from this address: wait some minutes")]
-    TooMany,
-    /// It cannot be checked just now. `[UNAVAILABLE]`, 454 4.7.0.
-    #[error("logins are unavailable: {0}")]
-    Unavailable(#[from] DirectoryError),
-}
-
-/// A refused login, and how long to delay the answer.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{failure}")]
-pub struct LoginError {
-    /// The reason.
-    pub failure: LoginFailure,
-    /// Wait so long before saying so.
-    pub delay: Duration,
-}
-
-impl LoginError {
-    /// A refusal that is sent at once.
-    pub const fn at_once(failure: LoginFailure) -> Self {
-        Self { failure, delay: Duration::ZERO }
-    }
-}
 
 impl Directory {
     /// Checks a name and a password: the account's own, or one of its app passwords.
@@ -197,36 +126,11 @@ impl Directory {
         let Some(credentials) = made.transpose()? else { return Ok(None) };
         let mut next = Stored { credentials, ..stored.clone() };
         let (key, expected) = (record::account_key(&next.account.name), stored.account.version);
-        if self.put(key, expected, Some(next.write()?)).await? == CommitOutcome::Conflict {
+        if self.records.put(key, expected, Some(next.write()?)).await? == CommitOutcome::Conflict {
             return Ok(None);
         }
         next.account.version += 1;
         Ok(Some(next.account))
-    }
-
-    /// The record for a name. A name that cannot be costs the same read.
-    pub(crate) async fn stored_for_login(&self, name: Option<&Address>) -> Result<Option<Stored>> {
-        self.stored(name.map_or("", Address::as_str)).await
-    }
-
-    /// Counts an attempt. `key`: what failures are counted for in addition to the address,
-    /// usually the account's name.
-    pub(crate) fn begin_attempt(&self, client: Client, key: &str) -> Attempt {
-        self.throttle.lock().begin(client.address, key, Instant::now())
-    }
-
-    pub(crate) fn forgive(&self, attempt: Attempt) {
-        self.throttle.lock().forgive(attempt, Instant::now());
-    }
-
-    pub(crate) fn succeed(&self, attempt: Attempt) {
-        self.throttle.lock().succeed(attempt, Instant::now());
-    }
-
-    /// Networks that are trusted from now on, as loopback is: a webmail there brings
-    /// everybody's logins, and only the account that fails is slowed down.
-    pub fn trust_networks(&self, networks: Vec<Network>) {
-        self.throttle.lock().trust(networks);
     }
 
     /// A hash of a password nobody knows, made once when first needed.
@@ -239,20 +143,5 @@ impl Directory {
             Ok::<_, DirectoryError>(made.argon2)
         };
         self.decoy_hash.get_or_try_init(make).await.cloned()
-    }
-}
-
-/// The name under which failures are counted.
-pub(crate) fn key_of(name: Option<&Address>) -> &str {
-    name.map_or("", Address::as_str)
-}
-
-/// The account of a right password, unless it is disabled. A login to a shared account is
-/// refused, even if it has a password.
-pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
-    if account.disabled || account.shared {
-        Err(LoginError::at_once(LoginFailure::Disabled))
-    } else {
-        Ok(account)
     }
 }

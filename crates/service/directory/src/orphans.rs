@@ -13,10 +13,11 @@ use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 /// A mailbox, with its owner.
 pub(crate) type OwnedMailbox = (AccountId, MailboxId);
 
-/// Whose records, in which mailbox: keeper, owner, mailbox.
+/// The keeper, the owner and the mailbox of records.
 pub(crate) type KeepingKey = (AccountId, AccountId, MailboxId);
 
-/// How long a message is missing before a record of it is removed: longer than any command takes.
+/// The time for which a message is missing before a record of it is removed: longer than any
+/// command takes.
 const AFTER: Duration = Duration::from_secs(600);
 /// Mailboxes and keepers with remembered values, and messages of each.
 const KEEPINGS_MAX: usize = 256;
@@ -50,7 +51,7 @@ impl Orphans {
         self.after = Duration::ZERO;
     }
 
-    /// Which of these missing messages have been missing for long.
+    /// Returns the missing messages that have been missing for long.
     pub fn due(&mut self, keeping: KeepingKey, missing: &NumSet, now: Instant) -> NumSet {
         let mut due = NumSet::new();
         if let Some(seen) = self.seen.get(&keeping) {
@@ -75,7 +76,7 @@ impl Orphans {
         due
     }
 
-    /// Some of these mailboxes, and others the next time.
+    /// Returns some of these mailboxes, and others the next time.
     pub fn some_of(&mut self, places: &BTreeSet<OwnedMailbox>) -> Vec<OwnedMailbox> {
         let is_next = |place: &&OwnedMailbox| self.looked_at.is_none_or(|last| **place > last);
         let mut some: Vec<_> = places.iter().filter(is_next).take(MAILBOXES_AT_ONCE).copied().collect();

@@ -87,7 +87,7 @@ impl Policy {
     }
 }
 
-/// How a password is checked.
+/// The stored forms of a password, by which it is checked.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     /// A PHC string.

@@ -322,7 +322,7 @@ pub(crate) fn write_certificate(fingerprint: &Fingerprint, account: &str) -> Res
     print(&certificate_key(fingerprint), &record)
 }
 
-/// When an app password was used last.
+/// The time when an app password was used last, from its record.
 pub(crate) fn read_used(entry: &DirectoryEntry) -> Result<u64> {
     parse::<UsedRecord>(entry).map(|record| record.at)
 }

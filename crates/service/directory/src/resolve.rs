@@ -9,7 +9,7 @@ use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::record;
 
-/// Where mail for an address goes.
+/// The account that gets mail for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
     /// The account of the address.
@@ -36,19 +36,19 @@ pub enum ResolveError {
     /// A domain that is not ours: 550 5.1.2.
     #[error("this server does not receive mail for that domain")]
     NotLocal,
-    /// Ours, but nobody has it: 550 5.1.1.
+    /// An address of this server that nobody has: 550 5.1.1.
     #[error("no such user here")]
     NoSuchUser,
-    /// Its account takes no mail: 550 5.2.1.
+    /// An account that takes no mail: 550 5.2.1.
     #[error("that mailbox is disabled")]
     Disabled,
-    /// It cannot be resolved just now: 451 4.3.0.
+    /// An address that cannot be resolved at present: 451 4.3.0.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
 }
 
 impl Directory {
-    /// Where mail for an address goes. One to four reads of a record.
+    /// Finds the account that gets mail for an address. One to four reads of a record.
     #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let address = Address::parse(address)?;
@@ -70,7 +70,7 @@ impl Directory {
     /// Whether mail for some address of this domain (in normal form) is or was taken here.
     #[boxed]
     pub async fn is_local_domain(&self, domain: &str) -> Result<bool, DirectoryError> {
-        Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
+        Ok(self.records.entry(&record::domain_key(domain)).await?.is_some())
     }
 
     /// The answer for an address that no account and no group has.
@@ -82,11 +82,11 @@ impl Directory {
     /// The account that has exactly this address. An alias of an alias leads nowhere, so there are
     /// no loops.
     async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {
-        if let Some(stored) = self.stored(address).await? {
+        if let Some(stored) = self.records.stored(address).await? {
             return Ok(Some(stored.account));
         }
-        match self.alias_target(address).await? {
-            Some(name) => Ok(self.stored(&name).await?.map(|stored| stored.account)),
+        match self.records.alias_target(address).await? {
+            Some(name) => Ok(self.records.stored(&name).await?.map(|stored| stored.account)),
             None => Ok(None),
         }
     }

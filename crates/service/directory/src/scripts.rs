@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::account::Account;
-use crate::directory::{Directory, TRIES};
+use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::record;
+use crate::records::TRIES;
 
 /// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
 /// much for each of [`SCRIPTS_MAX`] would let one account fill 16 MiB of the index.
@@ -59,7 +60,7 @@ pub enum ScriptError {
     /// No script has this name.
     #[error("there is no script '{0}': `sieve list` shows all")]
     NoScript(String),
-    /// It may not be removed.
+    /// An active script, which may not be removed.
     #[error("script '{0}' is active: activate another or deactivate it first")]
     Active(String),
     /// The name of another.
@@ -133,10 +134,10 @@ fn check_name(name: &str) -> Result<(), ScriptError> {
 }
 
 impl Directory {
-    /// All scripts of an account, in no order of their names.
+    /// Reads the scripts of an account, in no order of their names.
     #[boxed]
     pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
-        let (mut scripts, mut pages) = (Vec::new(), self.records(prefix(account)));
+        let (mut scripts, mut pages) = (Vec::new(), self.pages(prefix(account)));
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 let record: ScriptRecord = record::parse(entry)?;
@@ -146,14 +147,14 @@ impl Directory {
         Ok(scripts)
     }
 
-    fn records(&self, prefix: String) -> DirectoryPages<'_> {
-        DirectoryPages::new(&*self.engine, prefix, PAGE)
+    fn pages(&self, prefix: String) -> DirectoryPages<'_> {
+        DirectoryPages::new(self.records.engine(), prefix, PAGE)
     }
 
     /// The names of all scripts of an account, sorted. Their texts are skipped.
     #[boxed]
     pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
-        let (mut names, mut pages) = (Vec::new(), self.records(prefix(account)));
+        let (mut names, mut pages) = (Vec::new(), self.pages(prefix(account)));
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 names.push(record::parse::<NamedRecord>(entry)?.name);
@@ -165,15 +166,15 @@ impl Directory {
         Ok(names)
     }
 
-    /// How many scripts an account has, as far as that matters.
+    /// Counts the scripts of an account, up to the limit.
     async fn script_count(&self, account: AccountId) -> Result<usize, ScriptError> {
-        Ok(self.engine.directory_scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
+        Ok(self.records.scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
     }
 
     /// The text of one script.
     #[boxed]
     pub async fn script(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
-        let entry = self.engine.directory_entry(&key(account, name)).await?;
+        let entry = self.records.entry(&key(account, name)).await?;
         let entry = entry.ok_or_else(|| ScriptError::NoScript(name.to_owned()))?;
         Ok(record::parse::<ScriptRecord>(&entry)?.text)
     }
@@ -190,7 +191,7 @@ impl Directory {
         if octets > SCRIPT_BYTES_MAX as u64 {
             return Err(ScriptError::TooLarge(octets));
         }
-        if self.engine.directory_entry(&key(account, name)).await?.is_none()
+        if self.records.entry(&key(account, name)).await?.is_none()
             && self.script_count(account).await? >= SCRIPTS_MAX
         {
             return Err(ScriptError::TooMany);
@@ -223,7 +224,7 @@ impl Directory {
         // Another session activated it in between. A conflict is one that stored it again.
         let (name, v) = (name.to_owned(), record::VERSION);
         let value = record::print(&key, &ScriptRecord { v, name: name.clone(), text })?;
-        self.put(key, 0, Some(value)).await?;
+        self.records.put(key, 0, Some(value)).await?;
         self.count_change(account, |_| ()).await?;
         Err(ScriptError::Active(name))
     }
@@ -233,7 +234,7 @@ impl Directory {
     pub async fn rename_script(&self, account: &Account, from: &str, to: &str) -> Result<(), ScriptError> {
         check_name(to)?;
         let text = self.script(account.id, from).await?;
-        if self.engine.directory_entry(&key(account.id, to)).await?.is_some() {
+        if self.records.entry(&key(account.id, to)).await?.is_some() {
             return Err(ScriptError::Exists(to.to_owned()));
         }
         self.write_script(&key(account.id, to), Some((to, &text))).await?;
@@ -288,7 +289,7 @@ impl Directory {
     }
 
     async fn has_script(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
-        Ok(self.engine.directory_entry(&key(account.id, name)).await?.is_some())
+        Ok(self.records.entry(&key(account.id, name)).await?.is_some())
     }
 
     async fn is_active(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
@@ -298,7 +299,7 @@ impl Directory {
     /// The name of the active script, as it is now.
     #[boxed]
     pub async fn active_script(&self, account: &Account) -> Result<Option<String>, ScriptError> {
-        let stored = self.stored(&account.name).await?;
+        let stored = self.records.stored(&account.name).await?;
         Ok(stored.and_then(|stored| stored.account.scripts.active))
     }
 
@@ -307,12 +308,13 @@ impl Directory {
         account: &Account,
         change: impl Fn(&mut Option<String>),
     ) -> Result<(), ScriptError> {
-        self.update(&account.name, |stored| {
-            let state = &mut stored.account.scripts;
-            state.changes += 1;
-            change(&mut state.active);
-        })
-        .await?;
+        self.records
+            .update(&account.name, |stored| {
+                let state = &mut stored.account.scripts;
+                state.changes += 1;
+                change(&mut state.active);
+            })
+            .await?;
         Ok(())
     }
 
@@ -325,11 +327,11 @@ impl Directory {
             None => None,
         };
         for _ in 0..TRIES {
-            let version = self.engine.directory_entry(key).await?.map_or(0, |entry| entry.version);
+            let version = self.records.entry(key).await?.map_or(0, |entry| entry.version);
             if version == 0 && value.is_none() {
                 return Ok(());
             }
-            if self.put(key.to_owned(), version, value.clone()).await? == CommitOutcome::Done {
+            if self.records.put(key.to_owned(), version, value.clone()).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -368,7 +370,7 @@ impl Directory {
         Ok(self.sorted_scripts(account).await? == from.sorted_scripts(account).await?)
     }
 
-    /// All scripts of an account by their names.
+    /// Reads the scripts of an account, by their names.
     async fn sorted_scripts(&self, account: AccountId) -> Result<Vec<Script>, DirectoryError> {
         let mut scripts = self.scripts(account).await.map_err(|error| plain(account, error))?;
         scripts.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -388,11 +390,11 @@ impl Directory {
     /// Removes every record about an account's filtering: scripts, and the senders that it
     /// answered.
     pub(crate) async fn remove_scripts(&self, account: AccountId) -> Result<(), DirectoryError> {
-        let mut pages = self.records(records_of(account));
+        let mut pages = self.pages(records_of(account));
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 // A change at the same time leaves a record that is never read.
-                self.put(entry.name.clone(), entry.version, None).await?;
+                self.records.put(entry.name.clone(), entry.version, None).await?;
             }
         }
         Ok(())

@@ -15,11 +15,12 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{
-    CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine, TargetIds, set_directory_entry,
+    CommitOutcome, DirectoryEntry, DirectoryPages, Engine, TargetIds, set_directory_entry,
 };
 
-use crate::directory::{Directory, TRIES};
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::records::TRIES;
 
 /// The form of a record.
 const VERSION: u8 = 1;
@@ -112,7 +113,7 @@ impl Directory {
     #[boxed]
     pub async fn all_seen(&self, reading: Reading) -> Result<NumSet> {
         let (prefix, mut seen) = (reading.prefix(), NumSet::new());
-        let mut pages = DirectoryPages::new(&*self.engine, prefix.clone(), PAGE);
+        let mut pages = DirectoryPages::new(self.records.engine(), prefix.clone(), PAGE);
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 let block = entry.name.strip_prefix(&prefix).and_then(|n| u32::from_str_radix(n, 16).ok());
@@ -128,7 +129,7 @@ impl Directory {
     pub async fn seen_among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
         let mut seen = NumSet::new();
         for block in blocks(uids).keys() {
-            if let Some(entry) = self.engine.directory_entry(&reading.record(*block)).await? {
+            if let Some(entry) = self.records.entry(&reading.record(*block)).await? {
                 push(&mut seen, *block, bits(&entry)?);
             }
         }
@@ -146,7 +147,7 @@ impl Directory {
 
     async fn set_seen_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<()> {
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(name).await?;
+            let entry = self.records.entry(name).await?;
             let old = entry.as_ref().map(bits).transpose()?.unwrap_or_default();
             let new = edited(old, block, uids, is_seen);
             if new == old {
@@ -154,7 +155,7 @@ impl Directory {
             }
             let value = (!new.is_empty()).then(|| Bytes::from([&[VERSION], new.as_slice()].concat()));
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
-            if self.put(name.to_owned(), expected, value).await? == CommitOutcome::Done {
+            if self.records.put(name.to_owned(), expected, value).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -174,11 +175,11 @@ impl Directory {
 
     async fn forget_all(&self, prefix: &str) -> Result<()> {
         loop {
-            let page = self.engine.directory_scan(prefix, None, PAGE).await?;
+            let page = self.records.scan(prefix, None, PAGE).await?;
             for entry in &page {
                 let (name, expected) = (entry.name.clone(), entry.version);
                 // After a conflict with another change, the next page shows the record again.
-                self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+                self.records.put(name, expected, None).await?;
             }
             if page.is_empty() {
                 return Ok(());
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(directory.all_seen(ana).await.unwrap(), left);
         // A record without a bit is not stored.
         directory.set_seen(ana, &left, false).await.unwrap();
-        assert!(directory.engine.directory_scan("seen/", None, 9).await.unwrap().is_empty());
+        assert!(directory.records.scan("seen/", None, 9).await.unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -267,11 +268,11 @@ mod tests {
         let mailboxes = BTreeMap::from([(ana.mailbox, there.mailbox)]);
         let places = TargetIds::with_ids(there.owner, mailboxes);
         for _ in 0..2 {
-            copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
+            copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
             assert_eq!(other.all_seen(there).await.unwrap(), uids);
         }
         directory.set_seen(ana, &NumSet::range(5000, 9000), false).await.unwrap();
-        copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
+        copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
         assert_eq!(other.all_seen(there).await.unwrap(), NumSet::range(1, 4999));
         directory.set_seen(ana, &uids, true).await.unwrap();
         directory.forget_seen(ana.owner, MailboxId(Id::new(9, 9))).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::token::TokenCheck;
 
-/// How a verified client certificate names its account.
+/// The part of a verified client certificate that names its account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CertificateLogins {
     /// No login by certificate.

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 /// An address with members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its address in normal form; `@example.org` for all others of a domain.
+    /// The group's address in normal form; `@example.org` for all others of a domain.
     pub address: String,
-    /// Its members: accounts, aliases and groups here, and addresses elsewhere.
+    /// The group's members: accounts, aliases and groups here, and addresses elsewhere.
     pub members: Vec<String>,
     /// The address for reports about mail that a member does not get. Without one its sender gets
     /// them.

@@ -20,7 +20,7 @@ use crate::{Account, By, Directory, Login, NewAccount, Policy};
 /// Records by name; how many of the next commits lose a race; how many hashes' worth of reads were
 /// made.
 #[derive(Default)]
-pub(crate) struct Records {
+pub(crate) struct MemoryRecords {
     entries: Mutex<BTreeMap<String, (u64, Bytes)>>,
     conflicts: Mutex<usize>,
     /// The beginning of the records that cannot be written.
@@ -33,7 +33,7 @@ pub(crate) struct Records {
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Records {
+impl MemoryRecords {
     /// The next `count` commits answer `Conflict`, as if someone else were always first.
     pub fn conflict(&self, count: usize) {
         *self.conflicts.lock() = count;
@@ -72,14 +72,14 @@ impl Records {
 }
 
 /// A directory on fresh records, with cheap hashes.
-pub(crate) fn directory() -> (Arc<Records>, Directory) {
-    let records = Arc::new(Records::default());
+pub(crate) fn directory() -> (Arc<MemoryRecords>, Directory) {
+    let records = Arc::new(MemoryRecords::default());
     let directory = other_process(&records);
     (records, directory)
 }
 
-/// Another process on the same records.
-pub(crate) fn other_process(records: &Arc<Records>) -> Directory {
+/// A directory of another process, on the same records.
+pub(crate) fn other_process(records: &Arc<MemoryRecords>) -> Directory {
     Directory::with_policy(Arc::clone(records) as Arc<dyn Engine>, Policy::cheap_for_tests()).unwrap()
 }
 
@@ -101,7 +101,7 @@ fn none<T>() -> Result<T> {
 }
 
 #[async_trait]
-impl Engine for Records {
+impl Engine for MemoryRecords {
     fn epoch(&self) -> Epoch {
         None
     }

@@ -177,7 +177,7 @@ async fn a_verified_password_is_not_hashed_again() {
     let text = records.dump();
     let line = text.lines().find(|line| line.starts_with("account/")).unwrap();
     let broken = line.split_once(' ').unwrap().1.replace("$argon2id$", "$nothing$");
-    let fresh = Arc::new(crate::testing::Records::default());
+    let fresh = Arc::new(crate::testing::MemoryRecords::default());
     fresh.put("account/ana@example.org", Bytes::from(broken));
     let mut moved = other_process(&fresh);
     std::mem::swap(&mut moved.verified, &mut { directory }.verified);
@@ -249,7 +249,7 @@ async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
     }
     // A PHC string: parameters before salt and hash.
     let cost = |phc: &str| phc.rsplitn(3, '$').last().map(String::from);
-    let of_ana = directory.stored(&ana.name).await.unwrap().unwrap().credentials.argon2;
+    let of_ana = directory.records.stored(&ana.name).await.unwrap().unwrap().credentials.argon2;
     assert_eq!(cost(directory.decoy_hash.get().unwrap()), cost(&of_ana));
 }
 

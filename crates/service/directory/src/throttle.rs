@@ -40,7 +40,7 @@ const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
 /// person; an office behind one address with a few wrongly set up clients stays below.
 const NETWORK_SCORE_MAX: f64 = 64.0;
-/// The same for an account at one address, twice as much. So the owner still gets in while a
+/// The limit for an account at one address, twice as much. So the owner still gets in while a
 /// neighbour behind the same address uses up the address's limit.
 const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
 /// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a

@@ -8,20 +8,20 @@ use posthaste_mail_model::Secret;
 pub struct Granted {
     /// The account it names.
     pub name: String,
-    /// When sessions that rest on it end, unix seconds; `None` if they outlive it.
+    /// The time when sessions of the token end, unix seconds; `None` if they outlive it.
     pub until: Option<u64>,
 }
 
 /// Why a token is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is not valid: forged, revoked, or for another service.
+    /// A token that is not valid: forged, revoked, or for another service.
     #[error("{0}")]
     Invalid(&'static str),
-    /// It was valid, and has expired. Clients try old tokens, and then fetch a new one.
+    /// A token that has expired. Clients try old tokens, and then fetch a new one.
     #[error("the token has expired")]
     Expired,
-    /// It does not allow mail.
+    /// A token that does not allow mail.
     #[error("the token lacks the scope")]
     Scope,
     /// The check is not possible just now.
@@ -32,12 +32,13 @@ pub enum TokenError {
 /// Checks OAuth access tokens.
 #[async_trait]
 pub trait TokenCheck: Send + Sync {
-    /// Checks one.
+    /// Checks a token.
     async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError>;
 
     /// The scope that tokens must have; empty for any.
     fn scope(&self) -> &str;
 
-    /// Where clients read how to get a token: RFC 7628 §3.2.2, `openid-configuration`.
+    /// The address that names the source of tokens to clients: RFC 7628 §3.2.2,
+    /// `openid-configuration`.
     fn discovery(&self) -> Option<&str>;
 }

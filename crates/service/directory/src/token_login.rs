@@ -9,7 +9,7 @@ use crate::address::{Address, same_user};
 use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::grant::{By, Client, Login};
-use crate::login::{LoginError, LoginFailure, NO_TOKEN, enabled};
+use crate::login_error::{LoginError, LoginFailure, NO_TOKEN, enabled};
 use crate::throttle::Attempt;
 use crate::token::{Granted, TokenCheck, TokenError};
 
@@ -78,7 +78,7 @@ impl Directory {
             return refused(LoginFailure::AuthorizationId);
         }
         let found = match asserted {
-            Ok(address) => self.stored(address.as_str()).await,
+            Ok(address) => self.records.stored(address.as_str()).await,
             Err(_) => Ok(None),
         };
         match found {

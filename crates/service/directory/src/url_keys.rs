@@ -15,12 +15,13 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{CommitOutcome, DirectoryChange};
+use posthaste_store::CommitOutcome;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use crate::directory::{Directory, TRIES};
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::records::TRIES;
 
 /// The form of a record.
 const VERSION: u8 = 1;
@@ -83,7 +84,7 @@ impl Directory {
     #[boxed]
     pub async fn url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
         let name = record(account, mailbox);
-        let entry = self.engine.directory_entry(&name).await?;
+        let entry = self.records.entry(&name).await?;
         entry.map(|entry| read(&name, &entry.value)).transpose()
     }
 
@@ -99,7 +100,7 @@ impl Directory {
                 .map_err(|error| DirectoryError::Hashing(format!("no randomness: {error}")))?;
             let value = Some(Bytes::copy_from_slice(&value));
             // The second of two writers uses the key of the first.
-            self.put(record(account, mailbox), 0, value).await?;
+            self.records.put(record(account, mailbox), 0, value).await?;
         }
         Err(DirectoryError::Busy(record(account, mailbox)))
     }
@@ -109,8 +110,8 @@ impl Directory {
     pub async fn forget_url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let name = record(account, mailbox);
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };
-            if self.put(name.clone(), entry.version, None).await? == CommitOutcome::Done {
+            let Some(entry) = self.records.entry(&name).await? else { return Ok(()) };
+            if self.records.put(name.clone(), entry.version, None).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -121,11 +122,11 @@ impl Directory {
     #[boxed]
     pub async fn forget_url_keys(&self, account: AccountId) -> Result<()> {
         loop {
-            let page = self.engine.directory_scan(&prefix(account), None, PAGE).await?;
+            let page = self.records.scan(&prefix(account), None, PAGE).await?;
             for entry in &page {
                 let (name, expected) = (entry.name.clone(), entry.version);
                 // After a conflict with another change, the next page shows the record again.
-                self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+                self.records.put(name, expected, None).await?;
             }
             if page.is_empty() {
                 return Ok(());

@@ -117,11 +117,14 @@ struct Conversation<'m> {
     flags: u32,
 }
 
-/// How a step ended.
-enum Step {
-    On,
+/// How a stage of the conversation ended.
+enum StageOutcome {
+    /// The next stage follows.
+    Continue,
+    /// The rest of this stage is left out.
     Skip,
-    Over(Verdict),
+    /// The filter has decided.
+    Final(Verdict),
 }
 
 impl fmt::Display for Milter {
@@ -231,26 +234,26 @@ impl Conversation<'_> {
             (b'H', strings([helo.as_bytes()]), flags::NO_HELO, flags::NR_HELO),
         ];
         for (letter, data, without, silent) in steps {
-            if let Step::Over(verdict) = self.step(letter, &data, without, silent).await? {
+            if let StageOutcome::Final(verdict) = self.step(letter, &data, without, silent).await? {
                 return Ok(Some(verdict));
             }
         }
         self.macros(b'M', &[("i", *id), ("{mail_addr}", *from)]).await?;
         let path = strings([format!("<{from}>").as_bytes()]);
-        if let Step::Over(verdict) = self.step(b'M', &path, flags::NO_MAIL, flags::NR_MAIL).await? {
+        if let StageOutcome::Final(verdict) = self.step(b'M', &path, flags::NO_MAIL, flags::NR_MAIL).await? {
             return Ok(Some(verdict));
         }
         for to in to {
             self.macros(b'R', &[("{rcpt_addr}", *to)]).await?;
             let path = strings([format!("<{to}>").as_bytes()]);
             match self.step(b'R', &path, flags::NO_RCPT, flags::NR_RCPT).await? {
-                Step::Over(verdict) => return Ok(Some(verdict)),
-                Step::Skip => break,
-                Step::On => {}
+                StageOutcome::Final(verdict) => return Ok(Some(verdict)),
+                StageOutcome::Skip => break,
+                StageOutcome::Continue => {}
             }
         }
         match self.step(b'T', &[], flags::NO_DATA, flags::NR_DATA).await? {
-            Step::Over(verdict) => Ok(Some(verdict)),
+            StageOutcome::Final(verdict) => Ok(Some(verdict)),
             _ => Ok(None),
         }
     }
@@ -265,19 +268,19 @@ impl Conversation<'_> {
                 _ => &value,
             };
             match self.step(b'L', &strings([name, value]), flags::NO_HEADERS, flags::NR_HEADER).await? {
-                Step::Over(verdict) => return Ok(Some(verdict)),
-                Step::Skip => break,
-                Step::On => {}
+                StageOutcome::Final(verdict) => return Ok(Some(verdict)),
+                StageOutcome::Skip => break,
+                StageOutcome::Continue => {}
             }
         }
-        if let Step::Over(verdict) = self.step(b'N', &[], flags::NO_EOH, flags::NR_EOH).await? {
+        if let StageOutcome::Final(verdict) = self.step(b'N', &[], flags::NO_EOH, flags::NR_EOH).await? {
             return Ok(Some(verdict));
         }
         for chunk in draft.body().chunks(BODY_CHUNK) {
             match self.step(b'B', chunk, flags::NO_BODY, flags::NR_BODY).await? {
-                Step::Over(verdict) => return Ok(Some(verdict)),
-                Step::Skip => break,
-                Step::On => {}
+                StageOutcome::Final(verdict) => return Ok(Some(verdict)),
+                StageOutcome::Skip => break,
+                StageOutcome::Continue => {}
             }
         }
         Ok(None)
@@ -306,7 +309,7 @@ impl Conversation<'_> {
                 answer => {
                     draft.apply_body();
                     return match self.verdict(answer)? {
-                        Step::Over(verdict) => Ok(Outcome { verdict, ..outcome }),
+                        StageOutcome::Final(verdict) => Ok(Outcome { verdict, ..outcome }),
                         _ => Ok(outcome),
                     };
                 }
@@ -322,13 +325,13 @@ impl Conversation<'_> {
         data: &[u8],
         without: u32,
         silent: u32,
-    ) -> Result<Step, MilterError> {
+    ) -> Result<StageOutcome, MilterError> {
         if self.flags & without != 0 {
-            return Ok(Step::On);
+            return Ok(StageOutcome::Continue);
         }
         self.say(letter, data).await?;
         if self.flags & silent != 0 {
-            return Ok(Step::On);
+            return Ok(StageOutcome::Continue);
         }
         for _ in 0..PROGRESS_MAX {
             match self.read_answer().await? {
@@ -339,17 +342,17 @@ impl Conversation<'_> {
         Err(MilterError::Late(self.milter.to_string()))
     }
 
-    fn verdict(&self, answer: Answer) -> Result<Step, MilterError> {
+    fn verdict(&self, answer: Answer) -> Result<StageOutcome, MilterError> {
         Ok(match answer {
-            Answer::Continue => Step::On,
-            Answer::Skip => Step::Skip,
-            Answer::Accept => Step::Over(Verdict::Accept),
-            Answer::Discard => Step::Over(Verdict::Discard),
-            Answer::Reject => Step::Over(Verdict::Reject(None)),
-            Answer::Tempfail => Step::Over(Verdict::Defer(None)),
+            Answer::Continue => StageOutcome::Continue,
+            Answer::Skip => StageOutcome::Skip,
+            Answer::Accept => StageOutcome::Final(Verdict::Accept),
+            Answer::Discard => StageOutcome::Final(Verdict::Discard),
+            Answer::Reject => StageOutcome::Final(Verdict::Reject(None)),
+            Answer::Tempfail => StageOutcome::Final(Verdict::Defer(None)),
             Answer::Reply(text) => match said(&text) {
-                Some(said) if said.code >= 500 => Step::Over(Verdict::Reject(Some(said))),
-                Some(said) => Step::Over(Verdict::Defer(Some(said))),
+                Some(said) if said.code >= 500 => StageOutcome::Final(Verdict::Reject(Some(said))),
+                Some(said) => StageOutcome::Final(Verdict::Defer(Some(said))),
                 None => return Err(self.milter.wrong("its reply is not an SMTP reply")),
             },
             _ => return Err(self.milter.wrong("an answer came out of order")),

@@ -9,22 +9,22 @@ const ENVELOPE_ID_LEN_MAX: usize = 100;
 /// Octets of an ORCPT at most (RFC 3461 §4.2).
 const ORIGINAL_LEN_MAX: usize = 500;
 
-/// Which outcomes are reported: NOTIFY of RCPT (RFC 3461 §4.1). All `false` is `NEVER`.
+/// The outcomes that are reported: NOTIFY of RCPT (RFC 3461 §4.1). All `false` is `NEVER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Notify {
     /// The message was delivered, or handed to a host that reports nothing.
     pub success: bool,
-    /// It was given up.
+    /// The message was given up.
     pub failure: bool,
-    /// It is late.
+    /// The message is late.
     pub delay: bool,
 }
 
-/// How much of a message a report about a failure returns: RET of MAIL (RFC 3461 §4.3).
+/// The part of a message that a report about a failure returns: RET of MAIL (RFC 3461 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Return {
-    /// All of it.
+    /// The whole message.
     #[serde(rename = "FULL")]
     Full,
     /// The header of the message.

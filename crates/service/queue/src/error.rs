@@ -24,7 +24,7 @@ pub enum QueueError {
     /// The message would leave unsigned.
     #[error("the message cannot be signed: {0}")]
     Unsigned(#[from] KeyError),
-    /// There is no such item.
+    /// The item does not exist.
     #[error("there is no item {0} in the queue: `posthaste queue list` shows all items")]
     NoItem(u32),
     /// Too much waits already because of the account.
@@ -37,7 +37,7 @@ pub enum QueueError {
         /// The limit.
         limit: u64,
     },
-    /// Others changed it again and again.
+    /// The item was changed by others again and again.
     #[error("item {0} is being changed by others; try again")]
     Busy(u32),
 }

@@ -22,16 +22,16 @@ const WAITS: [i64; 8] = [1, 10, 60, 300, 3_600, 4 * 3_600, 86_400, 5 * 86_400];
 pub enum Done {
     /// The next host, or a mailbox here, has the message.
     Sent,
-    /// It was refused for now.
+    /// The message was refused for now.
     Deferred,
-    /// It was refused permanently.
+    /// The message was refused permanently.
     Refused,
-    /// It was given up after a long time.
+    /// The message was given up after a long time.
     Expired,
 }
 
 impl Done {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Sent, Self::Deferred, Self::Refused, Self::Expired];
 
     /// For a label.
@@ -52,7 +52,7 @@ pub struct Attempts {
     pub made: u64,
     /// No host could be reached.
     pub failed: u64,
-    /// There is none that takes mail.
+    /// The destination has no host that takes mail.
     pub refused: u64,
 }
 
@@ -63,7 +63,8 @@ pub struct Totals {
     pub recipients: [u64; 4],
     /// Connections, by the kind of destination ([`crate::Transport::kind`]).
     pub connections: Vec<(&'static str, Attempts)>,
-    /// How long messages waited for a recipient: upper ends in seconds, and how many did.
+    /// The classes of time that messages waited for a recipient: upper ends in seconds, and the
+    /// number of messages.
     pub waits: Vec<(f64, u64)>,
     /// The sum of those times, in seconds.
     pub waited: f64,
@@ -85,7 +86,7 @@ pub struct Figures {
 pub(crate) struct Counts {
     recipients: [AtomicU64; Done::ALL.len()],
     connections: Mutex<BTreeMap<&'static str, Attempts>>,
-    /// One class more than there are ends.
+    /// The numbers of messages in each class: one class more than there are ends.
     waits: [AtomicU64; WAITS.len() + 1],
     waited: AtomicU64,
 }

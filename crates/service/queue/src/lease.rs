@@ -21,14 +21,14 @@ use crate::error::QueueError;
 /// The record's name.
 const NAME: &str = "queue-lease";
 
-/// When a lease is renewed, lost and taken over.
+/// The times at which a lease is renewed, lost and taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
     /// Time between two renewals, or two checks of another node's lease.
     pub renewed: Duration,
-    /// How long after the beginning of a renewal its holder may send.
+    /// The time after the beginning of a renewal in which its holder may send.
     pub held: Duration,
-    /// How long an unchanged record keeps other nodes from sending.
+    /// The time for which an unchanged record keeps other nodes from sending.
     pub taken_over: Duration,
 }
 
@@ -57,7 +57,7 @@ struct OwnRecord {
     since: Instant,
 }
 
-/// One node's part in the lease.
+/// The part of one node in the lease.
 pub(crate) struct Lease {
     engine: Arc<dyn Engine>,
     times: LeaseTimes,
@@ -65,7 +65,7 @@ pub(crate) struct Lease {
     process: String,
     /// Our own record: its version, and when its last writing began.
     own: Option<OwnRecord>,
-    /// Another node's record as it was when it was first seen, and when that was.
+    /// The record of another node when it was first seen, and when that was.
     other: Option<(DirectoryEntry, Instant)>,
 }
 

@@ -17,8 +17,8 @@ use posthaste_mail_model::BodyId;
 
 use crate::item::{Envelope, Item, ItemId};
 
-/// How old counts may be, in milliseconds, when a message is refused because of them. To read a
-/// queue of 100,000 messages takes under a second.
+/// The age that counts may have, in milliseconds, when a message is refused because of them. To
+/// read a queue of 100,000 messages takes under a second.
 const OLD_MS: u64 = 10_000;
 
 /// Items that are counted before the queue is read again, in addition to twice those of the last
@@ -28,7 +28,7 @@ const ITEMS_FIRST: usize = 10_000;
 /// The account because of which a message waits, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Payer {
-    /// It submitted the message.
+    /// The account that submitted the message.
     Submitter(String),
     /// The server sends the message on for it: by a forward or a script.
     SentOn(String),
@@ -65,7 +65,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// When the queue was read last, unix milliseconds; `None` if it never was.
+    /// The time when the queue was read last, unix milliseconds; `None` if it never was.
     read_at: Option<u64>,
     /// Items at that time.
     read: usize,

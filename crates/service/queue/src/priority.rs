@@ -49,7 +49,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// When an item is sent.
+/// The rank of an item: it decides when the item is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
     /// Not before then, unix seconds.

@@ -27,7 +27,7 @@ const CHANGES: &str = "queue-changes";
 const WAITS: &str = "queue-wait/";
 /// Records per engine call when all are read.
 pub(crate) const PAGE: usize = 256;
-/// How often a change that lost a race is made again. Each loss means that someone else won.
+/// The attempts at a change that loses races. Each loss means that someone else won.
 const TRIES: usize = 16;
 
 /// Messages for other domains. Cheap to clone: all clones are one.
@@ -49,7 +49,7 @@ struct Arrivals {
     any: Notify,
 }
 
-/// Some items of the queue.
+/// A page of the queue's items.
 #[derive(Debug)]
 pub struct Page {
     /// The items that can be read.
@@ -95,7 +95,7 @@ impl Queue {
         Ok(!engine.directory_scan(item::prefix(), None, 1).await?.is_empty())
     }
 
-    /// Where messages are stored.
+    /// The delivery that stores messages.
     pub(crate) fn delivery(&self) -> &Delivery {
         &self.delivery
     }
@@ -228,7 +228,7 @@ impl Queue {
         }
     }
 
-    /// One item; `None` if it has left the queue.
+    /// Reads an item; `None` if it has left the queue.
     #[boxed]
     pub async fn item(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
         self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()

@@ -30,13 +30,13 @@ pub(crate) const RETURN_PATH: &[u8] = b"Return-Path: <>\r\n";
 /// Why a message for other domains was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It has passed through too many hosts.
+    /// The message has passed through too many hosts.
     #[error("the message has passed through {HOPS_MAX} hosts: it is in a mail loop")]
     Loop,
     /// A recipient without a domain that DNS could look up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(Address),
-    /// It could not be kept.
+    /// The message could not be kept.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
@@ -50,7 +50,7 @@ pub enum ScriptsRun {
     ForAll,
 }
 
-/// Where a message of this server goes.
+/// The target of a message of this server.
 pub(crate) enum Addressed {
     /// To an account here that files all its mail in INBOX.
     Inbox(Box<Recipient>),
@@ -158,7 +158,7 @@ impl Relay {
         &self.queue
     }
 
-    /// Where local mail goes.
+    /// The delivery for local mail.
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
     }
@@ -336,7 +336,7 @@ impl Relay {
         self.queue.add(message, vec![part]).await.map(|_| ())
     }
 
-    /// Where a message of this server to an address goes, and to which address in the end.
+    /// Finds the target and the final address of a message of this server.
     pub(crate) async fn addressed<'t>(&self, to: &'t str) -> Result<(Cow<'t, str>, Addressed), QueueError> {
         let (mut to, mut found) = (Cow::Borrowed(to), self.resolve(to).await);
         // A message that we sent on comes back: its sender gets the report, not the address that

@@ -18,16 +18,16 @@ const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 pub(crate) enum Kind {
     /// Some recipients did not get the message, and will not.
     Failed,
-    /// It is still being tried.
+    /// The message is still being tried.
     Delayed {
         /// Until then it is tried, unix seconds.
         until: i64,
     },
     /// A host took it that reports no success itself, or it was sent on to another address.
     Relayed,
-    /// It is in a mailbox here.
+    /// The message is in a mailbox here.
     Delivered,
-    /// It was sent on to all addresses that the one here means.
+    /// The message was sent on to all addresses that the one here means.
     Expanded,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Report<'a> {
     pub kind: Kind,
     /// The sender, who gets it.
     pub to: &'a str,
-    /// When the message came, unix seconds.
+    /// The time when the message came, unix seconds.
     pub arrived: i64,
     /// Whether it came with SMTPUTF8.
     pub smtputf8: bool,

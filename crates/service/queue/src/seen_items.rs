@@ -10,13 +10,14 @@ use tokio::time::Instant;
 
 use crate::item::ItemId;
 
-/// How long a record is waited for that is about to come. Nodes write it within milliseconds.
+/// The time that is waited for a record that is about to come. Nodes write it within
+/// milliseconds.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The items seen so far.
 #[derive(Debug)]
 pub(crate) struct SeenItems {
-    /// All items up to this one were seen, or are waited for no longer.
+    /// The id up to which all items were seen, or are waited for no longer.
     whole: ItemId,
     /// The items seen beyond a missing number.
     beyond: BTreeSet<ItemId>,
@@ -26,7 +27,7 @@ pub(crate) struct SeenItems {
 }
 
 impl SeenItems {
-    /// All items up to this one were seen.
+    /// The state in which all items up to this one were seen.
     pub(crate) fn after(whole: ItemId) -> Self {
         Self { whole, beyond: BTreeSet::new(), looks: VecDeque::new() }
     }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Success {
-    /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
-    /// §5.2.7.3).
+    /// The message is in a mailbox, or a list has it, which sends it under a sender of its own
+    /// (RFC 3461 §5.2.7.3).
     Delivered,
-    /// It was sent on to one other address, or handed to a host that reports no success.
+    /// The message was sent on to one other address, or handed to a host that reports no success.
     SentOn,
-    /// It was sent on to several addresses (RFC 3461 §5.2.7.2).
+    /// The message was sent on to several addresses (RFC 3461 §5.2.7.2).
     Expanded,
 }
 
 impl Success {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 3] = [Self::Delivered, Self::SentOn, Self::Expanded];
 }

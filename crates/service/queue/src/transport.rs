@@ -116,7 +116,7 @@ impl Body {
         Self { lease_end, ..self }
     }
 
-    /// When the channel may not end it any more.
+    /// The end of the lease, after which the channel may not finish the message.
     pub fn lease_end(&self) -> &LeaseEnd {
         &self.lease_end
     }
@@ -126,7 +126,7 @@ impl Body {
         &self.bytes
     }
 
-    /// The same bytes, for as long as this one lives.
+    /// A second reference to the bytes, for as long as this one lives.
     #[must_use]
     pub fn again(&self) -> Self {
         Self { bytes: self.bytes.clone(), lease_end: self.lease_end.clone(), _memory: None }
@@ -148,8 +148,8 @@ pub trait Transport: Send + Sync + 'static {
 /// A connection that takes one message after the other.
 #[async_trait]
 pub trait Channel: Send {
-    /// Which recipients of an item that wait get the message in one transaction each, by their
-    /// places. The outcome of one message is on disk before the next begins.
+    /// The recipients of each transaction, by the places of those who wait. The outcome of one
+    /// message is on disk before the next begins.
     fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
         vec![item.waiting_places().collect()]
     }

@@ -43,14 +43,15 @@ use crate::writer::queue_lock::QueueLock;
 use crate::writer::unindexed::Unindexed;
 use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 
-/// How an engine is opened.
+/// The options with which an engine is opened.
 #[derive(Clone)]
 pub struct Options {
     /// The function with which delivery makes summaries. It rebuilds those that the index lacks
     /// after a crash or a rebuild.
     pub summarize: Summarize,
-    /// How long a serving process's index may lack acknowledged commits. It is 10 ms, in which a
-    /// busy connection appends thirty messages. Other processes do not see them until then.
+    /// The time for which a serving process's index may lack acknowledged commits. It is 10 ms,
+    /// in which a busy connection appends thirty messages. Other processes do not see them until
+    /// then.
     pub checkpoint_within: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what
     /// 64 bits address, and some 500 million messages.

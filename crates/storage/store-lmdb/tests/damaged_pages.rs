@@ -92,7 +92,7 @@ async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what:
 
 /// Opens a store whose index has these bytes, and looks at everything. Whether the store was
 /// opened, and whether `check` found faults.
-async fn look(dir: &Path, world: &World, bytes: &[u8], what: &str) -> (bool, bool) {
+async fn open_and_read(dir: &Path, world: &World, bytes: &[u8], what: &str) -> (bool, bool) {
     std::fs::write(index_file(dir), bytes).unwrap();
     let engine = match LmdbEngine::open(dir, small()) {
         Ok(engine) => engine,
@@ -133,7 +133,7 @@ async fn a_flip_anywhere_in_the_index() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << bit;
         let what = format!("bit {bit} of byte {} of page {page}", at % PAGE);
-        let (opened, has_faults) = look(dir.path(), &world, &bytes, &what).await;
+        let (opened, has_faults) = open_and_read(dir.path(), &world, &bytes, &what).await;
         refused += usize::from(!opened);
         found += usize::from(has_faults);
     }
@@ -157,20 +157,21 @@ async fn a_page_lost_or_in_the_place_of_another() {
                 Some(from) => bytes.copy_within(from..from + PAGE, at),
             }
             let what = format!("page {page} {kind} by {from:?}");
-            refused += usize::from(!look(dir.path(), &world, &bytes, &what).await.0);
+            refused += usize::from(!open_and_read(dir.path(), &world, &bytes, &what).await.0);
         }
         let mut bytes = whole.clone();
         bytes[at..at + 512].fill(0);
-        look(dir.path(), &world, &bytes, &format!("the first sector of page {page}")).await;
+        open_and_read(dir.path(), &world, &bytes, &format!("the first sector of page {page}")).await;
     }
     assert!(refused > 60, "{refused}");
     for cut in [0, 1, 100, PAGE, 2 * PAGE, 5 * PAGE + 7, whole.len() / 2] {
         if cut > 0 {
-            let (opened, _) = look(dir.path(), &world, &whole[..cut], &format!("cut at {cut}")).await;
+            let (opened, _) =
+                open_and_read(dir.path(), &world, &whole[..cut], &format!("cut at {cut}")).await;
             assert!(!opened, "cut at {cut}");
         }
     }
-    assert_eq!(look(dir.path(), &world, &whole, "whole").await, (true, false));
+    assert_eq!(open_and_read(dir.path(), &world, &whole, "whole").await, (true, false));
 }
 
 /// Summaries on pages of their own, so that a few messages make a large index.
@@ -466,7 +467,8 @@ async fn any_bit_of_the_last_page() {
     for bit in 0..64 {
         let mut bytes = whole.clone();
         bytes[newer * PAGE + 16 + 120 + bit / 8] ^= 1 << (bit % 8);
-        let (opened, _) = look(dir.path(), &world, &bytes, &format!("bit {bit} of the last page")).await;
+        let (opened, _) =
+            open_and_read(dir.path(), &world, &bytes, &format!("bit {bit} of the last page")).await;
         assert!(!opened || bit < 20, "bit {bit}");
     }
 }
@@ -500,7 +502,7 @@ async fn a_chunk_of_rows_under_another_key_is_missed() {
     let turned = turned_keys(&whole, &inbox.0.to_bytes(), 20, 15);
     assert!(!turned.is_empty());
     for bytes in turned {
-        look(dir.path(), &world, &bytes, "a key").await;
+        open_and_read(dir.path(), &world, &bytes, "a key").await;
     }
 }
 

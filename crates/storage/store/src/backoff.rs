@@ -25,7 +25,7 @@ const PAUSE_OF_OLD: Duration = Duration::from_millis(8);
 
 /// The attempts of one change.
 pub(crate) struct Backoff {
-    /// When the change was requested.
+    /// The time when the change was requested.
     begun: Instant,
     /// After this time it is not tried again.
     until: Instant,

@@ -11,7 +11,7 @@ use crate::row::Row;
 /// The mod-sequence of an expunge, and the UIDs of its messages (RFC 7162 §3.2.7).
 pub type ExpungedUids = (ModSeq, NumSet);
 
-/// One commit on one mailbox. It is applied whole if the mailbox is still at `expected`, or not at
+/// A commit on one mailbox. It is applied whole if the mailbox is still at `expected`, or not at
 /// all.
 ///
 /// Everything in it is already decided (UIDs, mod-sequences, counts), so that an engine only
@@ -55,13 +55,13 @@ pub struct NewMessage {
     pub row: Row,
     /// The id of the body, which several mailboxes may share.
     pub body: BodyId,
-    /// When it came into this mailbox, unix seconds: SAVEDATE of RFC 8514.
+    /// The time when the message came into this mailbox, unix seconds: SAVEDATE of RFC 8514.
     pub saved: i64,
-    /// Where its bytes and summary come from.
+    /// The source of the message's bytes and summary.
     pub content: Content,
 }
 
-/// Where a new message's bytes and summary come from.
+/// The source of a new message's bytes and summary.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A message from outside. An engine does not rewrite a body that it has under this id, for

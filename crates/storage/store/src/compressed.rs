@@ -39,7 +39,7 @@ const ENTRY: usize = 4;
 /// work at the same time only on large machines, and then some are created again.
 const IDLE_MAX: usize = 16;
 
-/// How new bodies are stored that clients see as they were sent.
+/// The compression of new bodies that clients see as they were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// As clients see them.
@@ -117,7 +117,7 @@ fn each_frame(
 
 const ENDS_EARLY: &str = "a compressed body ends too early";
 
-/// Where the frames of a compressed body are.
+/// The places of the frames of a compressed body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     served_len: u64,

@@ -103,7 +103,7 @@ impl Unreadable {
 /// Called once for each summary; `Break` ends the call early, as when a response buffer is full.
 pub type Visit<'v> = dyn FnMut(Stored<'_>) -> ControlFlow<()> + Send + 'v;
 
-/// One named record of the directory.
+/// A record of the directory, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
     /// The record's name, for example `account/ana@example.org`: at most 400 bytes.
@@ -132,9 +132,9 @@ pub struct Report {
     pub examined: u64,
     /// Bytes freed.
     pub reclaimed_bytes: u64,
-    /// One sentence per fault, each naming the record. Empty means that no fault was found.
+    /// The faults, a sentence each that names the record. Empty means that no fault was found.
     pub faults: Vec<String>,
-    /// One sentence for each part that was left out.
+    /// The parts that were left out, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ pub trait Engine: Send + Sync + 'static {
     /// cheap.
     fn epoch(&self) -> Epoch;
 
-    /// One directory record.
+    /// Reads a directory record by its name.
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>>;
 
     /// Directory records whose name starts with `prefix` and sorts after `after`, in order, at most
@@ -234,9 +234,9 @@ pub trait Engine: Send + Sync + 'static {
         Err(StoreError::Refused("this engine cannot add the summary of a stored message"))
     }
 
-    /// How many messages have this body, in the mailboxes of all accounts. Never too few: a message
-    /// that was copied before the call is counted. Slow: an engine may look at every message with
-    /// this body, or finish deferred work first.
+    /// The number of messages with this body, in the mailboxes of all accounts. Never too few: a
+    /// message that was copied before the call is counted. Slow: an engine may look at every
+    /// message with this body, or finish deferred work first.
     async fn references(&self, body: BodyId) -> Result<u64>;
 
     /// Does a bounded piece of the work that commits defer: summaries of expunged messages,

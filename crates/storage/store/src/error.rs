@@ -51,10 +51,10 @@ pub enum StoreError {
     /// added.
     #[error("the folder may hold {limit} messages: delete or move some")]
     FolderFull {
-        /// How many it may hold.
+        /// The number of messages that the folder may hold.
         limit: u32,
     },
-    /// All 2^32 - 1 UIDs of a mailbox are used up.
+    /// A mailbox whose 2^32 - 1 UIDs are all used up.
     #[error("the mailbox has used up its UIDs: copy its mail to a new mailbox")]
     UidsExhausted,
     /// The last UIDVALIDITY of an account was 2^32 - 1, so no mailbox can be created in it.

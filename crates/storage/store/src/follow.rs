@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{MailboxEntry, MailboxList};
 
-/// All accounts that are followed.
+/// The accounts that are followed.
 #[derive(Default)]
 pub(crate) struct Followers {
-    /// How many accounts are followed.
+    /// The number of accounts that are followed.
     count: AtomicUsize,
     known: RwLock<FollowedAccounts>,
 }
@@ -70,7 +70,7 @@ struct LastChange {
     before: u64,
     /// The number of the last change of the mailbox that added or expunged messages.
     messages_at: u64,
-    step: Step,
+    step: CountChange,
 }
 
 /// The part of a head that is compared.
@@ -87,12 +87,12 @@ impl ComparedHead {
     }
 }
 
-/// How a change changed a mailbox.
+/// The effect of a change on a mailbox.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Step {
+struct CountChange {
     /// UIDs that were given.
     given: u32,
-    /// How many messages were added.
+    /// The number of messages that were added.
     more: i64,
 }
 
@@ -185,7 +185,7 @@ impl AccountWatch {
         news
     }
 
-    /// One mailbox as it is now; `None` if it is not in the list, or was not read yet.
+    /// The present state of a mailbox; `None` if it is not in the list, or was not read yet.
     pub fn mailbox(&self, id: MailboxId) -> Option<MailboxNews> {
         let state = self.followed.state.lock();
         let (last, entry) = state.mailboxes.get(&id).zip(state.entry(id))?;
@@ -211,7 +211,7 @@ impl LastChange {
     fn is_own(&self, id: MailboxId, seen: u64, head: &ComparedHead, own: &[OwnArrivals]) -> bool {
         self.before <= seen
             && own.iter().any(|own| {
-                let step = Step { given: own.count, more: i64::from(own.count) };
+                let step = CountChange { given: own.count, more: i64::from(own.count) };
                 own.mailbox == id && own.modseq == head.modseq && step == self.step
             })
     }
@@ -256,11 +256,11 @@ impl State {
         self.order.remove(&last.at);
         self.order.insert(self.at, id);
         (last.before, last.at) = (last.at, self.at);
-        last.step = Step {
+        last.step = CountChange {
             given: now.uid_next.value().saturating_sub(was.uid_next.value()),
             more: i64::from(now.counts.messages) - i64::from(was.counts.messages),
         };
-        if last.step != Step::default() {
+        if last.step != CountChange::default() {
             last.messages_at = self.at;
         }
         true

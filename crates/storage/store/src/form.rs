@@ -27,8 +27,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::row::Row;
 
-/// How a body with a header begins: random bytes. NUL and the bytes above 127 are in no header of a
-/// message (RFC 5322 §2.2), so mail does not begin so.
+/// The beginning of a body with a header: random bytes. NUL and the bytes above 127 are in no
+/// header of a message (RFC 5322 §2.2), so mail does not begin so.
 pub const MAGIC: [u8; 16] =
     [0x00, 0xf0, 0x9b, 0xd1, 0x4e, 0xa7, 0xc2, 0x38, 0x8f, 0x05, 0xe9, 0x71, 0xb6, 0x1c, 0xda, 0x93];
 

@@ -30,11 +30,11 @@ const TRIES_MAX: usize = 3;
 /// Whether a computed summary is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It is stored, or the call fails.
+    /// The summary is stored, or the call fails.
     Always,
     /// By the store's setting for readers. A reader gets it even if it cannot be stored.
     AsSet,
-    /// It is not stored.
+    /// The summary is not stored.
     Never,
 }
 

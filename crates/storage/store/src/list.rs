@@ -30,7 +30,7 @@ impl SpecialUse {
         [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Junk, Self::Sent, Self::Trash];
 }
 
-/// One mailbox in the list.
+/// An entry of the list: a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxEntry {
     /// The mailbox's id, which never changes.
@@ -43,7 +43,7 @@ pub struct MailboxEntry {
     pub special_use: Option<SpecialUse>,
 }
 
-/// All of an account's mailboxes.
+/// The mailboxes of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxList {
     /// The account it belongs to.

@@ -24,7 +24,7 @@ impl<'a> Octets<'a> {
         self.take(N)?.try_into().ok()
     }
 
-    /// One byte.
+    /// Reads a byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|b| b[0])

@@ -22,7 +22,7 @@ pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
 }
 
-/// Whose large changes run one after the other.
+/// The object whose large changes run one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     /// An account: with all of its mailboxes.

@@ -33,15 +33,15 @@ use posthaste_mail_model::{AccountId, MailboxId};
 /// old views. With smaller parts, a busy server would look often.
 const STEP_PART: u64 = 16;
 
-/// One account's share is the bytes divided by this: four hostile accounts are needed to use them
-/// up.
+/// The divisor of the bytes that gives an account's share: four hostile accounts are needed to
+/// use them up.
 const SHARE_DIVISOR: u64 = 4;
 
 /// The sessions that hold views, and their limits.
 pub(crate) struct OldViews {
-    /// All accounts together, at each look.
+    /// The limit of all accounts together, at each look.
     most: u64,
-    /// One account.
+    /// The limit of an account.
     share: u64,
     /// Bytes between two looks.
     step: u64,
@@ -175,11 +175,11 @@ impl OldViews {
     pub fn grew(&self, bytes: u64) {
         if bytes > 0 && self.unseen.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes) >= self.step {
             self.unseen.store(0, Ordering::Release);
-            self.look();
+            self.end_sessions_over_share();
         }
     }
 
-    fn look(&self) {
+    fn end_sessions_over_share(&self) {
         let holds: Vec<Arc<Hold>> = self.holds.lock().values().cloned().collect();
         let mut counted: Vec<Counted> = holds.into_iter().filter_map(Counted::of).collect();
         count(&mut counted);

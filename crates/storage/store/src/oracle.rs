@@ -154,7 +154,7 @@ impl State {
         Ok(CommitOutcome::Done)
     }
 
-    /// How many messages have a body.
+    /// The number of messages with a body.
     fn references(&self, body: BodyId) -> u64 {
         let messages = self.mailboxes.values().flat_map(|held| held.messages.values());
         messages.filter(|message| message.body == body).count() as u64

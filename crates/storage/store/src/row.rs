@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 
-/// One message in a view. Rows are in memory and on disk in the same little-endian layout:
+/// A message in a view. Rows are in memory and on disk in the same little-endian layout:
 ///
 /// | bytes | field |
 /// | --- | --- |

@@ -41,9 +41,9 @@ const NOTES_BYTES: usize = 4_096 * 128;
 /// Frames decompressed between two pauses: about a millisecond of work.
 const FRAMES_AT_ONCE: usize = 8;
 
-/// One part in this many of the budget is for messages that delivery converted.
+/// The divisor of the budget that gives the part for messages that delivery converted.
 const ARRIVED_SHARE: usize = 4;
-/// One message may take one part in this many of that.
+/// The divisor of that part that gives the most for one message.
 const ARRIVED_MESSAGE_SHARE: usize = 2;
 
 /// Times that a range is read again because another process committed meanwhile.
@@ -123,7 +123,7 @@ impl CachedPiece {
     }
 }
 
-/// How a body is stored.
+/// The form in which a body is stored.
 #[derive(Debug, Clone)]
 enum StoredAs {
     /// As clients see it.
@@ -147,7 +147,7 @@ pub(crate) struct Served {
     /// Messages that delivery converted, for their first readers.
     arrived: Mutex<Cache<BodyId, Bytes>>,
     arrived_len_max: usize,
-    /// How the bodies read last are stored, and the engine's epoch when that was read. Another
+    /// The forms of the bodies read last, and the engine's epoch when each was read. Another
     /// process may change the form of a body.
     notes: Mutex<Cache<BodyId, (StoredAs, Epoch)>>,
     #[cfg(test)]

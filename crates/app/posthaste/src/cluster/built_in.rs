@@ -13,7 +13,7 @@ use crate::private;
 /// The text of `--version`: the version and the engines.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (engines: embedded, cassandra)");
 
-/// Where a cluster is, and how it is reached.
+/// The address of a cluster, and the options of the connection.
 pub struct Cluster(Options);
 
 impl std::fmt::Debug for Cluster {

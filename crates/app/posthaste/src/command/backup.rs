@@ -43,8 +43,8 @@ use crate::private;
 
 const RUN: &str = "backup/run";
 const WHOLE: &str = "backup/whole";
-/// How often an account of a cluster is copied again because it changed meanwhile. Each time only
-/// the last changes are left to copy.
+/// The attempts to copy an account of a cluster that changes meanwhile. Each time only the last
+/// changes are left to copy.
 const ATTEMPTS_MAX: u32 = 5;
 /// Differences that are printed.
 const FAULTS_SHOWN: usize = 50;
@@ -54,9 +54,9 @@ const FAULTS_SHOWN: usize = 50;
 pub struct BackupRun {
     /// Unix milliseconds.
     pub begun: u64,
-    /// All accounts of the store were meant.
+    /// Whether all accounts of the store were meant.
     pub whole: bool,
-    /// It came to its end.
+    /// Whether the run came to its end.
     pub done: bool,
 }
 
@@ -85,9 +85,9 @@ impl AccountRecord {
 pub struct WholeRun {
     /// Unix milliseconds.
     pub begun: u64,
-    /// Each of its accounts has it as its `run`.
+    /// Whether each of the run's accounts has it as its `run`.
     pub marked: bool,
-    /// It came to its end.
+    /// Whether the run came to its end.
     pub done: bool,
 }
 
@@ -231,7 +231,7 @@ struct BackupJob<'o> {
     options: &'o Backup,
     /// Unix milliseconds.
     begun: u64,
-    /// How often an account is looked at.
+    /// The number of times that an account is looked at.
     attempts: u32,
     /// Why the store may lack commits that it acknowledged.
     lacks: Option<StoreError>,

@@ -21,7 +21,7 @@ use crate::open::{self, Opened};
 const ACCOUNTS_PAGE: usize = 200;
 /// Memory for the search index in a command: it needs little more than one segment.
 const INDEX_BYTES: usize = 16 << 20;
-/// How often a mailbox is put into a list that its owner changes at the same time.
+/// The attempts to put a mailbox into a list that its owner changes at the same time.
 const RECOVER_TRIES: u32 = 20;
 
 pub async fn run(config: Config, options: Check) -> Result<()> {

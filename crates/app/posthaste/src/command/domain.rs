@@ -212,8 +212,8 @@ async fn rotate(config: &Config, engine: &dyn Engine, mut keys: DomainKeys) -> R
     Ok(())
 }
 
-/// How long the record of a retired key must stay: mail that it signed may wait here, and then at
-/// others.
+/// The time for which the record of a retired key must stay: mail that it signed may wait here,
+/// and then at others.
 fn stays_s(config: &Config) -> i64 {
     unix_time::seconds(config.relay.expire_after + RECEIVERS_TAKE)
 }

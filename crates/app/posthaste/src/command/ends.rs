@@ -27,7 +27,7 @@ use crate::private;
 /// Accounts and records read at a time.
 const PAGE: usize = 256;
 
-/// How a store is opened.
+/// The way in which a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// Source. It must exist.
@@ -102,7 +102,7 @@ pub fn bar(what: &str, total: u64) -> ProgressBar {
     bar
 }
 
-/// Both stores.
+/// The two stores.
 pub struct StorePair {
     pub from: Arc<dyn Engine>,
     pub to: Arc<dyn Engine>,
@@ -153,8 +153,8 @@ impl StorePair {
         self.mirror_by(&self.transfer(), account, progress).await
     }
 
-    /// The same without the messages that this end cannot read, and those that the other end came
-    /// past: their mailboxes and UIDs.
+    /// Mirrors an account without the messages that this end cannot read, and those that the
+    /// other end came past. Returns their mailboxes and UIDs.
     pub async fn mirror_readable(
         &self,
         account: &Account,

@@ -12,7 +12,7 @@ use crate::open;
 
 /// A change of a referral.
 pub enum Change {
-    /// It is shown.
+    /// No change: the referral is shown.
     None,
     /// The mailbox is at this URL from now on.
     To(String),

@@ -111,7 +111,7 @@ async fn list(queue: &Queue, now: i64, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// When an item is tried, and why it was not sent before.
+/// The time when an item is tried, and why it was not sent before.
 fn waits(item: &Item, wait: Option<&Wait>) -> (i64, String) {
     match wait {
         Some(wait) if wait.until > item.next && item.next != Item::AT_ONCE => {

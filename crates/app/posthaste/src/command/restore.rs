@@ -142,8 +142,8 @@ struct AccountToRestore {
     source: String,
     /// The id it has in the store, if a restore that was cut off chose one.
     chosen: Option<RestoreRecord>,
-    /// That restore was cut off right after it made the account visible. By now its owner may use
-    /// its mail.
+    /// Whether a restore was cut off right after it made the account visible. By now its owner
+    /// may use its mail.
     visible: bool,
 }
 
@@ -470,8 +470,8 @@ impl RestoreJob {
         }
     }
 
-    /// Where the mailboxes of an account go. The mailboxes of an earlier run are found by their
-    /// names.
+    /// The targets of the mailboxes of an account. The mailboxes of an earlier run are found by
+    /// their names.
     async fn places(
         &self,
         account: AccountId,

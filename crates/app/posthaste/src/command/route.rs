@@ -18,8 +18,8 @@ use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
 use crate::open;
 
-/// One step in the route of mail for an address.
-struct Step {
+/// An address on the route of mail, and what happens to mail for it.
+struct RouteEntry {
     depth: usize,
     address: String,
     what: String,
@@ -35,7 +35,7 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let ways = RouteInputs { directory: &opened.directory, bounces, config: &config, relays, site };
     let steps = ways.steps(&address).await?;
     let mut out = std::io::stdout().lock();
-    for Step { depth, address, what } in &steps {
+    for RouteEntry { depth, address, what } in &steps {
         let line = match command.json {
             true => json!({"depth": depth, "address": address, "what": what}).to_string(),
             false => format!("{:indent$}{address} {what}", "", indent = 2 * depth),
@@ -60,7 +60,7 @@ async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool>
     }
 }
 
-/// All that decides about mail for an address.
+/// The inputs of the decision about mail for an address.
 struct RouteInputs<'w> {
     directory: &'w Directory,
     bounces: Bounces,
@@ -104,12 +104,12 @@ impl RouteInputs<'_> {
     }
 
     /// The address and all that follows from it, the members of a group below it.
-    async fn steps(&self, address: &str) -> Result<Vec<Step>> {
+    async fn steps(&self, address: &str) -> Result<Vec<RouteEntry>> {
         let Self { directory, bounces, config, relays, site } = self;
         let (mut steps, mut met) = (Vec::new(), HashSet::new());
         let mut next = vec![(0, address.to_owned(), None)];
         while let Some((depth, address, sender)) = next.pop() {
-            let mut push = |what: String| steps.push(Step { depth, address: address.clone(), what });
+            let mut push = |what: String| steps.push(RouteEntry { depth, address: address.clone(), what });
             if let Some((local, literal)) = literal(&address) {
                 push(self.at_an_address(local, literal));
                 continue;

@@ -24,7 +24,7 @@ pub enum Plaintext {
     Never,
 }
 
-/// How a client certificate names its account.
+/// The part of a client certificate that names its account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certificates {

@@ -130,7 +130,7 @@ pub enum SenderRule {
     Any,
 }
 
-/// How SEARCH finds texts.
+/// The settings of SEARCH for texts.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Search {
     pub index: bool,
@@ -146,7 +146,7 @@ pub struct StoreConfig {
     pub compress: Compress,
 }
 
-/// How new messages are compressed.
+/// The compression of new messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compress {
@@ -171,7 +171,7 @@ impl StoreConfig {
         }
     }
 
-    /// How new messages are stored that need no other form.
+    /// The compression of new messages that need no other form.
     pub fn compression(&self) -> Compression {
         match self.compress {
             Compress::None => Compression::None,
@@ -179,7 +179,7 @@ impl StoreConfig {
         }
     }
 
-    /// How messages of accounts are stored that do not say it.
+    /// The form of messages of accounts that do not set one.
     pub fn format_settings(&self) -> FormatSettings {
         FormatSettings { format: self.format, keep_original: self.keep_original }
     }

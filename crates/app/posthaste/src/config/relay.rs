@@ -52,7 +52,7 @@ pub struct Relay {
     pub expire_after: Duration,
 }
 
-/// Where mail for one domain goes.
+/// The route of mail for one domain.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainRoute {
@@ -100,7 +100,7 @@ impl From<RouteTls> for TlsRule {
 }
 
 impl Relay {
-    /// When a message is tried again, warned about and given up.
+    /// The times at which a message is tried again, warned about and given up.
     pub fn times(&self) -> RetryTimes {
         RetryTimes {
             first: seconds(self.retry_first),
@@ -110,7 +110,7 @@ impl Relay {
         }
     }
 
-    /// How many connections a domain has at a time.
+    /// The number of connections that a domain has at a time.
     pub fn connections(&self) -> Connections {
         let of_route = |route: &DomainRoute| Some((normal_domain(&route.domain).ok()?, route.connections?));
         Connections {
@@ -126,7 +126,7 @@ impl Relay {
         Ok(dns.allowing(&self.private_networks))
     }
 
-    /// Which hosts take mail. Reads the password.
+    /// The hosts that take mail. Reads the password.
     pub fn routes(&self) -> Result<Routes> {
         let mut routes = Routes::default();
         for DomainRoute { domain, host, tls, user, password_file, .. } in &self.routes {

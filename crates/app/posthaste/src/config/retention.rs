@@ -15,7 +15,7 @@ pub struct Retention {
     pub rules: Vec<RetentionRule>,
 }
 
-/// One rule.
+/// A retention rule.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionRule {

@@ -59,7 +59,7 @@ pub enum RspamdFailure {
     Defer,
 }
 
-/// One DNS list.
+/// A DNS list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
@@ -130,7 +130,7 @@ impl Screening {
         self.milters.iter().map(milter).collect()
     }
 
-    /// The same as the crate has it, except for the name and the hosts that are trusted.
+    /// The settings as the crate has them, except for the name and the hosts that are trusted.
     pub fn options(&self) -> ScreeningOptions {
         let list = |list: &List| BlockList {
             zone: list.zone.clone(),

@@ -40,7 +40,7 @@ pub enum ClientCertificates {
 }
 
 impl Tls {
-    /// How handshakes are done.
+    /// The settings of handshakes.
     pub fn settings(&self) -> TlsSettings {
         let ca = self.client_ca.clone();
         TlsSettings {

@@ -218,7 +218,7 @@ impl Plan {
         )
     }
 
-    /// All parts, each by its setting.
+    /// The parts of the memory, each by its setting.
     pub fn parts(&self) -> String {
         format!(
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \

@@ -13,7 +13,7 @@ use crate::check::actions::action;
 use crate::check::arguments::{Arguments, constants_of};
 use crate::check::checker::Checker;
 use crate::check::tests::test;
-use crate::compiled::{Block, Op, Step, Test};
+use crate::compiled::{Block, Op, PlacedCommand, Test};
 use crate::error::{CompileError, Position};
 use crate::extension::{Extension, ExtensionSet};
 use crate::limits::Limits;
@@ -68,7 +68,7 @@ fn plain(checker: &mut Checker<'_>, command: &Command) {
 }
 
 fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
-    let mut steps: Vec<Step> = Vec::with_capacity(commands.len());
+    let mut steps: Vec<PlacedCommand> = Vec::with_capacity(commands.len());
     let mut at = 0;
     while let Some(command) = commands.get(at) {
         at += 1;
@@ -105,7 +105,7 @@ fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
                 action(checker, name, command.place, &mut arguments)
             }
         };
-        steps.extend(op.map(|op| Step { place: command.place, op }));
+        steps.extend(op.map(|op| PlacedCommand { place: command.place, op }));
     }
     steps.into()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_mime_summary::is_header_bounded;
 
-use crate::compiled::{Include, Op, Step};
+use crate::compiled::{Include, Op, PlacedCommand};
 use crate::context::{Context, Location};
 use crate::effect::{Effect, Outcome};
 use crate::error::{Position, RunError};
@@ -88,7 +88,7 @@ fn run_script(machine: &mut Machine<'_>, script: &Script, open: &mut Open) -> Re
 
 fn run_block<'s>(
     machine: &mut Machine<'_>,
-    block: &'s [Step],
+    block: &'s [PlacedCommand],
     open: &mut Open,
 ) -> Result<Flow<'s>, RunError> {
     for step in block {
@@ -100,7 +100,11 @@ fn run_block<'s>(
     Ok(Flow::Next)
 }
 
-fn run_step<'s>(machine: &mut Machine<'_>, step: &'s Step, open: &mut Open) -> Result<Flow<'s>, RunError> {
+fn run_step<'s>(
+    machine: &mut Machine<'_>,
+    step: &'s PlacedCommand,
+    open: &mut Open,
+) -> Result<Flow<'s>, RunError> {
     let script = open.stack.last().map_or("", |(_, name)| name).to_string();
     let place = step.place;
     let at = |fault: Fault| RunError { script: script.clone(), place, message: fault.0 };
@@ -163,7 +167,7 @@ fn run_action(machine: &mut Machine<'_>, op: &Op) -> Result<(), Fault> {
 fn for_every_part<'s>(
     machine: &mut Machine<'_>,
     name: Option<&str>,
-    block: &'s [Step],
+    block: &'s [PlacedCommand],
     open: &mut Open,
     place: Position,
 ) -> Result<Flow<'s>, RunError> {

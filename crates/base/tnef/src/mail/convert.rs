@@ -102,8 +102,8 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     let (count, mut damaged) = (places.len(), Vec::new());
     for (index, part) in places {
         match conversion.part(index, part) {
-            Ok(Step::Done) => {}
-            Ok(Step::Sealed) => return Ok(Outcome::Sealed),
+            Ok(PartOutcome::Done) => {}
+            Ok(PartOutcome::Sealed) => return Ok(Outcome::Sealed),
             Err(why) => damaged.push(why),
         }
     }
@@ -173,7 +173,7 @@ fn is_sealed_within(rich: &Message) -> bool {
         || inner.any(|content| matches!(content, Content::Message(message) if is_sealed_within(message)))
 }
 
-enum Step {
+enum PartOutcome {
     Done,
     Sealed,
 }
@@ -216,7 +216,7 @@ impl<'m> Conversion<'m> {
     }
 
     /// Makes the edits for one rich part; `None` if it is damaged.
-    fn part(&mut self, index: PartIndex, part: &Part) -> Result<Step, Damage> {
+    fn part(&mut self, index: PartIndex, part: &Part) -> Result<PartOutcome, Damage> {
         let body = part.body.of(self.message);
         if part.encoding == Encoding::Unknown {
             return Err(Damage::TransferEncoding);
@@ -225,7 +225,7 @@ impl<'m> Conversion<'m> {
         let rich = decode_and_name(&bytes, &mut |why| self.left.push(why))?;
         drop(bytes);
         if is_sealed_within(&rich) {
-            return Ok(Step::Sealed);
+            return Ok(PartOutcome::Sealed);
         }
         let owner = self.owner(index);
         let header = self.structure.part(owner).map(|part| part.header).unwrap_or_default();
@@ -262,7 +262,7 @@ impl<'m> Conversion<'m> {
             }
             _ => self.as_message(part, &missing, has_version, whole),
         }
-        Ok(Step::Done)
+        Ok(PartOutcome::Done)
     }
 
     /// The parts around a part, innermost first.

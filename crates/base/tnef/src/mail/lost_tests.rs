@@ -151,7 +151,7 @@ fn each_text_and_its_header_are_read_once_however_many_rich_parts_there_are() {
     let structure = Structure::parse(mail.as_bytes());
     let mut conversion = Conversion::new(mail.as_bytes(), &structure).expect("a boundary");
     for (index, part) in (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, mail.as_bytes())) {
-        assert!(matches!(conversion.part(index, part), Ok(Step::Done)));
+        assert!(matches!(conversion.part(index, part), Ok(PartOutcome::Done)));
     }
     // A second read would find other bytes: the text in another message, and no text in its header.
     let other = mail.replace("Gr=FC=DFe, bold", "other, it would").replace("text/plain;", "text/other;");

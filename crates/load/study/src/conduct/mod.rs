@@ -9,6 +9,7 @@
 mod background;
 mod budget;
 mod first;
+mod measured;
 mod nodes;
 mod player;
 mod point;

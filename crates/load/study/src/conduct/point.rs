@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::run::{Pools, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{Pools, RunOptions, SendBy};
 use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_measure::hottest::Profile;
 use posthaste_load_measure::processors::of_its_own;
@@ -13,6 +13,7 @@ use posthaste_load_results::{Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Think, Workload};
 
+use super::measured::{at_once, measure};
 use super::position::StudyPosition;
 use super::ways::{Ways, others, outside, reading, ways};
 use super::work::Work;
@@ -42,6 +43,8 @@ impl Work<'_> {
         let Some(point) = stage.points.get(number) else { return };
         let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
         let options = options.and_then(|options| self.fitted(which, point, instance, options));
+        let options =
+            options.and_then(|first| self.of_all_kinds((which, instance), point, (first, accounts)));
         if self.record.run(which.name(), point, round).is_none() {
             self.say_point(which, place, point);
             let run = self.run_of((which, instance), stage, point, &options);
@@ -54,10 +57,11 @@ impl Work<'_> {
             let workload = point.name(self.study).to_owned();
             self.record.put(StudyPoint { server, at, workload, round, run: run.map(Box::new) });
         }
-        if let (true, Some(length), Ok(options)) = (self.wants_profile(which, place), point.profile, &options)
+        if let (true, Some(length), Ok(all)) = (self.wants_profile(which, place), point.profile, &options)
+            && let Some(first) = all.first()
         {
             self.say("  once more, sampling the server's functions");
-            let found = hottest(instance.pid, options, length);
+            let found = hottest(instance.pid, first, length);
             self.interrupted |= interrupt::happened();
             if !self.interrupted {
                 self.record.note_hottest(which.name(), point, found);
@@ -80,17 +84,18 @@ impl Work<'_> {
         (which, instance): (&Which, &Instance),
         stage: &Stage,
         point: &PlannedPoint,
-        options: &Result<RunOptions, String>,
+        options: &Result<Vec<RunOptions>, String>,
     ) -> Result<RunResult, String> {
         let before = self.taken(instance);
         let cpus = self.cpus(which, stage);
-        let mut run = match point.clients {
-            Some(_) => {
-                let mut run = measure(options.clone()?)?;
+        let all = options.clone()?;
+        let mut run = match (point.clients, all.first()) {
+            (None, Some(first)) => self.raised(first.clone(), cpus)?,
+            _ => {
+                let mut run = at_once(all, &self.study.workloads[point.workload])?;
                 of_its_own(&mut run, cpus);
                 run
             }
-            None => self.raised(options.clone()?, cpus)?,
         };
         self.say(&summary(&run));
         self.note_taken(instance, before, &mut run);
@@ -282,10 +287,6 @@ impl Work<'_> {
             workload,
         })
     }
-}
-
-pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
-    run(options, None).map(|ended| ended.result).map_err(|e| e.to_string())
 }
 
 /// Repeats the run while the server's functions are sampled. Only the samples are kept.

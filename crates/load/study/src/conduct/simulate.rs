@@ -15,7 +15,7 @@ use posthaste_load_measure::WatchTarget;
 use posthaste_load_results::{Offered, Simulated, SimulatedCounts};
 use posthaste_load_workload::Think;
 
-use super::point::measure;
+use super::measured::measure;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage, simulation_time};
 use crate::server::{self, Setting, Which};

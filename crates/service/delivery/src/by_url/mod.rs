@@ -63,7 +63,7 @@ pub struct UrlReader<'r> {
 pub enum UrlUse {
     /// In a session that reads mail.
     Imap,
-    /// Where mail is sent: RFC 4468.
+    /// In a session that sends mail: RFC 4468.
     Submission,
 }
 
@@ -78,7 +78,7 @@ pub struct UrlPart {
     /// The fields of these bytes, which are a header.
     fields: Option<FieldMask>,
     partial: Option<UrlPartial>,
-    /// How the bytes are encoded, if they are the content of a part.
+    /// The encoding of the bytes, if they are the content of a part.
     encoding: Encoding,
 }
 

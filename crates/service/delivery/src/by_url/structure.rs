@@ -31,7 +31,7 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
 pub struct Decoded {
     /// The number of octets.
     pub octets: u64,
-    /// How many of them are LF.
+    /// The number of octets that are LF.
     pub lines: u64,
     /// Whether one of them is NUL.
     pub has_nul: bool,

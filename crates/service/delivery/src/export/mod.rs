@@ -63,7 +63,7 @@ pub enum ExportError {
     Delivery(#[from] DeliveryError),
 }
 
-/// One mailbox's file or folder.
+/// The file or folder of a mailbox.
 enum Writer {
     Mbox(mbox::Writer),
     Maildir(maildir::Writer),

@@ -33,7 +33,7 @@ pub(super) enum Event {
 pub(super) struct Folder {
     /// Relative name.
     pub mailbox: String,
-    /// Where its first message was found.
+    /// The origin of the batch's first message.
     pub first: Origin,
     /// Dropped unused if the import is cancelled.
     pub reply: oneshot::Sender<SharedKnown>,
@@ -48,7 +48,7 @@ pub(super) struct Batch {
     pub digests: Vec<Digest>,
     /// Octets of all.
     pub bytes: usize,
-    /// Where the first was found.
+    /// The origin of the first message.
     pub first: Origin,
 }
 

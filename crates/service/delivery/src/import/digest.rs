@@ -26,12 +26,13 @@ impl Digest {
     }
 }
 
-/// How often each message was imported before and was not found in this run's sources yet.
+/// The number of times that each message was imported before and was not found in this run's
+/// sources yet.
 #[derive(Debug, Default)]
 pub(super) struct ImportedCounts(HashMap<Digest, u32>);
 
 impl ImportedCounts {
-    /// One more of this message was imported.
+    /// Notes that this message was imported once more.
     pub fn add(&mut self, digest: Digest) {
         *self.0.entry(digest).or_insert(0) += 1;
     }

@@ -22,8 +22,8 @@ use posthaste_store::{CommitOutcome, Engine, MailboxCommit, MailboxHead, StoreEr
 
 use super::Alone;
 
-/// How often the check is repeated because somebody changed the mailbox meanwhile. Each time one of
-/// their commits succeeded.
+/// The attempts at the check while somebody changes the mailbox. Each time one of their commits
+/// succeeded.
 const ATTEMPTS_MAX: u32 = 1000;
 /// Bodies of a batch have ids in a row: this many low bits count them. More than `BATCH_MESSAGES`
 /// needs.

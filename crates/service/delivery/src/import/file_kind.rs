@@ -15,13 +15,13 @@ const START_LEN: u64 = 16 * 1024;
 /// The kind of file, by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// It is empty, or has empty lines alone.
+    /// A file that is empty, or has empty lines alone.
     Empty,
-    /// It begins with a `From ` line.
+    /// A file that begins with a `From ` line.
     Mbox,
-    /// It begins with a header field.
+    /// A file that begins with a header field.
     Message,
-    /// It is no mail: the reason and the remedy.
+    /// A file that is no mail: the reason and the remedy.
     Other(&'static str),
 }
 

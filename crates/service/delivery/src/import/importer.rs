@@ -20,7 +20,7 @@ use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Orig
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
-/// One run of an import. All sources of one run count together: a message that two of them contain
+/// A run of an import. All sources of one run count together: a message that two of them contain
 /// is imported twice.
 pub struct Importer<'a> {
     delivery: &'a Delivery,

@@ -44,7 +44,7 @@ const PAGE: usize = 256;
 /// Why a journal cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum JournalError {
-    /// Another import is writing it.
+    /// The journal is in use: another import is writing it.
     #[error("another import writes into this mailbox: wait until it ends, or end it")]
     Another,
     /// The store.
@@ -242,7 +242,8 @@ async fn forget_mailbox(engine: &dyn Engine, mailbox: MailboxId) -> Result<(), S
     Ok(())
 }
 
-/// Another process may do the same: `Conflict` then means that there is nothing left to do.
+/// Removes a record. Another process may do the same: `Conflict` then means that there is nothing
+/// left to do.
 async fn remove(engine: &dyn Engine, name: String, expected: u64) -> Result<(), StoreError> {
     engine.directory_commit(DirectoryChange { name, expected, value: None }).await.map(drop)
 }
@@ -279,8 +280,8 @@ async fn read_head(
     }
 }
 
-/// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory
-/// reads all of its parts.
+/// Reads the entries of a mailbox. They are found by their numbers: a scan of a cluster's
+/// directory reads all of its parts.
 async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<JournalEntry>, StoreError> {
     let mut entries = Vec::new();
     for from in (0..u32::MAX).step_by(ENTRIES_AT_ONCE) {

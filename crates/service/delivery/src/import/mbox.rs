@@ -25,11 +25,11 @@ const PIECE_LEN_MAX: u64 = 64 * 1024;
 /// Octets read at the announced end of a body: two empty lines and a `From ` line.
 const PEEK_LEN: usize = 512;
 
-/// Where an mbox comes from and goes to.
+/// The source of an mbox, and the mailbox for its messages.
 pub(super) struct Source<'a> {
     /// The file.
     pub path: &'a Arc<Path>,
-    /// Where its messages go.
+    /// The mailbox for the messages.
     pub mailbox: &'a str,
     /// Reads the file at an offset. The main reading continues elsewhere: fills a buffer as far
     /// as the file has octets.
@@ -72,7 +72,7 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     message_len_max: u64,
     sink: &'a mut dyn Sink,
-    /// Where the current piece begins in the file.
+    /// The offset in the file at which the current piece begins.
     offset: u64,
     /// No message was finished yet.
     first: bool,
@@ -81,13 +81,13 @@ struct Reader<'a> {
 
 /// A message that has begun.
 struct Building {
-    /// Where its `From ` line begins in the file.
+    /// The offset in the file at which the message's `From ` line begins.
     offset: u64,
     date: Option<u32>,
     bytes: Vec<u8>,
-    /// Its octets, kept or not.
+    /// The octets of the message, kept or not.
     len: u64,
-    /// Where in the file its body ends, as far as known.
+    /// The end of the message's body in the file, as far as known.
     body: Body,
 }
 
@@ -113,7 +113,7 @@ impl Building {
     }
 }
 
-/// Where a piece of the file begins.
+/// The beginning of a piece of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// Within a line that is longer than a piece.
@@ -124,7 +124,7 @@ enum Start {
 }
 
 impl Start {
-    /// Where the piece after this one begins.
+    /// The beginning of the piece after this one.
     fn after(self, piece: &[u8]) -> Self {
         match piece {
             b"\n" | b"\r\n" if self != Self::WithinLine => Self::AfterEmptyLine,

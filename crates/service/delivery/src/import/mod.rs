@@ -61,30 +61,29 @@ const BATCHES_AHEAD: usize = 2;
 /// must not fill memory.
 const FAULTS_MAX: usize = 100;
 
-/// How to import.
+/// The options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
     /// The mailbox for messages at the top, and the level above all others.
     pub mailbox: Option<MailboxName>,
     /// The treatment of messages that were imported before.
     pub repeat: Repeat,
-    /// How it is known that no other import writes into the same mailboxes.
+    /// The proof that no other import writes into the same mailboxes.
     pub alone: Alone,
 }
 
 /// The treatment of messages that were imported into the same mailbox before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeat {
-    /// They are counted and skipped.
+    /// The messages are counted and skipped.
     #[default]
     Skip,
-    /// They are imported once more.
+    /// The messages are imported once more.
     Import,
 }
 
-/// How an import knows that no other import writes into the same mailboxes. It matters where an
-/// earlier one left a batch of which nobody knows whether it was appended: that import may still be
-/// running.
+/// The proof that no other import writes into the same mailboxes. It matters where an earlier one
+/// left a batch of which nobody knows whether it was appended: that import may still be running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alone {
     /// A lock that ends with its process says so, and the engine keeps no body of a commit that
@@ -102,7 +101,7 @@ impl Default for Alone {
     }
 }
 
-/// Where a message was found.
+/// The place where a message was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The file.
@@ -130,11 +129,11 @@ pub struct ImportedMessage {
     pub mailbox: String,
     /// Flags.
     pub flags: Vec<Flag>,
-    /// When it was received, unix seconds, if that is known.
+    /// The time when the message was received, unix seconds, if that is known.
     pub date: Option<u32>,
     /// The message.
     pub bytes: Vec<u8>,
-    /// Where it was.
+    /// The place where the message was found.
     pub origin: Origin,
 }
 
@@ -216,7 +215,7 @@ pub enum ImportError {
         /// The error of the delivery.
         error: DeliveryError,
     },
-    /// Another import writes into the same mailbox.
+    /// A mailbox into which another import writes.
     #[error(
         "{origin}: another import into the same mailbox is running; wait for its end, then run this one again"
     )]

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{prefix, scan};
 use super::read::count_in;
-use crate::directory::TRIES;
 use crate::error::Result;
 use crate::record;
+use crate::records::TRIES;
 
-/// Its version counts the changes of all lists.
+/// The name of a record whose version counts the changes of all lists.
 const ALL: &str = "sharing/changes";
 /// After this many changes of an owner, its entries are counted again, because a crash or a lost
 /// race loses what one change added. Not more often: each count reads all lists of the owner.
@@ -33,12 +33,12 @@ fn of(owner: AccountId) -> String {
     format!("sharing/of/{owner}")
 }
 
-/// How many changes of lists of anyone there were.
+/// The number of changes of all lists.
 pub(super) async fn all(engine: &dyn Engine) -> Result<u64> {
     Ok(engine.directory_entry(ALL).await?.map_or(0, |entry| entry.version))
 }
 
-/// How many changes of an owner's lists there were.
+/// The number of changes of an owner's lists.
 pub(super) async fn of_owner(engine: &dyn Engine, owner: AccountId) -> Result<u64> {
     Ok(engine.directory_entry(&of(owner)).await?.map_or(0, |entry| entry.version))
 }
@@ -59,7 +59,7 @@ pub(super) async fn has_room(
     }
 }
 
-/// All entries of an owner's lists.
+/// Counts the entries of an owner's lists.
 async fn count(engine: &dyn Engine, owner: AccountId) -> Result<usize> {
     let mut entries = 0;
     scan(engine, &prefix(owner), |entry| {
@@ -70,7 +70,7 @@ async fn count(engine: &dyn Engine, owner: AccountId) -> Result<usize> {
     Ok(entries)
 }
 
-/// How a change changed the number of entries.
+/// The effect of a change on the number of entries.
 #[derive(Clone, Copy)]
 pub(super) enum Entries {
     /// From one number to another one.

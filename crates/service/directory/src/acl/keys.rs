@@ -21,7 +21,7 @@ pub(super) fn mailbox_of(account: AccountId, name: &str) -> Option<MailboxId> {
     Id::parse(name.strip_prefix(&prefix(account))?).map(MailboxId)
 }
 
-/// All records below a prefix, a page at a time.
+/// Reads the records below a prefix, a page at a time.
 pub(super) async fn scan(
     engine: &dyn Engine,
     prefix: &str,

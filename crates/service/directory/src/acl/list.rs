@@ -117,7 +117,7 @@ impl Acl {
         self.entries.retain(|identifier, _| identifier.who != *who);
     }
 
-    /// All entries.
+    /// The entries of the list.
     pub fn iter(&self) -> impl Iterator<Item = (&Identifier, Rights)> {
         self.entries.iter().map(|(identifier, rights)| (identifier, *rights))
     }

@@ -35,9 +35,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::account::Account;
-use crate::directory::{Directory, TRIES};
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::record::{self, Stored};
+use crate::records::TRIES;
 
 pub use copy::{copy_acls, same_acls};
 pub use list::{Acl, Identifier, Who};
@@ -120,15 +121,15 @@ impl Directory {
     /// The list of a mailbox; none is an empty list.
     #[boxed]
     pub async fn acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Acl> {
-        let entry = self.engine.directory_entry(&key(owner, mailbox)).await?;
+        let entry = self.records.entry(&key(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)
     }
 
-    /// All lists of an account's mailboxes.
+    /// Reads the lists of an account's mailboxes.
     #[boxed]
     pub async fn acls(&self, owner: AccountId) -> Result<Vec<(MailboxId, Acl)>> {
         let mut found = Vec::new();
-        scan(&*self.engine, &prefix(owner), |entry| {
+        scan(self.records.engine(), &prefix(owner), |entry| {
             if let Some(mailbox) = mailbox_of(owner, &entry.name) {
                 found.push((mailbox, Acl::read(entry)?));
             }
@@ -141,13 +142,13 @@ impl Directory {
     /// A number that grows with each change of a list of anyone.
     #[boxed]
     pub async fn sharing_changes(&self) -> Result<u64> {
-        changes::all(&*self.engine).await
+        changes::all(self.records.engine()).await
     }
 
     /// A number that grows with each change of a list of this account.
     #[boxed]
     pub async fn sharing_changes_of(&self, owner: AccountId) -> Result<u64> {
-        changes::of_owner(&*self.engine, owner).await
+        changes::of_owner(self.records.engine(), owner).await
     }
 
     /// Gives an identifier other rights in a mailbox. No right at all removes its entry. The caller
@@ -179,7 +180,7 @@ impl Directory {
     ) -> Result<(), AclError> {
         let key = key(owner.id, mailbox);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&key).await?;
+            let entry = self.records.entry(&key).await?;
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
             let old = entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)?;
             let mut new = old.clone();
@@ -187,7 +188,7 @@ impl Directory {
             let entries = changes::Entries::FromTo(old.len(), new.len());
             if new == old {
                 // An earlier attempt may have changed it and failed before it was counted.
-                return Ok(changes::note(&*self.engine, owner.id, entries).await?);
+                return Ok(changes::note(self.records.engine(), owner.id, entries).await?);
             }
             self.check_entries(owner, &old, &new).await?;
             for who in new.named_beside(&old) {
@@ -196,8 +197,8 @@ impl Directory {
             // A list without entries is kept, too: removed and made again, it would have a version
             // that someone else has read before.
             let value = Some(new.print(&key)?);
-            if self.put(key.clone(), expected, value).await? == CommitOutcome::Done {
-                return Ok(changes::note(&*self.engine, owner.id, entries).await?);
+            if self.records.put(key.clone(), expected, value).await? == CommitOutcome::Done {
+                return Ok(changes::note(self.records.engine(), owner.id, entries).await?);
             }
         }
         Err(DirectoryError::Busy(key).into())
@@ -211,7 +212,7 @@ impl Directory {
         if new.len() > ACL_ENTRIES_MAX {
             return Err(AclError::TooMany);
         }
-        match changes::has_room(&*self.engine, owner.id, more, ACCOUNT_ENTRIES_MAX).await? {
+        match changes::has_room(self.records.engine(), owner.id, more, ACCOUNT_ENTRIES_MAX).await? {
             true => Ok(()),
             false => Err(AclError::TooManyInAll),
         }
@@ -220,12 +221,12 @@ impl Directory {
     /// Writes a record unless it says the same already.
     async fn make_sure(&self, (key, value): (String, Bytes)) -> Result<()> {
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&key).await?;
+            let entry = self.records.entry(&key).await?;
             if entry.as_ref().is_some_and(|entry| entry.value == value) {
                 return Ok(());
             }
             let expected = entry.map_or(0, |entry| entry.version);
-            if self.put(key.clone(), expected, Some(value.clone())).await? == CommitOutcome::Done {
+            if self.records.put(key.clone(), expected, Some(value.clone())).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -235,7 +236,7 @@ impl Directory {
     /// Removes the list of a mailbox that was deleted.
     #[boxed]
     pub async fn remove_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
-        let engine = &*self.engine;
+        let engine = self.records.engine();
         match self.take_acl(owner, mailbox).await? {
             Some(entries) => changes::note(engine, owner, changes::Entries::FromTo(entries, 0)).await,
             // An earlier attempt may have failed before it was counted. An account that never
@@ -249,8 +250,8 @@ impl Directory {
     async fn take_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
         let key = key(owner, mailbox);
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&key).await? else { return Ok(None) };
-            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+            let Some(entry) = self.records.entry(&key).await? else { return Ok(None) };
+            if self.records.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
                 return read::count_in(&entry).map(Some);
             }
         }
@@ -265,7 +266,7 @@ impl Directory {
         let mut known = HashSet::from([reader.id]);
         for who in [&Who::User(reader.name.clone()), &Who::Anyone] {
             let prefix = grants_of(who);
-            scan(&*self.engine, &prefix, |entry| {
+            scan(self.records.engine(), &prefix, |entry| {
                 let id = entry.name.strip_prefix(&prefix).and_then(Id::parse).map(AccountId);
                 if let Some(id) = id
                     && found.len() < SHARING_ACCOUNTS_MAX
@@ -284,10 +285,10 @@ impl Directory {
     #[boxed]
     pub async fn shared_by(&self, sharer: &Sharer, reader: &Account) -> Result<Option<Sharing>> {
         // Another account may have got the name since.
-        let owner = Stored::find(&*self.engine, &sharer.name).await?.map(|stored| stored.account);
+        let owner = Stored::find(self.records.engine(), &sharer.name).await?.map(|stored| stored.account);
         let Some(owner) = owner.filter(|owner| owner.id == sharer.id) else { return Ok(None) };
         let mut mailboxes = Vec::new();
-        scan(&*self.engine, &prefix(owner.id), |entry| {
+        scan(self.records.engine(), &prefix(owner.id), |entry| {
             let rights = read::rights_in(entry, &reader.name)?;
             let mailbox = mailbox_of(owner.id, &entry.name).filter(|_| !rights.is_empty());
             mailboxes.extend(mailbox.map(|mailbox| (mailbox, rights)));
@@ -313,13 +314,13 @@ impl Directory {
     pub async fn forget_sharing(&self, account: &Account) -> Result<()> {
         let who = Who::User(account.name.clone());
         let mut owners = Vec::new();
-        scan(&*self.engine, &grants_of(&who), |entry| {
+        scan(self.records.engine(), &grants_of(&who), |entry| {
             owners.push((entry.name.clone(), record::parse::<GrantRecord>(entry)?.owner));
             Ok(())
         })
         .await?;
         for (_, name) in &owners {
-            let Some(owner) = Stored::find(&*self.engine, name).await? else { continue };
+            let Some(owner) = Stored::find(self.records.engine(), name).await? else { continue };
             for (mailbox, acl) in self.acls(owner.account.id).await? {
                 if acl.named().any(|named| *named == who) {
                     let outcome = self.change_acl(&owner.account, mailbox, |acl| acl.forget(&who)).await;
@@ -337,7 +338,7 @@ impl Directory {
     #[boxed]
     pub async fn remove_acls(&self, owner: AccountId) -> Result<()> {
         let mut mailboxes = Vec::new();
-        scan(&*self.engine, &prefix(owner), |entry| {
+        scan(self.records.engine(), &prefix(owner), |entry| {
             mailboxes.extend(mailbox_of(owner, &entry.name));
             Ok(())
         })
@@ -345,9 +346,9 @@ impl Directory {
         for mailbox in &mailboxes {
             self.take_acl(owner, *mailbox).await?;
         }
-        match mailboxes.is_empty() && changes::of_owner(&*self.engine, owner).await? == 0 {
+        match mailboxes.is_empty() && changes::of_owner(self.records.engine(), owner).await? == 0 {
             true => Ok(()),
-            false => changes::note(&*self.engine, owner, changes::Entries::Unknown).await,
+            false => changes::note(self.records.engine(), owner, changes::Entries::Unknown).await,
         }
     }
 }

@@ -134,18 +134,18 @@ async fn lists_go_along_to_another_store() {
     set(&here, &ana, 1, "bo@example.org", "lr").await;
     set(&here, &ana, 2, "anyone", "l").await;
     let same = TargetIds::with_ids(ana.id, BTreeMap::new());
-    copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
-    assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
+    copy_acls(here.records.engine(), &ana, there.records.engine(), &ana.name, &same).await.unwrap();
+    assert!(same_acls(here.records.engine(), ana.id, there.records.engine()).await.unwrap());
     assert_ne!(there.sharing_changes().await.unwrap(), 0);
     set(&here, &ana, 2, "anyone", "").await;
-    assert!(!same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
-    copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
-    assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
+    assert!(!same_acls(here.records.engine(), ana.id, there.records.engine()).await.unwrap());
+    copy_acls(here.records.engine(), &ana, there.records.engine(), &ana.name, &same).await.unwrap();
+    assert!(same_acls(here.records.engine(), ana.id, there.records.engine()).await.unwrap());
     // Under another name, at other places.
     let bo = add(&there, "bo@example.org", "pencil").await;
     let eve = add(&there, "eve@example.org", "pencil").await;
     let places = TargetIds::with_ids(eve.id, BTreeMap::from([(mailbox(1), mailbox(7))]));
-    copy_acls(&*here.engine, &ana, &*there.engine, &eve.name, &places).await.unwrap();
+    copy_acls(here.records.engine(), &ana, there.records.engine(), &eve.name, &places).await.unwrap();
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
 }
 

@@ -21,15 +21,15 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
 
-use crate::directory::{Directory, TRIES};
+use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::limits::ANNOTATION_BYTES_MAX;
+use crate::records::TRIES;
 
 pub use copy::{copy_annotations, same_annotations};
 pub use record::{Annotations, Entry};
 
-/// Octets of one value at most. RFC 5464 §4.1 requires 1,024; a picture for a folder may have some
-/// 10,000. A literal of a command has no more.
-pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
 /// Annotations of one mailbox at most: RFC 5464 §4.1 requires 10, and clients set one or two each.
 pub const ANNOTATIONS_MAX: usize = 100;
 /// Octets of names and values of one mailbox at most: four of the longest. They are one record,
@@ -51,26 +51,6 @@ pub enum Annotated {
     Server,
     /// A mailbox.
     Mailbox(MailboxId),
-}
-
-/// Why annotations were not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum AnnotationError {
-    /// Over [`ANNOTATION_BYTES_MAX`].
-    #[error("a value may have at most {ANNOTATION_BYTES_MAX} octets")]
-    TooLong,
-    /// Over one of the other limits.
-    #[error("there are too many annotations, or they are too long together: remove some first")]
-    TooMany,
-    /// The store, or a record.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-}
-
-impl From<posthaste_store::StoreError> for AnnotationError {
-    fn from(error: posthaste_store::StoreError) -> Self {
-        Self::Directory(error.into())
-    }
 }
 
 fn prefix(account: AccountId) -> String {
@@ -104,7 +84,7 @@ fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
     }
 }
 
-/// All annotations of an account, by what they belong to.
+/// Reads the annotations of an account, by what they belong to.
 async fn scan(
     engine: &dyn Engine,
     account: AccountId,
@@ -142,7 +122,7 @@ impl Directory {
     /// The annotations of a mailbox, or of the server; none is an empty value.
     #[boxed]
     pub async fn annotations(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
-        let entry = self.engine.directory_entry(&key(account, of)).await?;
+        let entry = self.records.entry(&key(account, of)).await?;
         entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)
     }
 
@@ -157,11 +137,11 @@ impl Directory {
         stream::iter(mailboxes).map(read).buffered(AT_ONCE).try_collect().await
     }
 
-    /// All annotations of an account.
+    /// Reads the annotations of an account.
     #[boxed]
     pub async fn all_annotations(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
         let mut found = Vec::new();
-        scan(&*self.engine, account, |of, entry| {
+        scan(self.records.engine(), account, |of, entry| {
             found.push((of, read(entry)?));
             Ok(())
         })
@@ -172,7 +152,7 @@ impl Directory {
     /// A number that is another one after each change of an account's annotations.
     #[boxed]
     pub async fn annotation_changes(&self, account: AccountId) -> Result<u64> {
-        Ok(self.engine.directory_entry(&changes_key(account)).await?.map_or(0, |entry| entry.version))
+        Ok(self.records.entry(&changes_key(account)).await?.map_or(0, |entry| entry.version))
     }
 
     /// Gives entries values, or removes them (`None`): all of them, or none if one of the limits is
@@ -189,7 +169,7 @@ impl Directory {
         }
         let key = key(account, of);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&key).await?;
+            let entry = self.records.entry(&key).await?;
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
             let old = entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)?;
             let mut new = old.clone();
@@ -201,7 +181,7 @@ impl Directory {
             // A record without entries is kept, too: removed and made again, it would have a
             // version that someone else has read before.
             let value = new.print().ok_or(AnnotationError::TooLong)?;
-            if self.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
+            if self.records.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
                 self.note_annotation_change(account).await?;
                 return Ok(());
             }
@@ -225,7 +205,7 @@ impl Directory {
             return Ok(());
         }
         let mut all = after - before;
-        scan(&*self.engine, account, |_, entry| {
+        scan(self.records.engine(), account, |_, entry| {
             all += entry.value.len();
             Ok(())
         })
@@ -259,8 +239,8 @@ impl Directory {
     pub async fn remove_annotations(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let key = key(account, Annotated::Mailbox(mailbox));
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&key).await? else { return Ok(()) };
-            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+            let Some(entry) = self.records.entry(&key).await? else { return Ok(()) };
+            if self.records.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
                 return self.note_annotation_change(account).await;
             }
         }
@@ -270,7 +250,7 @@ impl Directory {
     /// Removes all annotations of an account, its mailboxes and their messages.
     #[boxed]
     pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
-        remove_all(&*self.engine, account).await?;
+        remove_all(self.records.engine(), account).await?;
         self.forget_all_message_annotations(account).await
     }
 
@@ -279,8 +259,8 @@ impl Directory {
     pub async fn note_annotation_change(&self, account: AccountId) -> Result<()> {
         let key = changes_key(account);
         for _ in 0..TRIES {
-            let expected = self.engine.directory_entry(&key).await?.map_or(0, |entry| entry.version);
-            if self.put(key.clone(), expected, Some(Bytes::new())).await? == CommitOutcome::Done {
+            let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);
+            if self.records.put(key.clone(), expected, Some(Bytes::new())).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }

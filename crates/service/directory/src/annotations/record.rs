@@ -18,17 +18,17 @@ use bytes::Bytes;
 /// The form described here.
 const VERSION: u8 = 1;
 
-/// All annotations of a mailbox, or those of the server that belong to one account.
+/// The annotations of a mailbox, or those of the server that belong to one account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// By their names in small letters.
     entries: BTreeMap<String, Entry>,
 }
 
-/// One annotation.
+/// An annotation: a name and a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, as it was spelt when it was first set.
+    /// The entry's name, as it was spelt when it was first set.
     pub name: String,
     /// Any octets.
     pub value: Bytes,
@@ -40,12 +40,12 @@ impl Annotations {
         self.entries.get(&name.to_ascii_lowercase()).map(|entry| &entry.value)
     }
 
-    /// All entries, by their names.
+    /// The entries, by their names.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -15,10 +15,11 @@ use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
 
 use super::{Keeping, PAGE, kept_by, scan, unreadable};
-use crate::annotations::AnnotationError;
-use crate::directory::{Directory, TRIES};
+use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::orphans::OwnedMailbox;
+use crate::records::TRIES;
 
 /// Accounts that may keep values of one mailbox: as many as its access control list has entries.
 pub const ANNOTATING_ACCOUNTS_MAX: usize = 200;
@@ -84,7 +85,7 @@ impl Directory {
     /// reads one record that is not there.
     #[boxed]
     pub async fn annotation_keepers(&self, owner: AccountId, mailbox: MailboxId) -> Result<Vec<AccountId>> {
-        let entry = self.engine.directory_entry(&name_of(owner, mailbox)).await?;
+        let entry = self.records.entry(&name_of(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)
     }
 
@@ -92,7 +93,7 @@ impl Directory {
     pub(super) async fn note_keeper(&self, keeping: Keeping) -> Result<(), AnnotationError> {
         let name = name_of(keeping.owner, keeping.mailbox);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&name).await?;
+            let entry = self.records.entry(&name).await?;
             let mut keepers = entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)?;
             if keepers.contains(&keeping.keeper) {
                 return Ok(());
@@ -104,7 +105,7 @@ impl Directory {
             }
             keepers.push(keeping.keeper);
             let expected = entry.map_or(0, |entry| entry.version);
-            if self.put(name.clone(), expected, Some(print(&keepers))).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), expected, Some(print(&keepers))).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -157,16 +158,16 @@ impl Directory {
         keepers: &[AccountId],
     ) -> Result<()> {
         for keeper in keepers {
-            remove_all(&*self.engine, &Keeping { keeper: *keeper, owner, mailbox }.prefix()).await?;
+            remove_all(self.records.engine(), &Keeping { keeper: *keeper, owner, mailbox }.prefix()).await?;
         }
         let name = name_of(owner, mailbox);
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };
+            let Some(entry) = self.records.entry(&name).await? else { return Ok(()) };
             for keeper in parse(&entry)? {
-                remove_all(&*self.engine, &Keeping { keeper, owner, mailbox }.prefix()).await?;
+                remove_all(self.records.engine(), &Keeping { keeper, owner, mailbox }.prefix()).await?;
             }
             // After a conflict there is another keeper.
-            if self.put(name.clone(), entry.version, None).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), entry.version, None).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -176,7 +177,7 @@ impl Directory {
     /// Forgets all annotations of messages in an account's mailboxes, and all that it keeps itself.
     pub(crate) async fn forget_all_message_annotations(&self, account: AccountId) -> Result<()> {
         let mut mailboxes = Vec::new();
-        scan(&*self.engine, &of_owner(account), |entry| {
+        scan(self.records.engine(), &of_owner(account), |entry| {
             mailboxes.push(mailbox_of(account, &entry.name)?);
             Ok(())
         })
@@ -185,7 +186,7 @@ impl Directory {
             self.forget_annotations_in(account, mailbox).await?;
         }
         let mut places = BTreeSet::new();
-        scan(&*self.engine, &kept_by(account), |entry| {
+        scan(self.records.engine(), &kept_by(account), |entry| {
             places.extend(place_of(account, &entry.name));
             Ok(())
         })
@@ -194,17 +195,19 @@ impl Directory {
         for (owner, mailbox) in places {
             self.strike_keeper(Keeping { keeper: account, owner, mailbox }).await?;
         }
-        remove_all(&*self.engine, &kept_by(account)).await
+        remove_all(self.records.engine(), &kept_by(account)).await
     }
 
     /// Makes room for another account.
     async fn strike_keeper(&self, keeping: Keeping) -> Result<()> {
         let name = name_of(keeping.owner, keeping.mailbox);
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };
+            let Some(entry) = self.records.entry(&name).await? else { return Ok(()) };
             let mut keepers = parse(&entry)?;
             keepers.retain(|keeper| *keeper != keeping.keeper);
-            if self.put(name.clone(), entry.version, Some(print(&keepers))).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), entry.version, Some(print(&keepers))).await?
+                == CommitOutcome::Done
+            {
                 return Ok(());
             }
         }

@@ -110,7 +110,7 @@ fn uid_of(prefix: &str, name: &str) -> Result<u32> {
     uid.ok_or_else(|| unreadable(name))
 }
 
-/// All records below a prefix, a page at a time.
+/// Reads the records below a prefix, a page at a time.
 async fn scan(
     engine: &dyn Engine,
     prefix: &str,
@@ -184,7 +184,7 @@ impl Directory {
         keeping: Keeping,
     ) -> Result<BTreeMap<u32, MessageAnnotations>> {
         let (prefix, mut found) = (keeping.prefix(), BTreeMap::new());
-        scan(&*self.engine, &prefix, |entry| {
+        scan(self.records.engine(), &prefix, |entry| {
             found.insert(uid_of(&prefix, &entry.name)?, read(entry)?);
             Ok(())
         })
@@ -197,7 +197,7 @@ impl Directory {
         let mut found = Vec::new();
         if uids.count() < SCAN_FROM {
             let read_one = |uid| async move {
-                let entry = self.engine.directory_entry(&keeping.record(uid)).await?;
+                let entry = self.records.engine().directory_entry(&keeping.record(uid)).await?;
                 Ok::<_, DirectoryError>(entry.map(|entry| (uid, entry)))
             };
             let all: Vec<_> = stream::iter(uids.iter().collect::<Vec<_>>())
@@ -207,14 +207,16 @@ impl Directory {
                 .await?;
             return Ok(all.into_iter().flatten().collect());
         }
-        scan_messages(&*self.engine, keeping, uids, |uid, entry| found.push((uid, entry.clone()))).await?;
+        scan_messages(self.records.engine(), keeping, uids, |uid, entry| found.push((uid, entry.clone())))
+            .await?;
         Ok(found)
     }
 
     /// Removes records at these versions. Returns whether all of them were at theirs.
     async fn remove_records(&self, records: Vec<(String, u64)>) -> Result<bool> {
-        let remove =
-            |(name, expected)| self.engine.directory_commit(DirectoryChange { name, expected, value: None });
+        let remove = |(name, expected)| {
+            self.records.engine().directory_commit(DirectoryChange { name, expected, value: None })
+        };
         let count = |all, outcome| async move { Ok(all && outcome == CommitOutcome::Done) };
         Ok(stream::iter(records).map(remove).buffered(AT_ONCE).try_fold(true, count).await?)
     }

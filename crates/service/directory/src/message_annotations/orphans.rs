@@ -28,7 +28,7 @@ impl Directory {
             }
             let mut records = Vec::new();
             let prefix = Keeping { keeper, owner, mailbox }.prefix();
-            scan(&*self.engine, &prefix, |entry| {
+            scan(self.records.engine(), &prefix, |entry| {
                 records.push((entry.name.clone(), entry.version));
                 Ok(())
             })

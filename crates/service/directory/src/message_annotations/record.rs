@@ -47,7 +47,7 @@ impl MessageAnnotations {
         self.values.get(&(scope, entry.into()))
     }
 
-    /// All values, those of one scope after the other.
+    /// The values of the message, those of one scope after the other.
     pub fn iter(&self) -> impl Iterator<Item = (Scope, &str, &Bytes)> {
         self.values.iter().map(|((scope, entry), value)| (*scope, &**entry, value))
     }

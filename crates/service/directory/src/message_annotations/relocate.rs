@@ -10,14 +10,15 @@ use posthaste_store::{CommitOutcome, DirectoryEntry};
 
 use super::record::{MessageAnnotations, Scope};
 use super::{AT_ONCE, Keeping, read, unreadable};
-use crate::annotations::AnnotationError;
-use crate::directory::{Directory, TRIES};
+use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::records::TRIES;
 
 /// UIDs that are looked at between two pauses.
 const LOOKED_AT_ONCE: usize = 10_000;
 
-/// Which message's values stay where both have some.
+/// The message whose values stay where both messages have some.
 #[derive(Clone, Copy)]
 enum Winner {
     Old,
@@ -29,15 +30,15 @@ enum Winner {
 pub struct Relocated<'u> {
     /// The owner of both mailboxes.
     pub owner: AccountId,
-    /// Where they were.
+    /// The mailbox of the original messages.
     pub from: MailboxId,
-    /// Where they are.
+    /// The mailbox of the new messages.
     pub to: MailboxId,
-    /// Their UIDs there.
+    /// The UIDs of the original messages.
     pub old: &'u NumSet,
-    /// Their new UIDs, in the same order.
+    /// The UIDs of the new messages, in the same order.
     pub new: &'u NumSet,
-    /// Which values they take along.
+    /// The scopes of the values that are copied.
     pub scopes: &'static [Scope],
 }
 
@@ -139,7 +140,7 @@ impl Directory {
         let of = |value: &Bytes| MessageAnnotations::parse(value).ok_or_else(|| unreadable(&name));
         let (old, last) = (of(&copy.value)?, copy.last.as_ref().map(of).transpose()?);
         for _ in 0..TRIES {
-            let entry = self.engine.directory_entry(&name).await?;
+            let entry = self.records.entry(&name).await?;
             let there = entry.as_ref().map(read).transpose()?.unwrap_or_default();
             let new = merged(&there, &old, (last.as_ref(), wins));
             if new == there {
@@ -150,15 +151,15 @@ impl Directory {
                 false => Some(new.print().ok_or_else(|| unreadable(&name))?),
             };
             let expected = entry.map_or(0, |entry: DirectoryEntry| entry.version);
-            if self.put(name.clone(), expected, value).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), expected, value).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
         Err(DirectoryError::Busy(name))
     }
 
-    /// The same for messages whose old ones were expunged: these are forgotten once the others are
-    /// written. It is called after the expunge: values that were acknowledged are there by then.
+    /// Gives new messages the values of old ones that were expunged, and forgets the old records
+    /// afterwards. Call it after the expunge. Values that were acknowledged are there by then.
     pub async fn move_message_annotations(
         &self,
         relocated: Relocated<'_>,

@@ -6,7 +6,7 @@ use posthaste_mail_model::Id;
 use posthaste_store::TargetIds;
 
 use super::*;
-use crate::annotations::AnnotationError;
+use crate::annotation_error::AnnotationError;
 use crate::testing::directory;
 use crate::{copy_annotations, same_annotations};
 
@@ -85,7 +85,7 @@ async fn values_are_read_again_by_message() {
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [1]);
     // A message without values has no record.
     annotate(&directory, 1, &[comment(None), new(Scope::Shared, "/a", None)]).await.unwrap();
-    assert!(directory.engine.directory_scan("annotate/", None, 9).await.unwrap().is_empty());
+    assert!(directory.records.scan("annotate/", None, 9).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -20,9 +20,10 @@ use super::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, AT_ONCE, Keeping, MESSAGE_ANNOTATION_BYTES_MAX,
     MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, kept_by, read, scan, uid_of,
 };
-use crate::annotations::AnnotationError;
-use crate::directory::{Directory, TRIES};
+use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::records::TRIES;
 
 /// Messages whose limits are checked between two pauses: each has at most 100 values.
 const CHECKED_AT_ONCE: usize = 16;
@@ -41,9 +42,9 @@ pub struct NewValue {
 /// The treatment of a change if another one of the same message came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnConflict {
-    /// It is made after that one.
+    /// The change is made after that one.
     Follow,
-    /// It is not made: RFC 7162 §3.1.3.
+    /// The change is refused: RFC 7162 §3.1.3.
     Refuse,
 }
 
@@ -186,7 +187,7 @@ impl Directory {
     ) -> Result<Before, AnnotationError> {
         let (mut used, mut missing, mut records) = (0, Vec::new(), BTreeMap::new());
         let (here, mut places) = (keeping.prefix(), BTreeSet::new());
-        scan(&*self.engine, &kept_by(keeping.keeper), |entry| {
+        scan(self.records.engine(), &kept_by(keeping.keeper), |entry| {
             if entry.name.starts_with(&here) {
                 let uid = uid_of(&here, &entry.name)?;
                 if !is_there(uid) {
@@ -221,7 +222,7 @@ impl Directory {
         Ok(before)
     }
 
-    /// How much an account may keep of messages that are to come into a mailbox.
+    /// The space that an account has left for annotations of messages that come into a mailbox.
     #[boxed]
     pub async fn before_new_messages(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
         self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await
@@ -295,13 +296,13 @@ impl Directory {
                 true => None,
                 false => Some(new.print().ok_or(AnnotationError::TooLong)?),
             };
-            if self.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
+            if self.records.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
                 return Ok(if old.version == 0 { Change::Made } else { Change::Changed });
             }
             if others == OnConflict::Refuse {
                 return Ok(Change::Left);
             }
-            old = Record::of(self.engine.directory_entry(&name).await?.as_ref())?;
+            old = Record::of(self.records.entry(&name).await?.as_ref())?;
         }
         Err(DirectoryError::Busy(name).into())
     }

@@ -11,7 +11,7 @@
 use posthaste_mail_model::Secret;
 use serde::Serialize;
 
-use crate::login::LoginFailure;
+use crate::login_error::LoginFailure;
 use crate::sasl::scram::unescape;
 use crate::token::TokenCheck;
 

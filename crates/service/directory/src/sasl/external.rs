@@ -1,6 +1,6 @@
 //! EXTERNAL: RFC 4422 Appendix A.
 
-use crate::login::LoginFailure;
+use crate::login_error::LoginFailure;
 
 /// `authorization-identity = *UTF8-char-no-nul`; empty: the one that the certificate names.
 pub(super) fn authorization(response: &[u8]) -> Result<String, LoginFailure> {

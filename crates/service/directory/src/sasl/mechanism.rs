@@ -26,7 +26,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All of them, in the order in which they are offered: the strongest first.
+    /// All mechanisms, in the order in which they are offered: the strongest first.
     const ALL: [Self; 9] = [
         Self::External,
         Self::ScramSha256Plus,
@@ -74,7 +74,7 @@ impl Mechanisms {
         Self(mechanisms.iter().fold(0, |bits, one| bits | one.bit()))
     }
 
-    /// These, and one more if it is offered.
+    /// Adds a mechanism if it is offered.
     pub(super) const fn with(self, mechanism: Mechanism, offered: bool) -> Self {
         if offered { Self(self.0 | mechanism.bit()) } else { self }
     }
@@ -89,7 +89,7 @@ impl Mechanisms {
         self.0 == 0
     }
 
-    /// Their names, the strongest first.
+    /// The names of the mechanisms, the strongest first.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Mechanism::ALL.into_iter().filter(move |one| self.has(*one)).map(Mechanism::name)
     }

@@ -29,7 +29,7 @@ use posthaste_mail_model::Secret;
 use crate::address::same_user;
 use crate::directory::Directory;
 use crate::grant::Login;
-use crate::login::{LoginError, LoginFailure};
+use crate::login_error::{LoginError, LoginFailure};
 use crate::scram_keys::ScramHash;
 use crate::settings::CertificateLogins;
 
@@ -81,7 +81,7 @@ pub enum Step {
     },
 }
 
-/// One exchange.
+/// A SASL exchange of one client.
 pub struct Exchange {
     channel: Channel,
     state: State,

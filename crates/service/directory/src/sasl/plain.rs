@@ -1,6 +1,6 @@
 //! The texts of PLAIN and LOGIN.
 
-use crate::login::LoginFailure;
+use crate::login_error::LoginFailure;
 
 /// `[authzid] UTF8NUL authcid UTF8NUL passwd` (RFC 4616 §2).
 pub(super) struct Message {

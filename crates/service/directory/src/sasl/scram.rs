@@ -19,10 +19,11 @@ use tokio::sync::OnceCell;
 
 use crate::account::Account;
 use crate::address::{Address, same_user};
+use crate::attempt::key_of;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result as DirectoryResult};
 use crate::grant::{By, Login};
-use crate::login::{LoginError, LoginFailure, enabled, key_of};
+use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password::{self, Credentials, KEY_LEN, SCRAM_ITERATIONS};
 use crate::record;
 use crate::sasl::channel::Channel;
@@ -74,7 +75,7 @@ enum State {
     Over,
 }
 
-/// All that client-final is checked against.
+/// The values against which client-final is checked.
 struct Pending {
     /// `None` for nobody, and for an account without keys.
     account: Option<Account>,
@@ -230,12 +231,12 @@ async fn decoy(directory: &Directory, hash: ScramHash, name: &str) -> DirectoryR
 async fn decoy_key(directory: &Directory, cell: &OnceCell<[u8; KEY_LEN]>) -> DirectoryResult<[u8; KEY_LEN]> {
     let load = || async {
         for _ in 0..2 {
-            if let Some(entry) = directory.engine.directory_entry(record::DECOY).await? {
+            if let Some(entry) = directory.records.entry(record::DECOY).await? {
                 return record::read_decoy(&entry);
             }
             let key = password::random()?;
             let value = record::write_decoy(&key)?;
-            if directory.put(record::DECOY.to_owned(), 0, Some(value)).await? == CommitOutcome::Done {
+            if directory.records.put(record::DECOY.to_owned(), 0, Some(value)).await? == CommitOutcome::Done {
                 return Ok(key);
             }
         }

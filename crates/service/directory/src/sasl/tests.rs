@@ -12,7 +12,7 @@ use super::*;
 use crate::password::{Credentials, KEY_LEN, Policy, hmac_sha256};
 use crate::record::Stored;
 use crate::scram_keys::ScramKeys;
-use crate::testing::{Records, add, directory};
+use crate::testing::{MemoryRecords, add, directory};
 use crate::{AccountChange, Directory, LoginFailure};
 
 fn channel(tls: Option<TlsBindings>, plaintext: Plaintext) -> Channel {
@@ -117,7 +117,7 @@ fn client<'a>(name: &'a str, password: &'a str) -> Client<'a> {
 }
 
 /// Stores an account under another name, or with other keys, than `add` would make.
-fn store_keys(records: &Records, account: crate::Account, keys: ScramKeys) {
+fn store_keys(records: &MemoryRecords, account: crate::Account, keys: ScramKeys) {
     let credentials = Credentials { argon2: "$unused".into(), scram: Some(keys), scram_sha1: None };
     let name = format!("account/{}", account.name);
     records.put(&name, Stored::new(account, credentials).write().unwrap());
@@ -154,13 +154,13 @@ async fn the_example_of_rfc_7677() {
 }
 
 /// A directory that offers SCRAM-SHA-1.
-fn with_sha1(records: Arc<Records>) -> Directory {
+fn with_sha1(records: Arc<MemoryRecords>) -> Directory {
     let policy = Policy { scram_sha1: true, ..Policy::cheap_for_tests() };
     Directory::with_policy(records, policy).unwrap()
 }
 
 /// The directory of a server that stores no keys for SCRAM.
-fn without_scram(records: Arc<Records>) -> Directory {
+fn without_scram(records: Arc<MemoryRecords>) -> Directory {
     let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
     Directory::with_policy(records, policy).unwrap()
 }

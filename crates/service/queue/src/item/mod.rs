@@ -17,9 +17,9 @@ pub type ItemId = u32;
 /// An address as it is sent in MAIL and RCPT, without brackets.
 pub type Address = String;
 
-/// Where an item goes: the domain of its recipients, in lower case and A-labels. Messages with
-/// different requirements of TLS use separate connections: `DOMAIN+requiretls`, `DOMAIN+anytls`
-/// ([`TlsRequirement`]).
+/// The destination of an item: the domain of its recipients, in lower case and A-labels. Messages
+/// with different requirements of TLS use separate connections: `DOMAIN+requiretls`,
+/// `DOMAIN+anytls` ([`TlsRequirement`]).
 pub type Destination = String;
 
 /// The TLS that the sender of a message requires on its way (RFC 8689).
@@ -43,7 +43,7 @@ impl TlsRequirement {
         }
     }
 
-    /// Where messages for a domain with this requirement go.
+    /// The destination of messages for a domain with this requirement.
     pub fn destination(self, domain: &str) -> Destination {
         format!("{domain}{}", self.suffix())
     }
@@ -62,7 +62,8 @@ impl TlsRequirement {
 /// A message's envelope, as its sender gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// Where reports go. Empty for the null path, which gets no reports (RFC 5321 §4.5.5).
+    /// The address that gets reports. Empty for the null path, which gets no reports (RFC 5321
+    /// §4.5.5).
     pub from: Address,
     /// The recipients.
     pub to: Vec<To>,
@@ -70,13 +71,13 @@ pub struct Envelope {
     pub smtputf8: bool,
     /// Whether the message was declared as binary (RFC 3030 §3).
     pub binary: bool,
-    /// How much of the message a report about a failure returns.
+    /// The part of the message that a report about a failure returns.
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
     /// The TLS that the sender requires.
     pub tls: TlsRequirement,
-    /// How urgent it is.
+    /// The priority of the message.
     pub priority: Priority,
     /// The account that submitted it, by its name.
     pub account: Option<String>,
@@ -124,18 +125,18 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         success: Option<Success>,
     },
-    /// It is given up, and the sender has no report yet.
+    /// The message is given up, and the sender has no report yet.
     Failed {
         /// The next host's reply, or our own words.
         reply: String,
         /// Status of RFC 3463, as `5.1.1`.
         status: String,
     },
-    /// It is given up, and a report about it is on disk.
+    /// The message is given up, and a report about it is on disk.
     Reported,
 }
 
-/// One recipient of an item.
+/// A recipient of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipient {
@@ -162,9 +163,9 @@ pub struct Item {
     pub body: BodyId,
     /// Octets of it, trace fields included.
     pub size: u64,
-    /// Where it goes.
+    /// The destination of the item.
     pub destination: Destination,
-    /// Where reports go; empty for the null path.
+    /// The address that gets reports; empty for the null path.
     pub from: Address,
     /// The recipients.
     pub recipients: Vec<Recipient>,
@@ -172,17 +173,17 @@ pub struct Item {
     pub smtputf8: bool,
     /// Whether it needs BINARYMIME (RFC 3030 §3).
     pub binary: bool,
-    /// How much of it a report about a failure returns.
+    /// The part of the message that a report about a failure returns.
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
-    /// How urgent it is.
+    /// The priority of the item.
     pub priority: Priority,
-    /// When it was accepted, unix seconds.
+    /// The time when the message was accepted, unix seconds.
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
     pub next: i64,
-    /// How often it was deferred, by a temporary failure of the next host most often.
+    /// The number of deferrals, by a temporary failure of the next host most often.
     pub attempts: u32,
     /// Why it still waits: the last temporary failure.
     pub reason: String,
@@ -199,8 +200,8 @@ pub struct Item {
     pub sent_on_by: Option<String>,
 }
 
-/// Where items for mailboxes of this server go. As a destination it stands where others have a
-/// domain: no domain has a `+`.
+/// The destination of items for mailboxes of this server. It stands where others have a domain:
+/// no domain has a `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     /// `+here`: where the recipients' scripts put it, or INBOX.
@@ -218,7 +219,7 @@ impl Local {
         }
     }
 
-    /// Where an item goes here; `None` if it goes to another host.
+    /// The local destination of an item; `None` if it goes to another host.
     pub fn of_item(item: &Item) -> Option<Self> {
         Self::of(TlsRequirement::split(&item.destination).0)
     }
@@ -261,9 +262,9 @@ pub(crate) struct Part<'e> {
 pub(crate) struct Arrival {
     pub id: ItemId,
     pub destination: Destination,
-    /// When it is tried.
+    /// The rank by which the item is tried.
     pub rank: Rank,
-    /// When it came, unix seconds.
+    /// The time when the item came, unix seconds.
     pub arrived: i64,
 }
 
@@ -345,7 +346,7 @@ impl Item {
         self.next = self.next.min(latest);
     }
 
-    /// When it is sent.
+    /// The rank by which the item is sent.
     fn rank(&self) -> Rank {
         Rank { next: self.next, priority: self.priority }
     }

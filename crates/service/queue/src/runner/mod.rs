@@ -39,17 +39,17 @@ const SLOW_AFTER: Duration = Duration::from_secs(10);
 const SLOW_MAX: usize = 448;
 /// Time between two checks whether an administrator changed the queue. A check reads one record.
 const CHECK_PAUSE: Duration = Duration::from_secs(2);
-/// How long the runner waits after a failure of the store.
+/// The time that the runner waits after a failure of the store.
 const AGAIN: Duration = Duration::from_secs(60);
 /// Seconds in which another node surely writes the envelope of a message that it has added.
 const RECENT: i64 = 600;
 /// From this age on, a message without an envelope is not being added by another node.
 const UNFINISHED_AFTER: i64 = 3_600;
 
-/// How a runner sends.
+/// The options of a runner.
 #[derive(Debug, Clone)]
 pub struct RunnerOptions {
-    /// When a message is tried again.
+    /// The times at which a message is tried again.
     pub times: RetryTimes,
     /// The lease times, if several runners share the store: one of them sends at a time. Without
     /// lease times the runner must be the only one.
@@ -95,7 +95,7 @@ struct StoreState {
 enum Ended {
     /// The runner stops.
     StopRequested,
-    /// Another node may send now.
+    /// The lease is lost: another node may send now.
     LeaseLost,
 }
 
@@ -234,7 +234,7 @@ impl Runner {
                 arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),
                 Some(_) = visits.join_next() => {}
                 _ = check.tick() => {
-                    if let Err(error) = self.look(&mut seen).await {
+                    if let Err(error) = self.read_changes(&mut seen).await {
                         tracing::warn!(%error, "cannot check whether the queue has changed");
                     }
                 }
@@ -325,7 +325,7 @@ impl Runner {
     }
 
     /// Reads the changes by other processes: administrators, and other nodes that added items.
-    async fn look(&self, seen: &mut StoreState) -> Result<(), QueueError> {
+    async fn read_changes(&self, seen: &mut StoreState) -> Result<(), QueueError> {
         let now = self.queue().changes().await?;
         if now != seen.changes {
             seen.front = self.read_all().await?;

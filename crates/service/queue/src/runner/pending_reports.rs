@@ -10,7 +10,7 @@ use crate::report::{Kind, RecipientOutcome, Report};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
 
-/// How often an item is written again after another process changed it.
+/// The attempts to write an item that another process changes.
 const TRIES: usize = 16;
 
 impl Runner {

@@ -13,7 +13,7 @@ use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
 const MESSAGES_PER_CONNECTION: usize = 100;
-/// How long a destination waits after a failure of the store.
+/// The seconds that a destination waits after a failure of the store.
 const STORE_WAIT: i64 = 60;
 
 /// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has

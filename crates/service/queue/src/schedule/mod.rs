@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::item::{Arrival, Destination, Item, ItemId, Local, TlsRequirement};
 use crate::priority::{Priority, Rank};
 
-/// When a message is tried again, warned about and given up. Seconds.
+/// The times at which a message is tried again, warned about and given up. Seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTimes {
     /// Wait after the first failure; each further one doubles it. RFC 5321 §4.5.4.1 advises half
@@ -101,7 +101,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// When to begin another visit; `None` if it has enough, or if nothing waits.
+    /// The time to begin another visit; `None` if the destination has enough visits, or if
+    /// nothing waits.
     fn due(&self) -> Option<i64> {
         let next = self.items.next()?;
         // Each visit that has no item takes one of them.
@@ -123,7 +124,7 @@ impl Waiting {
     }
 }
 
-/// How many visits a destination may have at a time: each has a connection.
+/// The number of visits that a destination may have at a time: each has a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connections {
     /// For each domain.
@@ -148,11 +149,11 @@ impl Connections {
 /// The reason why an item waits, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It waits for its time, or for items before it.
+    /// The item waits for its time, or for items before it.
     Waiting,
     /// A visit to its destination runs.
     Sending,
-    /// Its destination could not be reached.
+    /// The destination of the item could not be reached.
     Unreachable,
     /// An administrator holds it.
     Held,
@@ -198,7 +199,7 @@ impl Hold {
     }
 }
 
-/// All items, by destination.
+/// The items, by destination.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     connections: Connections,
@@ -297,7 +298,7 @@ impl Schedule {
         self.destinations.get(destination).is_some_and(|waiting| now < waiting.quiet_until)
     }
 
-    /// All items of a destination were looked at: none is late or too old before then.
+    /// Notes that all items of a destination were looked at: none is late or too old before then.
     pub fn quiet(&mut self, destination: &Destination, until: i64) {
         self.with(destination, |waiting| waiting.quiet_until = until);
     }
@@ -359,7 +360,7 @@ impl Schedule {
         Some(destination)
     }
 
-    /// Like [`Self::start_due`], for mailboxes of this server.
+    /// Starts a visit as [`Self::start_due`] does, for mailboxes of this server.
     pub fn start_here(&mut self, now: i64) -> Option<Destination> {
         let requirements = [TlsRequirement::Policy, TlsRequirement::Required, TlsRequirement::Optional];
         let here = [Local::Inbox, Local::Junk].into_iter();
@@ -442,7 +443,7 @@ impl Schedule {
         self.with(destination, |waiting| waiting.not_before = until);
     }
 
-    /// All items.
+    /// The ids of all items.
     pub fn ids(&self) -> impl Iterator<Item = ItemId> + '_ {
         self.items.keys().copied()
     }

@@ -53,7 +53,7 @@ const PAUSE_MS: u64 = 60;
 /// nodes that only collect garbage.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// How often a call starts again because of a concurrent change.
+/// The number of times that a call starts again because of a concurrent change.
 pub(crate) const RESTARTS_MAX: u32 = 8;
 
 /// Requests of one call that run at the same time.
@@ -78,7 +78,7 @@ pub(crate) enum Attempt {
     Applied,
     /// A condition did not hold.
     Refused,
-    /// It may have been applied, or may yet be.
+    /// The write may have been applied, or may yet be.
     Unknown(StoreError),
 }
 
@@ -238,7 +238,7 @@ impl Connection {
         self.repeatedly(values.len(), || self.session.batch(&batch, &values)).await.map(drop)
     }
 
-    /// All rows of a query whose answer is small.
+    /// Reads the rows of a query whose answer is small.
     pub(crate) async fn read<R>(
         &self,
         statement: &PreparedStatement,
@@ -252,7 +252,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// One page of an answer, and where the next begins.
+    /// Reads a page of an answer, and where the next begins.
     pub(crate) async fn page<R>(
         &self,
         statement: &PreparedStatement,
@@ -273,7 +273,7 @@ impl Connection {
         Ok((rows, next))
     }
 
-    /// All pages of an answer, each handed over as it comes; `Break` ends it early.
+    /// Reads the pages of an answer, each handed over as it comes; `Break` ends it early.
     pub(crate) async fn pages<R>(
         &self,
         statement: &PreparedStatement,
@@ -324,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// One attempt at a conditional batch on one partition.
+    /// Makes an attempt at a conditional batch on one partition.
     pub(crate) async fn attempt(&self, statements: &[(&PreparedStatement, Values)]) -> Result<Attempt> {
         let mut batch = CqlBatch::new(BatchType::Unlogged);
         for (statement, _) in statements {

@@ -57,7 +57,7 @@ pub(crate) struct Ready<'s> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchOutcome {
     Applied,
-    /// Another commit came first.
+    /// The batch was not applied: another commit came first.
     Overtaken,
     /// A sweep replaced the fence, and nothing else changed: this batch will never apply.
     Fenced,

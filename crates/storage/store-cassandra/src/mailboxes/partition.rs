@@ -24,7 +24,7 @@ use crate::stored::values::{LogEntry, StoredHead};
 /// A mailbox's partition, by a read that first completes, or rules out, every conditional write in
 /// flight.
 pub(crate) enum Partition {
-    /// There is no partition.
+    /// The partition does not exist.
     Missing,
     /// The mailbox was removed. Its rows and summaries may still exist.
     Closed,

@@ -107,7 +107,7 @@ impl Mailboxes {
         Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, fence, low, chunk }))
     }
 
-    /// All rows, UIDs rising, and the head they belong to.
+    /// Reads the rows, UIDs rising, and the head that they belong to.
     pub(crate) async fn rows_of(&self, mailbox: MailboxId) -> Result<(StoredHead, Vec<Row>)> {
         for attempt in 0..RESTARTS_MAX {
             let stored = self.existing_head(mailbox).await?;
@@ -141,7 +141,7 @@ impl Mailboxes {
         Err(StoreError::Busy)
     }
 
-    /// All chunks of a mailbox; `None` if it was removed.
+    /// Reads the chunks of a mailbox; `None` if it was removed.
     pub(crate) async fn all_chunks(&self, mailbox: MailboxId) -> Result<Option<Chunks>> {
         let (mut chunks, mut removed) = (Chunks::new(), true);
         let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);

@@ -195,7 +195,7 @@ impl Mailboxes {
         Ok(floor.is_some_and(|floor| floor.chunk.origin(uid) == Some(origin)))
     }
 
-    /// One page of the keys of a bucket, UIDs rising, and where the next page begins.
+    /// Reads a page of the keys of a bucket, UIDs rising, and where the next page begins.
     pub(crate) async fn summary_keys(
         &self,
         mailbox: MailboxId,

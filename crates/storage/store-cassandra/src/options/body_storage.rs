@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a keyspace's bodies are kept.
+/// The storage of a keyspace's bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyStorage {
     /// In the keyspace itself.

@@ -21,7 +21,7 @@ pub struct Tls {
     pub client: Option<(PathBuf, PathBuf)>,
 }
 
-/// How an engine is opened.
+/// The options with which an engine is opened.
 #[derive(Clone)]
 pub struct Options {
     /// Some of the cluster's nodes as `host` or `host:port`; the others are learnt from them.
@@ -35,7 +35,7 @@ pub struct Options {
     /// The data centre whose nodes are used, if the cluster has several. `None`: nodes of any
     /// data centre.
     pub datacenter: Option<String>,
-    /// Where bodies are stored. `None`: where the keyspace stores them; in Cassandra if the
+    /// The storage of bodies. `None`: where the keyspace stores them; in Cassandra if the
     /// keyspace is created now. A keyspace that stores them elsewhere is refused.
     pub bodies: Option<BodyStorage>,
     /// Access to the object store, if bodies are stored in one.

@@ -39,7 +39,7 @@ pub struct S3 {
     /// PEM file of an authority that signed the endpoint's certificate, besides those the system
     /// trusts.
     pub ca: Option<PathBuf>,
-    /// How long one request may take, transfer of the body included.
+    /// The time that one request may take, transfer of the body included.
     pub timeout: Duration,
 }
 

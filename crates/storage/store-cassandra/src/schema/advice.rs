@@ -16,8 +16,8 @@ use crate::options::Options;
 /// are needed.
 const COPIES_MIN: u32 = 3;
 
-/// One sentence for each setting of the cluster that makes acknowledged mail less safe than
-/// possible, or lets others read it.
+/// Names the settings of the cluster that make acknowledged mail less safe than possible, or let
+/// others read it: a sentence each.
 #[boxed]
 pub async fn advice(options: &Options) -> Result<Vec<String>> {
     let connection = Connection::open(options).await?;

@@ -25,15 +25,15 @@ use posthaste_store::{Result, StoreError};
 use crate::cluster::connection::Connection;
 use crate::options::Options;
 
-/// One step of an upgrade: statements that make tables of one version into those of the next.
-/// `{k}` is the keyspace. Each may be run twice (`IF NOT EXISTS`), since a step that was
-/// interrupted is run again. Servers of the version before must work with its tables, since they
-/// run meanwhile.
-type Step = &'static [&'static str];
+/// The migration of a keyspace to the next version: statements that change its tables. `{k}` is
+/// the keyspace. Each may be run twice (`IF NOT EXISTS`), since a migration that was interrupted
+/// is run again. Servers of the version before must work with its tables, since they run
+/// meanwhile.
+type Migration = &'static [&'static str];
 
-/// The first leads from version 1 to 2, and so on. A step that is added here changes [`TABLES`]
-/// too, from which new keyspaces are made.
-const STEPS: &[Step] = &[
+/// The migrations: the first leads from version 1 to 2, and so on. A migration that is added here
+/// changes [`TABLES`] too, from which new keyspaces are made.
+const MIGRATIONS: &[Migration] = &[
     // Bodies may be kept elsewhere. Version 1 kept them in Cassandra.
     &[
         "CREATE TABLE IF NOT EXISTS {k}.setting (name text PRIMARY KEY, value text) WITH gc_grace_seconds = 86400",
@@ -72,12 +72,12 @@ const STEPS: &[Step] = &[
 ];
 
 /// The version that this program makes and works with: counts changes of tables and values.
-const VERSION: i32 = 1 + STEPS.len() as i32;
+const VERSION: i32 = 1 + MIGRATIONS.len() as i32;
 
-/// How long tombstones are kept, in seconds: ten days, as Cassandra has it, and within which
-/// every node is repaired. A node that was unreachable for longer and was not repaired brings
-/// back removed rows. A directory record or a mailbox would be used again. A body without a
-/// reference, or a summary of an erased mailbox, would stay for ever: no sweep looks for those.
+/// The time for which tombstones are kept, in seconds: ten days, as Cassandra has it, and within
+/// which every node is repaired. A node that was unreachable for longer and was not repaired
+/// brings back removed rows. A directory record or a mailbox would be used again. A body without
+/// a reference, or a summary of an erased mailbox, would stay for ever: no sweep looks for those.
 const GRACE_S: u32 = 10 * 86_400;
 
 const TABLES: [&str; 9] = [
@@ -132,7 +132,7 @@ pub(crate) async fn init(
 /// after.
 pub(crate) async fn upgrade(connection: &Connection, keyspace: &str) -> Result<(i32, i32)> {
     let found = existing_version(connection, keyspace).await?;
-    for (step, to) in pending(STEPS, found)?.iter().zip(found + 1..) {
+    for (step, to) in pending(MIGRATIONS, found)?.iter().zip(found + 1..) {
         for statement in *step {
             connection.define(&statement.replace("{k}", keyspace)).await?;
         }
@@ -142,8 +142,8 @@ pub(crate) async fn upgrade(connection: &Connection, keyspace: &str) -> Result<(
     Ok((found, VERSION))
 }
 
-/// The steps that a keyspace of this version lacks.
-fn pending(steps: &'static [Step], found: i32) -> Result<&'static [Step]> {
+/// The migrations that a keyspace of this version lacks.
+fn pending(steps: &'static [Migration], found: i32) -> Result<&'static [Migration]> {
     let done = usize::try_from(found).ok().and_then(|found| found.checked_sub(1));
     done.and_then(|done| steps.get(done..)).ok_or_else(|| later(found))
 }
@@ -195,7 +195,7 @@ async fn version(connection: &Connection, keyspace: &str) -> Result<Option<i32>>
 fn expect_version(found: i32) -> Result<()> {
     match found {
         VERSION => Ok(()),
-        found if pending(STEPS, found).is_ok() => Err(StoreError::Unavailable(format!(
+        found if pending(MIGRATIONS, found).is_ok() => Err(StoreError::Unavailable(format!(
             "the keyspace has version {found}, this program works with {VERSION}; run `posthaste engine upgrade`"
         ))),
         found => Err(later(found)),
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn steps_that_lack_are_taken_and_later_versions_refused() {
-        const THREE: &[Step] = &[&["one"], &["two", "three"], &["four"]];
+        const THREE: &[Migration] = &[&["one"], &["two", "three"], &["four"]];
         assert_eq!(pending(THREE, 1).ok(), Some(THREE));
         assert_eq!(pending(THREE, 3).ok(), Some(&THREE[2..]));
         assert_eq!(pending(THREE, 4).ok(), Some(&[][..]));

@@ -28,7 +28,7 @@ async fn write(connection: &Connection, keyspace: &str, name: &str, value: &str)
         .await
 }
 
-/// Where the keyspace keeps its bodies; `None` if it is not decided yet.
+/// The storage of the keyspace's bodies; `None` if it is not decided yet.
 async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> Result<Option<BodyStorage>> {
     let Some(found) = read(connection, keyspace, "bodies").await? else { return Ok(None) };
     let unknown = |why| {

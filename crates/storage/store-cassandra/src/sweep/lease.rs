@@ -26,11 +26,11 @@ pub(crate) struct Lease {
     term: Duration,
     /// The time from the end of a round to the next one.
     every: Duration,
-    /// This node.
+    /// The id of this node.
     node: Id,
-    /// When it was last taken or renewed, if it is ours.
+    /// The time when this node last took or renewed the lease, if it has it.
     held: Option<Instant>,
-    /// When another node was last found to have it, or no round was due.
+    /// The time when another node was last found to have the lease, or no round was due.
     seen: Option<Instant>,
 }
 

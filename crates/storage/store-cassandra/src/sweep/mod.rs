@@ -375,7 +375,7 @@ impl Sweep {
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.uid, reference.commit)))
     }
 
-    /// How many messages with this body exist, by plain reads.
+    /// Counts the messages with this body, by plain reads.
     pub(crate) async fn references(&self, body: BodyId) -> Result<u64> {
         let (mut known, mut count) = (ReadRows::new(), 0);
         for reference in &self.owners(body).await?.references {

@@ -23,7 +23,7 @@ pub struct EngineLock {
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server has the lock.
+    /// The lock is held by another server.
     #[error("{} is being served by process {pid}; stop it first, or give another --data", dir.display())]
     Held {
         /// The data directory.
@@ -41,9 +41,9 @@ pub enum LockError {
     },
 }
 
-/// How long, in milliseconds, another process may take to make the store of a locked directory.
-/// It has the lock until the names are synced. A longer wait would delay the error for an
-/// administrator who starts a second server after somebody removed the lock file.
+/// The time, in milliseconds, that another process may take to make the store of a locked
+/// directory. It has the lock until the names are synced. A longer wait would delay the error for
+/// an administrator who starts a second server after somebody removed the lock file.
 const MAKING: u64 = 1_000;
 /// Milliseconds between two attempts.
 const LOOK: u64 = 20;

@@ -57,7 +57,7 @@ pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<CopiedNote>> {
     Ok(Some(CopiedNote { key: key.to_vec(), mailbox, set }))
 }
 
-/// All notes: mailboxes and UIDs.
+/// The notes: mailboxes and UIDs.
 pub(crate) fn all<'t>(
     index: &Index,
     txn: &'t RoTxn,

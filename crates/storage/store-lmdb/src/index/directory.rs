@@ -28,7 +28,7 @@ pub(crate) fn directory_from(name: &str, value: &[u8]) -> Option<DirectoryEntry>
     Some(DirectoryEntry { name: name.to_owned(), version, value: Bytes::copy_from_slice(read.0) })
 }
 
-/// One directory record.
+/// Reads a directory record by its name.
 pub(crate) fn directory_entry(index: &Index, txn: &RoTxn, name: &str) -> Result<Option<DirectoryEntry>> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Ok(None);

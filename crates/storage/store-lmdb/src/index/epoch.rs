@@ -28,7 +28,7 @@ impl OwnTransactions {
         self.0.lock().committing = id;
     }
 
-    /// It was committed.
+    /// Notes that the transaction was committed.
     pub(crate) fn committed(&self) {
         let mut own = self.0.lock();
         own.committed = own.committed.wrapping_add(1);

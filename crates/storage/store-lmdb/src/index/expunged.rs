@@ -78,7 +78,7 @@ pub(crate) fn notes<'t>(
     Ok(records.map(|item| item.indexed().map(|(key, value)| ExpungedNote { key, value })))
 }
 
-/// All UIDs expunged after a mod-sequence.
+/// The UIDs expunged after a mod-sequence.
 pub(crate) fn since(index: &Index, txn: &RoTxn, mailbox: MailboxId, since: ModSeq) -> Result<NumSet> {
     let (low, high) = (numbered_key(mailbox, since.value() + 1), numbered_key(mailbox, u64::MAX));
     let mut ranges = Vec::new();

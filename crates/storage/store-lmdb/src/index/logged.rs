@@ -7,8 +7,8 @@ use posthaste_store::octets::{Octets, put_varint};
 
 use crate::log::PackBytes;
 
-/// Another checkpoint is due after this many bytes of commits for each byte of the last one. The
-/// log of a mailbox is then at most some five times its checkpoint. A byte of commits costs a
+/// The bytes of commits, for each byte of the last checkpoint, after which another one is due.
+/// The log of a mailbox is then at most some five times its checkpoint. A byte of commits costs a
 /// quarter of a byte of checkpoints. Half the multiple would cost twice as much, and twice the
 /// multiple would keep twice the log.
 const MULTIPLE: u64 = 4;

@@ -36,7 +36,8 @@ pub(crate) struct PackState {
     pub(crate) end: u64,
     /// Bytes of dead records.
     pub(crate) dead: u64,
-    /// How far its live records have been copied elsewhere; 0 while it is not being emptied.
+    /// The offset up to which the pack's live records have been copied elsewhere; 0 while it is
+    /// not being emptied.
     pub(crate) emptied: u64,
     /// No more is written to it.
     pub(crate) sealed: bool,
@@ -129,7 +130,7 @@ impl Index {
         self.main.put(txn, &NEXT_PACK_KEY, &seal(seed_of_key(&NEXT_PACK_KEY), value)).indexed()
     }
 
-    /// All packs, by number.
+    /// The packs, by number.
     pub(crate) fn all_packs(&self, txn: &RoTxn) -> Result<Vec<(u32, PackState)>> {
         let mut all = Vec::new();
         for item in self.main.prefix_iter(txn, &[0]).indexed()? {

@@ -81,7 +81,7 @@ pub(super) fn has_any(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<
     Ok(index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some())
 }
 
-/// How many chunks there are, of all mailboxes.
+/// The number of chunks of all mailboxes.
 pub(crate) fn count(index: &Index, txn: &RoTxn) -> Result<u64> {
     index.rows.len(txn).indexed()
 }

@@ -19,9 +19,9 @@ use posthaste_store::{Result, StoreError};
 use crate::log::readers;
 use crate::shared::Shared;
 
-/// How often a snapshot is begun again because maintenance removed a pack between its two halves.
-/// Each time it emptied a whole pack in less than a millisecond: three times in a row means that
-/// packs are missing.
+/// The attempts to begin a snapshot while maintenance removes a pack between its two halves. Each
+/// time it emptied a whole pack in less than a millisecond: three times in a row means that packs
+/// are missing.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Makes an engine that writes nothing read one instant from now on.

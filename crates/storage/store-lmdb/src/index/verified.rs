@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use posthaste_mail_model::MailboxId;
 
-/// How long a check is valid. A minute spreads the cost of one check over all listings of a busy
-/// minute. Ten minutes would gain nothing more and leave a failing disk unnoticed ten times as
-/// long.
+/// The time for which a check is valid. A minute spreads the cost of one check over all listings
+/// of a busy minute. Ten minutes would gain nothing more and leave a failing disk unnoticed ten
+/// times as long.
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 /// UIDs of one span of bits: 8 KiB, so that a folder of a million is sixteen of them.
 const SPAN_UIDS: u32 = 1 << 16;

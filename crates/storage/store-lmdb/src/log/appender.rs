@@ -65,7 +65,7 @@ struct Ended {
 
 /// The bytes of a pack, of an ended process, beyond its end in the index.
 pub(crate) enum TailState {
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
     /// A process writes to it.
     InUse,

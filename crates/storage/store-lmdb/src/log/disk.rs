@@ -29,7 +29,7 @@ pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// All bytes.
+    /// The bytes of the file system.
     pub all: u64,
     /// Bytes that this user may still write.
     pub free: u64,

@@ -46,7 +46,7 @@ pub(crate) struct IndexedEnd {
     pub(crate) next_seq: u64,
 }
 
-/// How far zeroes are written after the end of a file.
+/// The extent of the zeroes that are written after the end of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preallocation {
     /// A step beyond the needed length, for the next transactions.

@@ -66,7 +66,7 @@ pub(crate) struct PackReader {
     packs: PathBuf,
     store: Id,
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
-    /// All packs of a snapshot. They stay readable when maintenance removes their names, and no
+    /// The packs of a snapshot. They stay readable when maintenance removes their names, and no
     /// pack is cut.
     kept: OnceLock<OpenPacks>,
 }
@@ -181,7 +181,7 @@ impl PackReader {
     }
 }
 
-/// All bytes of a range of a file.
+/// Reads the bytes of a range of a file.
 pub(crate) fn read_exactly(file: &dyn DiskFile, offset: u64, len: usize) -> Result<Bytes, ReadFault> {
     let mut buffer = vec![0; len];
     if file.read_at(&mut buffer, offset).map_err(ReadFault::Io)? < len {

@@ -81,7 +81,7 @@ pub(crate) enum Kind {
     Range = 10,
 }
 
-/// How the heads of a pack's records are checksummed.
+/// The checksum of the heads of a pack's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PackFormat {
     /// Format 1: each head by itself.
@@ -189,7 +189,7 @@ impl Header {
         Self { steps: 0, ..*self } == Self { steps: 0, ..*other }
     }
 
-    /// Where the batch of the record at `offset` begins, if that is known.
+    /// The offset at which the batch of the record at `offset` begins, if that is known.
     pub(crate) fn batch_at(&self, offset: u64) -> Option<u64> {
         let steps = u64::from(self.steps).checked_sub(1)?;
         offset.checked_sub(steps * 8)
@@ -251,7 +251,7 @@ pub(crate) fn store_of_head(bytes: &[u8; PACK_HEADER], number: u32) -> Option<Id
     format_from(bytes, number, store).map(|_| store)
 }
 
-/// One transaction's records on their way to a pack.
+/// A transaction's records on their way to a pack.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Pack and offset of the batch.

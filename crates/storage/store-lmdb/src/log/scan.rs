@@ -7,7 +7,7 @@ use super::reader::{ReadFault, read_exactly};
 use super::record::{Header, PACK_HEADER, PackFormat, RECORD_HEADER, content_matches, format_from};
 use crate::log::disk::DiskFile;
 
-/// One record and its location.
+/// A record and its location.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocatedRecord {
     pub(crate) offset: u64,
@@ -15,7 +15,7 @@ pub(crate) struct LocatedRecord {
 }
 
 impl LocatedRecord {
-    /// Where the next record begins.
+    /// The offset at which the next record begins.
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(self.header.record_len())
     }
@@ -40,7 +40,7 @@ impl<'f> Scan<'f> {
         Self { at, ..*self }
     }
 
-    /// Where the next record would begin.
+    /// The offset at which the next record would begin.
     pub(crate) fn offset(&self) -> u64 {
         self.at
     }

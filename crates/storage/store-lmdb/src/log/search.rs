@@ -112,7 +112,7 @@ impl Search<'_> {
         false
     }
 
-    /// All records from `at` on whose heads are intact.
+    /// The records from `at` on whose heads are intact.
     fn records_from(&self, at: u64) -> impl Iterator<Item = LocatedRecord> {
         std::iter::successors(self.next(at), |found| self.next(found.end()))
     }

@@ -35,7 +35,7 @@ const BYTES_MAX: u64 = 128 << 20;
 /// A checkpoint, prepared for the writer.
 pub(super) struct PreparedCheckpoint {
     mailbox: MailboxId,
-    /// It contains the records before this sequence number.
+    /// The sequence number before which the checkpoint contains all records.
     upto: u64,
     /// The counts of these records.
     before: Logged,

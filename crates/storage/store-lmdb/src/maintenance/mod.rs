@@ -59,8 +59,8 @@ fn is_counting(index: &Index, txn: &RoTxn) -> Result<bool> {
     Ok(!copied::is_empty(index, txn)? || !expunging::is_empty(index, txn)?)
 }
 
-/// How many messages have a body; `None` while references of copied or expunged messages are not
-/// counted.
+/// The number of messages with a body; `None` while references of copied or expunged messages are
+/// not counted.
 pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
     let txn = shared.index.read()?;
     if is_counting(&shared.index, &txn)? {
@@ -83,7 +83,7 @@ pub(crate) fn prepare(shared: &Shared) -> Result<PreparedRound> {
     })
 }
 
-/// One round. `prepared`: the checkpoints to write.
+/// Does a round of maintenance. `prepared`: the checkpoints to write.
 pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result<Report> {
     let shared = writer.shared;
     remove_retired(writer)?;

@@ -56,9 +56,9 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
 /// be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopySpace {
-    /// There is space for all records.
+    /// The space is enough for all records.
     Enough,
-    /// There is space for this many bytes of records.
+    /// The space is enough for this many bytes of records.
     Short(u64),
 }
 

@@ -27,10 +27,10 @@ const ROUND: u64 = 1 << 20;
 pub(super) struct PreparedStep {
     /// The passes when the step was prepared.
     before: Passes,
-    step: Step,
+    step: PassStep,
 }
 
-enum Step {
+enum PassStep {
     /// A pass begins.
     Begin,
     /// The pass continues with these ranges: the table, the end of each, and its content.
@@ -52,7 +52,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
         return Ok(None);
     }
     let Some(mut place) = before.next.clone() else {
-        return Ok(Some(PreparedStep { before, step: Step::Begin }));
+        return Ok(Some(PreparedStep { before, step: PassStep::Begin }));
     };
     let upto = index.seq(txn)?;
     // Superseded records are dropped only when their packs are compacted, which needs space, too.
@@ -66,7 +66,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
                     why,
                     "the log keeps all changes of lists and the directory; run `posthaste check`"
                 );
-                return Ok(Some(PreparedStep { before, step: Step::Cancel }));
+                return Ok(Some(PreparedStep { before, step: PassStep::Cancel }));
             }
             filled => filled?,
         }
@@ -79,7 +79,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
         ranges.push((table, range.to, content.into()));
     }
     let is_any = !ranges.is_empty();
-    Ok(is_any.then_some(PreparedStep { before, step: Step::Ranges(ranges) }))
+    Ok(is_any.then_some(PreparedStep { before, step: PassStep::Ranges(ranges) }))
 }
 
 /// Takes a prepared step.
@@ -91,9 +91,9 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &PreparedStep, report: 
         return Ok(());
     }
     match &prepared.step {
-        Step::Begin => passes.begin(apply.seq),
-        Step::Cancel => passes.cancel(),
-        Step::Ranges(ranges) => {
+        PassStep::Begin => passes.begin(apply.seq),
+        PassStep::Cancel => passes.cancel(),
+        PassStep::Ranges(ranges) => {
             for (table, to, content) in ranges {
                 report.examined += 1;
                 apply.range_checkpoint(*table, to.clone(), content.clone())?;

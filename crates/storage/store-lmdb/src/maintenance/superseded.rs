@@ -19,7 +19,7 @@ pub(super) type Counted = Vec<(MailboxId, u64)>;
 
 /// Whether a log record is live.
 pub(super) enum Liveness {
-    /// It is live, and counted for these mailboxes.
+    /// The record is live, and counted for these mailboxes.
     Live(Counted),
     /// A later record, or the removal of its mailbox, supersedes it.
     Superseded,

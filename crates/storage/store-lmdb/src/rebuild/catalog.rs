@@ -43,7 +43,7 @@ pub(crate) struct Catalog {
     env: Env<WithoutTls>,
     /// Bodies by pack and offset.
     bodies: Table,
-    /// All other records by sequence number, pack and offset.
+    /// The other records by sequence number, pack and offset.
     log: Table,
     /// Further locations of bodies in the new index, by body, pack and offset. Maintenance copied
     /// such a body, and the old pack still exists.

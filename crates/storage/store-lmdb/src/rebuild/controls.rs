@@ -31,18 +31,18 @@ pub(super) struct Control {
     pub(super) statement: Statement,
 }
 
-/// All records about packs, and where packs end without them.
+/// The records about packs, and the ends of packs without them.
 #[derive(Default, Clone)]
 pub(super) struct Controls {
     all: Vec<Control>,
-    /// Where packs end for certain: sealed ones, and those with a tail that was cut off.
+    /// The certain ends of packs: of sealed ones, and of those with a tail that was cut off.
     ends: HashMap<u32, u64>,
 }
 
 /// The statements that count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ValidStatements {
-    /// Where packs end.
+    /// The ends of packs.
     pub(super) ends: HashMap<u32, u64>,
     /// Packs whose tail a record abandons from their end on, so that every later rebuild knows.
     pub(super) abandoned: BTreeSet<u32>,

@@ -47,9 +47,9 @@ use crate::log::reader::PackReader;
 /// The action of a rebuild that has found faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuild {
-    /// It reports the faults and does not change the index.
+    /// The rebuild reports the faults and does not change the index.
     UnlessFaulty,
-    /// It replaces the index despite the faults.
+    /// The rebuild replaces the index despite the faults.
     Force,
 }
 
@@ -267,8 +267,8 @@ fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> 
     Ok(())
 }
 
-/// Where the next rebuild keeps the index that it replaces: `index.old` in the data directory, or
-/// `index.old.1` and so on while that is there.
+/// The path at which the next rebuild keeps the index that it replaces: `index.old` in the data
+/// directory, or `index.old.1` and so on while that is there.
 pub fn kept_index(dir: &Path) -> PathBuf {
     (0..)
         .map(|n| if n == 0 { dir.join("index.old") } else { dir.join(format!("index.old.{n}")) })

@@ -140,7 +140,7 @@ impl<'a> Replay<'a> {
         self.removed.insert(mailbox);
     }
 
-    /// These are copies of a damaged record that a mailbox may lack. The old index can remove the
+    /// Notes copies of a damaged record that a mailbox may lack. The old index can remove the
     /// doubt only if it has one of them. An older index would assign their UIDs again.
     pub(super) fn in_doubt(&mut self, mailbox: MailboxId, copies: &[Entry]) {
         if self.is_in_old(copies) {

@@ -28,7 +28,7 @@ const PAGE_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct DirectoryPage {
     pub(crate) entries: Vec<DirectoryEntry>,
-    /// Where the next page begins; `None` after the last one.
+    /// The key at which the next page begins; `None` after the last one.
     pub(crate) next: Option<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl OldIndex {
         self.index.read()
     }
 
-    /// All packs it names.
+    /// The packs that the index names.
     pub(crate) fn packs(&self) -> Vec<(u32, PackState)> {
         self.read().and_then(|txn| self.index.all_packs(&txn)).unwrap_or_default()
     }

@@ -31,7 +31,7 @@ const STEP: u64 = 50_000;
 /// The packs in the old index.
 #[derive(Default)]
 pub(crate) struct Before<'o> {
-    /// Where each pack ends.
+    /// The ends of the packs.
     pub(crate) packs: &'o [(u32, PackState)],
     /// Packs whose files must be removed.
     pub(crate) retired: &'o [u32],

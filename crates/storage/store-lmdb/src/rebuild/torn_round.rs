@@ -85,7 +85,7 @@ pub(super) struct TornRound {
     pub(super) pack: u32,
     /// The offset of its first torn record.
     pub(super) from: u64,
-    /// All records from there on except the last one.
+    /// The records from there on except the last one.
     records: Vec<LocatedRecord>,
     /// The statements of the last record.
     statements: Vec<Statement>,

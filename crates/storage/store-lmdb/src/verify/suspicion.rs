@@ -35,7 +35,7 @@ struct HandlerData {
 }
 
 static PREPARED: AtomicPtr<HandlerData> = AtomicPtr::new(ptr::null_mut());
-/// Where the index is mapped; both 0 if that is not known.
+/// The place where the index is mapped; both 0 if that is not known.
 static MAP: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 fn marker(index: &Path) -> PathBuf {

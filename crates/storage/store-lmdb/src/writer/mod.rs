@@ -48,8 +48,9 @@ use crate::log::GROUP_MAX;
 use crate::maintenance;
 use crate::writer::apply::Applied;
 
-/// Bytes of new messages in one transaction, which are in memory anyway; more would keep other
-/// processes from writing.
+/// Bytes that a group adds to one transaction: new messages, summaries, pages of changed rows.
+/// More would keep other processes from writing. One commit is never cut, so it alone may have
+/// more.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Jobs in the queue. Further ones wait for a free place.
 pub(crate) const QUEUE_MAX: usize = 1024;
@@ -172,7 +173,7 @@ impl Writer<'_> {
         let mut refused = 0;
         let mut each = |change: &Change| {
             let purpose = change.purpose();
-            if purpose == Purpose::Content && change.weight() >= too_much {
+            if purpose == Purpose::Content && change.new_bytes() >= too_much {
                 refused += 1;
                 return Err(StoreError::Full(why.to_owned()));
             }
@@ -180,7 +181,7 @@ impl Writer<'_> {
             if matches!(outcome, Err(StoreError::Full(_))) {
                 refused += 1;
                 if purpose == Purpose::Content {
-                    too_much = too_much.min(change.weight());
+                    too_much = too_much.min(change.new_bytes());
                 }
             }
             outcome
@@ -198,7 +199,8 @@ impl Writer<'_> {
         outcome.unwrap_or_else(|| Err(StoreError::Corrupt("a transaction without an outcome".to_owned())))
     }
 
-    /// One transaction: each change's outcome, or why none was made.
+    /// Does a transaction, and returns the outcome of each change. The error says why no change
+    /// was made.
     fn transaction(&mut self, changes: &[&Change]) -> Result<Vec<Result<CommitOutcome>>> {
         let outcomes = self.work(|apply| {
             let mut outcomes = Vec::with_capacity(changes.len());

@@ -48,7 +48,7 @@ pub(crate) enum Redone {
     OtherState,
 }
 
-/// When messages get their summaries and bodies their reference counts.
+/// The time when messages get their summaries and bodies their reference counts.
 #[derive(Clone, Copy)]
 pub(crate) enum MakeSummaries<'a> {
     /// With each commit: for the few commits of a tail.
@@ -264,7 +264,7 @@ pub(crate) struct TailRedo<'a, 't, 'e> {
     seq: u64,
 }
 
-/// Where the redo of a tail ended.
+/// The end of the redo of a tail.
 pub(crate) struct TailEnd {
     /// Bytes below this are in the index.
     pub(crate) end: u64,

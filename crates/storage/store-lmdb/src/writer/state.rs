@@ -15,8 +15,8 @@ use crate::shared::Shared;
 pub(crate) struct Writer<'e> {
     pub(crate) shared: &'e Shared,
     pub(crate) appender: Appender,
-    /// How long the index may lack acknowledged commits; `None` if every commit is in the index
-    /// before it is acknowledged.
+    /// The time for which the index may lack acknowledged commits; `None` if every commit is in
+    /// the index before it is acknowledged.
     pub(super) checkpoint_within: Option<Duration>,
     /// The purpose for which the current work needs disk space.
     pub(super) purpose: Purpose,

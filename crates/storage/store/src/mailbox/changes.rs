@@ -71,7 +71,7 @@ impl Mailbox {
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
-    /// How many of these UIDs exist, at most.
+    /// The largest number of these UIDs that may exist.
     fn at_most(&self, uids: &NumSet) -> u64 {
         uids.count().min(u64::from(self.view().exists()))
     }

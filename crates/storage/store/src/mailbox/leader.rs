@@ -303,7 +303,7 @@ pub(super) fn impossible(what: &str) -> StoreError {
 enum Failure {
     /// A message to be copied no longer exists.
     OriginalGone,
-    /// Another error.
+    /// An error of the store.
     Store(StoreError),
 }
 

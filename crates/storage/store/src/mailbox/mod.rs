@@ -121,15 +121,15 @@ pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
     kept: CarriedFlags,
-    /// What copies and moves hold until they have ended.
+    /// The permit that copies and moves hold until they have ended.
     held: Option<HeldPermit>,
 }
 
-/// What a copy or a move holds until it has ended, also if its caller is dropped: a permit for
-/// its memory.
+/// A permit for the memory of a copy or a move. It is held until the copy or move has ended, also
+/// if its caller is dropped.
 pub type HeldPermit = Arc<dyn Any + Send + Sync>;
 
-/// Which flags messages keep on their way into another mailbox.
+/// The flags that messages keep on their way into another mailbox.
 #[derive(Clone)]
 struct CarriedFlags {
     flags: FlagSet,
@@ -196,7 +196,7 @@ impl Mailbox {
         &self.state.replaced
     }
 
-    /// The same mailbox as a destination for messages.
+    /// The mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
         Destination::of(Arc::clone(&self.state))
     }

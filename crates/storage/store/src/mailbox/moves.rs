@@ -128,7 +128,7 @@ struct Ends {
     kept: CarriedFlags,
     /// Messages that changed after it stay in the source.
     unchanged_since: Option<ModSeq>,
-    /// When the command was requested.
+    /// The time when the command was requested.
     begun: Instant,
     /// The change may outlast its caller.
     _held: Option<HeldPermit>,

@@ -41,8 +41,7 @@ pub(crate) struct MailboxState {
     /// Messages from this UID on were reported to no session. May be higher than in the view's
     /// head.
     pub(super) first_recent: AtomicU32,
-    /// One more than the engine's epoch when this state was last known to be the newest; 0 if
-    /// never.
+    /// The engine's epoch plus one, when this state was last known to be the newest; 0 if never.
     checked: AtomicU64,
     /// Set when the outcome of a commit is unknown: the known state may be out of date.
     pub(super) suspect: AtomicBool,
@@ -94,7 +93,7 @@ impl MailboxState {
         let _ = self.account.set(account);
     }
 
-    /// Where its large changes wait.
+    /// The queue in which the mailbox's large changes wait.
     pub fn place(&self) -> Place {
         self.account.get().map_or(Place::Mailbox(self.id), |account| Place::Account(*account))
     }
@@ -257,9 +256,9 @@ pub(super) trait Intent: Send {
     fn resolve(&mut self, draft: &mut Draft);
     /// The part of the mailbox's state that the change needs.
     fn needs(&self) -> Needs;
-    /// How many messages it concerns, at most.
+    /// The largest number of messages that the change may concern.
     fn messages(&self) -> u64;
-    /// When it was requested.
+    /// The time when the change was requested.
     fn begun(&self) -> Instant;
     /// Reports the outcome to the waiting task. With `Ok`, the result of the last
     /// [`Intent::resolve`].

@@ -29,11 +29,11 @@ pub struct ListDraft {
     now_unix_s: u32,
 }
 
-/// How the messages of INBOX are moved when it is renamed.
+/// The move of INBOX's messages when it is renamed.
 pub(super) struct InboxMove {
-    /// Those with the lowest UIDs, at most so many.
+    /// The number of messages to move at most, those with the lowest UIDs.
     pub most: u64,
-    /// What the move holds.
+    /// The permit that the move holds.
     pub held: Option<HeldPermit>,
 }
 

@@ -55,7 +55,7 @@ struct KnownList {
     epoch: Epoch,
 }
 
-/// One part in this many of the memory is used for mailbox lists.
+/// The divisor of the memory that gives the part for mailbox lists.
 const LISTS_SHARE: usize = 8;
 
 impl Store {
@@ -71,7 +71,7 @@ impl Store {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The same store, for what it holds itself.
+    /// A reference to the store that does not keep it open, for objects that the store holds.
     pub fn downgrade(&self) -> WeakStore {
         WeakStore(Arc::downgrade(&self.shared))
     }
@@ -95,8 +95,8 @@ impl Store {
         &self.context().changed
     }
 
-    /// How many messages a folder may hold whose owner has this limit of their own; 0 is no limit.
-    /// With `None` the store's limit applies.
+    /// The limit of messages of a folder, by its owner's limit; 0 is no limit. With `None` the
+    /// store's limit applies.
     pub fn folder_messages_max(&self, own: Option<u32>) -> Option<u32> {
         own.map_or_else(|| self.shared.context.folder_messages_max(), |own| Some(own).filter(|own| *own > 0))
     }

@@ -156,7 +156,8 @@ impl Store {
         let mut uids = view.uids_of_seqs(&view.all());
         let Some(InboxMove { most, held }) = moving else { return inbox.move_to(&uids, &target).await };
         if uids.count() > most {
-            uids = uids.slices(most).next().unwrap_or_default();
+            let first = uids.slices(most).next();
+            uids = first.unwrap_or_default();
         }
         inbox.move_to(&uids, &target.holding(held)).await
     }

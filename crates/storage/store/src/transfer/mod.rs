@@ -45,7 +45,7 @@ const BATCH_BYTES: u64 = 8 << 20;
 const BODIES_AT_ONCE: usize = 8;
 /// Most differences reported for one account.
 const FAULTS_MAX: usize = 20;
-/// How often a mailbox is compared again because messages were expunged during the copy. Each pass
+/// The attempts to compare a mailbox whose messages were expunged during the copy. Each pass
 /// copies what still exists, so that the next one is shorter.
 const LOOKS_MAX: u32 = 10;
 

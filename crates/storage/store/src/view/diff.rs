@@ -152,7 +152,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// How many rows were passed.
+    /// The number of rows that were passed.
     fn position(&self) -> u64 {
         u64::from(self.index)
     }

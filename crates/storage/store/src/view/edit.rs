@@ -52,7 +52,7 @@ impl View {
         self.head = head;
     }
 
-    /// This view with all changes of `newer` except its expunges: the view of a session while no
+    /// A view with all changes of `newer` except its expunges: the view of a session while no
     /// EXPUNGE can be sent (RFC 9051 §7.5.1). `difference` is that of `newer` from `self`.
     #[must_use]
     pub fn holding_expunged(self: &Arc<Self>, newer: &Arc<Self>, difference: &Difference) -> Arc<Self> {

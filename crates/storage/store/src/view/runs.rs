@@ -81,7 +81,7 @@ impl<'v> Runs<'v> {
         }
     }
 
-    /// How many messages have a lower UID. Fast near the last range, since ranges rise.
+    /// The number of messages with a lower UID. Fast near the last range, since ranges rise.
     fn rank(&self, uid: u32) -> u32 {
         let in_chunk = |first: &Row, last: &Row| first.uid().value() <= uid && uid <= last.uid().value();
         match (self.chunk.first(), self.chunk.last()) {
@@ -140,7 +140,7 @@ impl<'v> Iterator for Runs<'v> {
     }
 }
 
-/// How many of these rows have a lower UID: looks at the 1st, 2nd, 4th, 8th … and then between.
+/// The number of these rows with a lower UID: looks at the 1st, 2nd, 4th, 8th … and then between.
 fn gallop(rows: &[Row], uid: u32) -> usize {
     let below = |row: &Row| row.uid().value() < uid;
     let mut step = 1;

@@ -6,7 +6,7 @@ use super::node::{self, Group, Totals, number};
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 
-/// One state of a mailbox. Sequence numbers are positions in it: 1 … [`View::exists`].
+/// A state of a mailbox. Sequence numbers are positions in it: 1 … [`View::exists`].
 #[derive(Clone)]
 pub struct View {
     pub(super) head: MailboxHead,
@@ -14,12 +14,12 @@ pub struct View {
     pub(super) totals: Totals,
 }
 
-/// How many rows of a chunk match, judged by its totals alone: see [`View::select`].
+/// The rows of a chunk that match, judged by its totals alone: see [`View::select`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// No row can match.
     None,
-    /// Each row must be examined.
+    /// Some rows may match: each row must be examined.
     Some,
     /// Every row matches.
     All,
@@ -100,7 +100,7 @@ impl View {
         self.groups.last().and_then(|g| Uid::new(g.last_uid))
     }
 
-    /// How many messages have a UID below this one.
+    /// The number of messages with a UID below this one.
     pub fn rank(&self, uid: Uid) -> u32 {
         self.rank_of(uid.value())
     }

@@ -117,7 +117,7 @@ async fn of_sample(
     (chosen, estimator): (&mut Sample, &mut Estimator<'_>),
 ) -> Result<()> {
     let mailbox = opened.store.open(place.mailbox.id).await?;
-    let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
+    let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.shared).await?;
     Ok(estimator.add(converter.sampled(chosen)).await?)
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Held, Items, Loss};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, SharedBodies};
 use posthaste_directory::Format;
 use posthaste_mail_model::NumSet;
 
@@ -150,7 +150,7 @@ impl Run<'_> {
     async fn one(&mut self, place: &MailboxToConvert) -> Result<()> {
         let mailbox = self.opened.store.open(place.mailbox.id).await?;
         let delivery = &self.opened.delivery;
-        let mut converter = delivery.converter(&place.account, mailbox, self.options, &place.held).await?;
+        let mut converter = delivery.converter(&place.account, mailbox, self.options, &place.shared).await?;
         let ended = self.each(&mut converter).await;
         let left = converter.unconverted();
         let name = |names: &mut Vec<String>, uids: &NumSet| {
@@ -189,7 +189,7 @@ impl Run<'_> {
 /// The mailboxes that the command names.
 async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<MailboxToConvert>> {
     let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
-    let (mut places, run) = (Vec::new(), Held::default());
+    let (mut places, run) = (Vec::new(), SharedBodies::default());
     let mut named = HashSet::new();
     for name in &command.accounts {
         let account = opened.found(&full_name(name, config)).await?;
@@ -197,10 +197,10 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
             continue;
         }
         let list = opened.store.list(account.id).await?;
-        let (before, held) = (places.len(), Arc::new(run.of_another_account()));
+        let (before, shared) = (places.len(), Arc::new(run.of_another_account()));
         for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
-            let held = Arc::clone(&held);
-            places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), held });
+            let shared = Arc::clone(&shared);
+            places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), shared });
         }
         // RFC 9051 §5.1: each account has INBOX. The first message makes it.
         let missing = wanted.as_ref().filter(|name| places.len() == before && !name.is_inbox());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_delivery::{DeliveryError, Held};
+use posthaste_delivery::{DeliveryError, SharedBodies};
 use posthaste_directory::Account;
 use posthaste_store::{MailboxEntry, StoreError};
 
@@ -13,7 +13,7 @@ pub(super) struct MailboxToConvert {
     pub account: Account,
     pub mailbox: MailboxEntry,
     /// The account's bodies that several messages share.
-    pub held: Arc<Held>,
+    pub shared: Arc<SharedBodies>,
 }
 
 /// Whether the mailbox was deleted meanwhile. Then there is nothing to convert.

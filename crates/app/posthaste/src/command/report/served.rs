@@ -31,7 +31,7 @@ pub struct Sums {
     pub folder_messages: u64,
 }
 
-/// One command in folders of one size, over all accounts.
+/// The cost of a command in folders of one size, over all accounts.
 #[derive(Debug, Deserialize)]
 pub struct OfCommand {
     pub protocol: String,

@@ -34,7 +34,7 @@ fn connections(config: &Config, plan: &Plan) -> (usize, usize) {
     (total, set.map(|set| *set).unwrap_or_else(|| per_address(total)))
 }
 
-/// All listeners.
+/// The listeners of the server.
 pub struct Listeners {
     services: Arc<ArcSwap<Services>>,
     limits: ConnectionLimits,

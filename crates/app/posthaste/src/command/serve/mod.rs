@@ -44,9 +44,8 @@ use crate::privileges::{self, Identity};
 /// command imports within a tenth of a second. A poll reads one number. The cost is waking up:
 /// some 2 ms of CPU a second in all.
 const FOREIGN_POLL_PAUSE: Duration = Duration::from_millis(75);
-/// The same time on a cluster, where each poll costs a read for each mailbox that is watched.
-/// With one poll a second an idle session reports a change well within two seconds, reading
-/// included.
+/// The pause on a cluster, where each poll costs a read for each mailbox that is watched. With
+/// one poll a second an idle session reports a change well within two seconds, reading included.
 const CLUSTER_POLL_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two checks whether accounts with sessions were disabled, removed or given another
 /// password. The embedded engine has an epoch, so most checks read one number. On a cluster each
@@ -272,12 +271,12 @@ async fn renew(renewals: Renewals) {
     }
 }
 
-/// How often accounts are looked at that another process or node may have changed.
+/// The pause between two looks at accounts that another process or node may have changed.
 fn account_poll_pause(opened: &Opened) -> Duration {
     if opened.store.engine().epoch().is_some() { ACCOUNT_POLL_PAUSE } else { ACCOUNT_POLL_PAUSE_CLUSTER }
 }
 
-/// Where to listen: the command line, else the configuration.
+/// The addresses to listen on: those of the command line, else of the configuration.
 fn wanted(options: &Serve, config: &Config) -> Vec<Listen> {
     if options.listen.is_empty() { listeners::configured(config) } else { options.listen.clone() }
 }

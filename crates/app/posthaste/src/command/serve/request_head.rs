@@ -36,7 +36,7 @@ impl<'h> Request<'h> {
     }
 }
 
-/// Where the empty line is that ends a head.
+/// The offset of the empty line that ends a head.
 pub fn find_end(input: &[u8]) -> Option<usize> {
     let at = |end: &[u8]| input.windows(end.len()).position(|window| window == end);
     at(b"\r\n\r\n").or_else(|| at(b"\n\n"))

@@ -64,7 +64,7 @@ pub struct Budgets {
     pub scripts: KeyedSemaphore<[u8; 16]>,
     /// Threads for messages that are verified.
     pub verifications: Verifications,
-    /// Which messages may hold a word.
+    /// The search index: it names the messages that may hold a word.
     pub index: SearchIndex,
     /// The records about other hosts and their senders.
     pub seen: HostRecords,
@@ -120,7 +120,7 @@ impl Budgets {
     }
 }
 
-/// One service for each protocol; the TLS-from-the-start twins share theirs.
+/// The services, one for each protocol; the TLS-from-the-start twins share theirs.
 #[derive(Clone)]
 pub struct Services {
     imap: Arc<ImapService>,
@@ -300,7 +300,7 @@ const fn plaintext_auth(setting: Plaintext) -> PlaintextAuth {
     }
 }
 
-/// How many times the silence allowed before login all of the login may take.
+/// The time for all of the login, as a multiple of the silence allowed before login.
 const LOGIN_SILENCES: u32 = 3;
 
 fn imap_options(config: &Config) -> ImapOptions {
@@ -431,7 +431,7 @@ fn milters(config: &Config) -> Result<Milters, String> {
     })
 }
 
-/// Where scripts are managed (RFC 5804 §3), if anywhere.
+/// The URL at which scripts are managed (RFC 5804 §3), if there is one.
 fn sieve_url(config: &Config) -> Option<String> {
     let port = config.listen.sieve.first()?.port();
     let port = if port == SIEVE_PORT { String::new() } else { format!(":{port}") };

@@ -20,7 +20,7 @@ pub(crate) struct Follow<'w> {
     along: Option<Along<'w>>,
 }
 
-/// Where the last origin was found.
+/// The place where the last origin was found.
 struct Along<'w> {
     at: Origin,
     seed: u64,

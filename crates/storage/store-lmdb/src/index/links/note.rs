@@ -21,7 +21,7 @@ pub(super) struct LinkNote {
     pub(super) copy: MailboxUid,
     /// Bit `i`: the origin `i` UIDs further on was copied, to the UID after that of the one before.
     copied: u64,
-    /// Which of these copies still link.
+    /// The copies that still link, a bit each.
     pub(super) linked: u64,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn records_after<'t>(
     }))
 }
 
-/// How many records there are, of all mailboxes.
+/// The number of records of all mailboxes.
 pub(crate) fn count(index: &Index, txn: &RoTxn) -> Result<u64> {
     index.summaries.len(txn).indexed()
 }

@@ -43,14 +43,15 @@ const FAULTS_MAX: usize = 1_000;
 /// The share of the whole time that reading the packs is estimated to take.
 const PACKS_SHARE: f64 = 0.8;
 
-/// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds.
-/// Ten times as many would let the index of a busy server grow by all that it writes in a minute.
+/// The amount that is read in one transaction: 1,000,000 records of the index, or pages, a few
+/// seconds. Ten times as many would let the index of a busy server grow by all that it writes in
+/// a minute.
 pub(crate) const SLICE: u64 = 1_000_000;
 
 /// The known uses of a body.
 #[derive(Default)]
 struct BodyUse {
-    /// How many messages hold it, less the holders that are not counted yet.
+    /// The number of messages that hold the body, less the holders that are not counted yet.
     holders: i32,
     /// Whether its record at the location in the index is intact.
     is_met: bool,

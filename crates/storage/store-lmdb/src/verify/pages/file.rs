@@ -139,7 +139,8 @@ impl PageFile {
         Ok(metas.map(snapshot).collect())
     }
 
-    /// This many bytes after the header of an overflow page; `None` if they cannot be read.
+    /// The bytes after the header of an overflow page, as many as `len`; `None` if they cannot be
+    /// read.
     pub(super) fn data(&self, snapshot: &Snapshot, number: u64, len: u32) -> Option<Vec<u8>> {
         let at = number.checked_mul(u64::from(snapshot.meta.page_size))? + PAGE_HEADER as u64;
         let end = snapshot.pages * u64::from(snapshot.meta.page_size);
@@ -150,7 +151,7 @@ impl PageFile {
         self.file.read_exact_at(&mut bytes, at).ok().map(|()| bytes)
     }
 
-    /// One page; `None` if it is not in the file.
+    /// Reads a page; `None` if it is not in the file.
     pub(super) fn page(&self, snapshot: &Snapshot, number: u64, bytes: &mut Vec<u8>) -> Result<Option<()>> {
         if number >= snapshot.pages {
             return Ok(None);

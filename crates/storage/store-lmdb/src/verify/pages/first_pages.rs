@@ -21,7 +21,7 @@ use super::walk::{PageWalk, WalkEnd};
 /// as many would delay each `posthaste account` noticeably.
 const FIRST_PAGES: u64 = 4096;
 
-/// How much is checked at an opening.
+/// The extent of the check at an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The first pages.

@@ -5,7 +5,7 @@ use super::layout::{BRANCH, LEAF, NO_PAGE, Node, Page, Value};
 /// The longest key that LMDB takes, in bytes.
 const KEY_MAX: usize = 511;
 
-/// How the keys of a tree are ordered.
+/// The order of the keys of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// As bytes.

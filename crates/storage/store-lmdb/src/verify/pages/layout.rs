@@ -177,13 +177,13 @@ impl Meta {
     }
 }
 
-/// One page.
+/// A page of the file.
 #[derive(Clone, Copy)]
 pub(super) struct Page<'p> {
     bytes: &'p [u8],
 }
 
-/// One node of a page.
+/// A node of a page.
 pub(super) struct Node<'p> {
     pub(super) key: &'p [u8],
     pub(super) value: Value<'p>,
@@ -196,7 +196,7 @@ pub(super) enum Value<'p> {
     /// The page one level below.
     Child(u64),
     Data(&'p [u8]),
-    /// This many bytes from this page on.
+    /// A value of `len` bytes from this page on.
     Overflow {
         page: u64,
         len: u32,

@@ -15,19 +15,19 @@ use super::layout::{NO_PAGE, Node, OVERFLOW, PAGE_HEADER, Page, Tree, Value, u64
 /// Faults that a walk lists at most. A destroyed file has one for each page.
 const FAULTS_MAX: usize = 100;
 
-/// How a slice ended.
+/// The end of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
     /// Everything was read.
     Done,
-    /// Another snapshot is needed for the rest.
+    /// The rest needs another snapshot.
     More,
 }
 
 /// A walk through the index's file.
 #[derive(Default)]
 pub(crate) struct PageWalk {
-    /// One sentence per fault.
+    /// The faults, a sentence each.
     pub(crate) faults: Vec<String>,
     /// Pages read.
     pub(crate) examined: u64,
@@ -37,7 +37,7 @@ pub(crate) struct PageWalk {
 }
 
 impl PageWalk {
-    /// One slice of about this many pages.
+    /// Walks a slice of about this many pages.
     pub(crate) fn slice(&mut self, file: &PageFile, snapshot: &Snapshot, pages: u64) -> Result<WalkEnd> {
         // By the length of the file: a damaged meta page may name any last page.
         let met = vec![0; (snapshot.pages / 64 + 1) as usize];

@@ -52,7 +52,7 @@ const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 pub struct Sources {
     /// The costs of sessions and tasks.
     pub registry: Arc<Registry>,
-    /// When they began to be counted.
+    /// The time since which the costs are counted.
     pub started: Instant,
     /// The search index.
     pub index: SearchIndex,

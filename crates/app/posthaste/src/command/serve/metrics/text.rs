@@ -175,7 +175,7 @@ pub fn accounts(uses: &[(String, Vec<Use>)], seconds: u64) -> String {
     json!({"seconds": seconds, "accounts": accounts}).to_string()
 }
 
-/// All sums, with every account. CPU time is in nanoseconds.
+/// The sums, with every account, as JSON. CPU time is in nanoseconds.
 pub fn json(snapshot: &Snapshot) -> String {
     let commands: Vec<Value> = snapshot
         .commands

@@ -21,16 +21,16 @@ pub enum Loss {
     Allow,
 }
 
-/// How a stored body changes.
-pub(crate) enum Step {
+/// The change of a stored body.
+pub(crate) enum BodyChange {
     Stays,
-    /// Its rich original would be lost.
+    /// The rich original would be lost.
     WouldLose,
-    /// Its conversion may take more memory than there ever is.
+    /// The conversion may take more memory than there ever is.
     TooLarge,
     /// Clients see the same.
     Recode(Bytes),
-    /// The same, but the rich original is lost.
+    /// Clients see the same, but the rich original is lost.
     GiveUp(Twin),
     /// Clients see other bytes.
     Renumber(Twin),
@@ -44,8 +44,8 @@ pub(crate) struct Twin {
     pub(crate) served: Bytes,
 }
 
-impl Step {
-    /// The same, with the bodies compressed or not as the server stores new ones.
+impl BodyChange {
+    /// Compresses the new bodies or not, as the server stores new ones.
     pub(crate) fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
         let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
         let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
@@ -86,19 +86,19 @@ pub(crate) fn is_superseded(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| has_other_number(&header))
 }
 
-/// How a stored body of this account changes.
-pub(crate) fn step(
+/// Decides the change of a stored body of this account.
+pub(crate) fn body_change(
     stored: &Bytes,
     account: &str,
     (to, loss): (FormatSettings, Loss),
     len_max: u64,
-) -> Result<Step, String> {
+) -> Result<BodyChange, String> {
     let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
     let seen = match (served(stored), form) {
         (Ok(seen), _) => seen,
         (Err(why), Form::Rich | Form::Unconverted) => {
             tracing::info!(account, %why, "rich mail is converted again and becomes a new message");
-            return Ok(Step::Renumber(again(stored, account, to, len_max)));
+            return Ok(BodyChange::Renumber(again(stored, account, to, len_max)));
         }
         (Err(why), _) => return Err(why.to_string()),
     };
@@ -115,16 +115,16 @@ pub(crate) fn step(
     {
         let shape = Shape::of_rich(to);
         if shape == Shape::Mime && loss == Loss::Refuse {
-            return Ok(Step::WouldLose);
+            return Ok(BodyChange::WouldLose);
         }
-        return Ok(Step::Renumber(Twin::of(&rich, shape, &seen)));
+        return Ok(BodyChange::Renumber(Twin::of(&rich, shape, &seen)));
     }
     let new = match (form, to.format) {
         (Form::Plain, Format::Rich) => enriched(&seen),
         (Form::Rich, Format::Mime) if to.keep_original => {
             original_of(stored).and_then(|original| with_original(&seen, &original))
         }
-        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
+        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(BodyChange::WouldLose),
         (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
             Some(as_converted(seen.clone()))
         }
@@ -138,25 +138,30 @@ pub(crate) fn step(
     };
     match new {
         Some(new) => checked(new, seen, form, (account, len_max)),
-        None => Ok(Step::Stays),
+        None => Ok(BodyChange::Stays),
     }
 }
 
-/// The step to this body, if clients see the same of it as before.
-fn checked(new: Bytes, seen: Bytes, form: Form, (account, len_max): (&str, u64)) -> Result<Step, String> {
+/// The change to this body, if clients see the same of it as before.
+fn checked(
+    new: Bytes,
+    seen: Bytes,
+    form: Form,
+    (account, len_max): (&str, u64),
+) -> Result<BodyChange, String> {
     match served(&new) {
         Ok(again) if again == seen => {}
         Err(Unserved::Superseded(why)) if form == Form::WithOriginal => {
-            return again_by_original(&new, account, len_max).map(Step::Renumber).ok_or(why);
+            return again_by_original(&new, account, len_max).map(BodyChange::Renumber).ok_or(why);
         }
         Ok(_) => return Err("clients would see other bytes after its conversion".to_owned()),
         Err(why) => return Err(why.to_string()),
     }
     Ok(match (form, original_of(&new)) {
         (Form::Rich | Form::WithOriginal, None) => {
-            Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen })
+            BodyChange::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen })
         }
-        _ => Step::Recode(new),
+        _ => BodyChange::Recode(new),
     })
 }
 

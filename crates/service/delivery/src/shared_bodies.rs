@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 /// The messages of an account whose bodies it has more than once. They are looked up when they are
 /// first needed, 40 bytes for each message of the account while that lasts.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct SharedBodies {
     shared: OnceCell<Vec<(BodyId, MailboxId, Uid)>>,
     /// The bodies that a dry run has counted so far, over all accounts.
     counted: Arc<Mutex<HashSet<BodyId>>>,
@@ -19,7 +19,7 @@ pub struct Held {
     itemized: Arc<Mutex<HashMap<BodyId, ItemsBy>>>,
 }
 
-impl Held {
+impl SharedBodies {
     /// The state for the next account of the same run.
     #[must_use]
     pub fn of_another_account(&self) -> Self {
@@ -62,8 +62,8 @@ impl Held {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many messages of the account have a body. Messages that came after the first call may be
-    /// missing.
+    /// Counts the messages of the account with a body. Messages that came after the first call
+    /// may be missing.
     pub(crate) async fn count(
         &self,
         store: &Store,
@@ -93,7 +93,7 @@ impl Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ItemsBy {
     Message,
-    /// One that shares the items of another message.
+    /// A message that shares the items of another message.
     Copy,
 }
 

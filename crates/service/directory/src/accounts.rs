@@ -1,0 +1,198 @@
+//! Accounts made, changed, listed and removed, with everything that belongs to them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_recursion::async_recursion as boxed;
+use posthaste_mail_model::{AccountId, Id, Secret};
+use posthaste_store::CommitOutcome;
+
+use crate::account::{Account, AccountChange, NewAccount};
+use crate::directory::Directory;
+use crate::error::{DirectoryError, Result};
+use crate::password::{self, Credentials};
+use crate::record::{self, Stored};
+use crate::records::{TRIES, parse_address};
+use crate::unix_time;
+
+/// Records per engine call when all of a kind are read.
+const SCAN_LIMIT: usize = 256;
+
+impl Directory {
+    /// Makes an account.
+    #[boxed]
+    pub async fn add(&self, name: &str, password: &Secret<String>, new: NewAccount) -> Result<Account> {
+        let address = parse_address(name)?;
+        if let Some(account) = self.records.alias_target(address.as_str()).await? {
+            return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
+        }
+        if self.records.stored(address.as_str()).await?.is_some() {
+            return Err(DirectoryError::AccountExists(address.to_string()));
+        }
+        self.no_group(&address).await?;
+        let credentials = self.credentials(password).await?;
+        self.records.note_domain_of(&address).await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let randomness = u128::from_le_bytes(password::random()?);
+        let stored = Stored::new(
+            Account {
+                id: AccountId(Id::new(now.as_millis().try_into().unwrap_or(u64::MAX), randomness)),
+                name: address.to_string(),
+                quota_bytes: new.quota_bytes,
+                quota_messages: new.quota_messages,
+                command_limits: new.command_limits,
+                quota_mailboxes: new.quota_mailboxes,
+                folder_limits: new.folder_limits,
+                format: new.format,
+                keep_original: new.keep_original,
+                disabled: false,
+                shared: new.shared,
+                created: unix_time::seconds(now),
+                password_changes: 0,
+                scripts: Box::default(),
+                forward: None,
+                referral: None,
+                mailbox_referrals: Box::default(),
+                sets_quotas: new.sets_quotas,
+                version: 1,
+            },
+            credentials,
+        );
+        match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
+            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+        }
+    }
+
+    /// Makes an account of one in another directory, password, settings and Sieve scripts
+    /// included, under a name and an id of its own. A certificate that another account lists by
+    /// now stays with that one.
+    #[boxed]
+    pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
+        let (account, address) = (parse_address(account)?, parse_address(name)?);
+        let mut stored = from.records.existing(account.as_str()).await?;
+        if let Some(account) = self.records.alias_target(address.as_str()).await? {
+            return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
+        }
+        self.no_group(&address).await?;
+        self.records.note_domain_of(&address).await?;
+        // Scripts first: without its active script an account would get its mail unfiltered.
+        self.adopt_scripts(from, stored.account.id, id).await?;
+        // A right over one domain gives no right over another.
+        let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
+        stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
+        stored.certificates = self.free_certificates(address.as_str(), stored.certificates).await?;
+        // Before the account, which a crash would otherwise leave without them for good.
+        for fingerprint in &stored.certificates {
+            self.note_certificate(address.as_str(), fingerprint).await?;
+        }
+        match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
+            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+        }
+    }
+
+    /// The account of exactly this name (in any spelling); aliases and sub-addresses are not
+    /// followed.
+    #[boxed]
+    pub async fn account(&self, name: &str) -> Result<Option<Account>> {
+        let address = parse_address(name)?;
+        Ok(self.records.stored(address.as_str()).await?.map(|stored| stored.account))
+    }
+
+    /// Accounts by name, those after `after`, at most `limit`.
+    #[boxed]
+    pub async fn accounts(&self, after: Option<&str>, limit: usize) -> Result<Vec<Account>> {
+        let after = after.map(record::account_key);
+        let entries = self.records.scan(record::ACCOUNT_PREFIX, after.as_deref(), limit).await?;
+        entries.iter().map(|entry| Stored::read(entry).map(|stored| stored.account)).collect()
+    }
+
+    /// Changes an account's settings.
+    #[boxed]
+    pub async fn set(&self, name: &str, change: AccountChange) -> Result<Account> {
+        self.records
+            .update(name, |stored| {
+                let account = &mut stored.account;
+                account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
+                account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
+                let limits = &mut account.command_limits;
+                limits.process = change.command_limit.unwrap_or(limits.process);
+                limits.save = change.save_limit.unwrap_or(limits.save);
+                account.quota_mailboxes = change.quota_mailboxes.unwrap_or(account.quota_mailboxes);
+                let folders = &mut account.folder_limits;
+                folders.warn = change.folder_warn.unwrap_or(folders.warn);
+                folders.max = change.folder_max.unwrap_or(folders.max);
+                account.format = change.format.unwrap_or(account.format);
+                account.keep_original = change.keep_original.unwrap_or(account.keep_original);
+                account.disabled = change.disabled.unwrap_or(account.disabled);
+                account.sets_quotas = change.sets_quotas.unwrap_or(account.sets_quotas);
+            })
+            .await
+    }
+
+    /// Gives an account a new password. The old one is refused from then on, in every process,
+    /// and sessions that were begun with it end: see [`Directory::lease`].
+    #[boxed]
+    pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
+        let credentials = self.credentials(password).await?;
+        self.records
+            .update(name, |stored| {
+                stored.credentials = credentials.clone();
+                stored.account.password_changes += 1;
+            })
+            .await
+    }
+
+    /// Removes an account, its aliases, scripts, annotations and rights, and returns its last
+    /// record. Its mailboxes are the caller's to remove.
+    #[boxed]
+    pub async fn remove(&self, name: &str) -> Result<Account> {
+        let address = parse_address(name)?;
+        let stored = self.records.existing(address.as_str()).await?;
+        // Aliases first: cut short here, the account is still there to be removed again.
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.aliases(after.as_deref(), SCAN_LIMIT).await?;
+            for alias in page.iter().filter(|alias| alias.account == stored.account.name) {
+                match self.remove_alias(&alias.address).await {
+                    Ok(()) | Err(DirectoryError::NoAlias(_)) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == SCAN_LIMIT => after = Some(last.address.clone()),
+                _ => break,
+            }
+        }
+        // A later account of that name gets no rights with it.
+        self.forget_sharing(&stored.account).await?;
+        for _ in 0..TRIES {
+            let stored = self.records.existing(address.as_str()).await?;
+            let key = record::account_key(address.as_str());
+            if self.records.put(key, stored.account.version, None).await? == CommitOutcome::Done {
+                self.remove_scripts(stored.account.id).await?;
+                self.remove_all_annotations(stored.account.id).await?;
+                self.forget_uses(stored.account.id).await?;
+                for fingerprint in &stored.certificates {
+                    self.forget_certificate(fingerprint).await?;
+                }
+                self.forget_url_keys(stored.account.id).await?;
+                self.forget_seen_of(stored.account.id).await?;
+                return Ok(stored.account);
+            }
+        }
+        Err(DirectoryError::Busy(record::account_key(address.as_str())))
+    }
+
+    /// Makes a domain (in normal form) one of this server, also before it has an address.
+    #[boxed]
+    pub async fn add_domain(&self, domain: &str) -> Result<()> {
+        self.records.note_domain(domain).await
+    }
+
+    async fn credentials(&self, password: &Secret<String>) -> Result<Credentials> {
+        let prepared = password::prepare(password.expose())?;
+        let policy = self.policy;
+        self.hashing.run(move || Credentials::make(&prepared, policy)).await?
+    }
+}

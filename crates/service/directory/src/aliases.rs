@@ -1,0 +1,71 @@
+//! Aliases made, listed and removed: further addresses of accounts.
+
+use async_recursion::async_recursion as boxed;
+use posthaste_store::CommitOutcome;
+
+use crate::directory::Directory;
+use crate::error::{DirectoryError, Result};
+use crate::record;
+use crate::records::{TRIES, parse_address};
+
+/// An address that belongs to an account of another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The address, in normal form.
+    pub address: String,
+    /// The account's name.
+    pub account: String,
+}
+
+impl Directory {
+    /// Makes an address belong to an account.
+    #[boxed]
+    pub async fn add_alias(&self, alias: &str, account: &str) -> Result<Alias> {
+        let (address, account) = (parse_address(alias)?, parse_address(account)?);
+        self.records.existing(account.as_str()).await?;
+        if self.records.stored(address.as_str()).await?.is_some() {
+            return Err(DirectoryError::AccountExists(address.to_string()));
+        }
+        self.no_group(&address).await?;
+        self.records.note_domain_of(&address).await?;
+        let value = record::write_alias(address.as_str(), account.as_str())?;
+        match self.records.put(record::alias_key(address.as_str()), 0, Some(value)).await? {
+            CommitOutcome::Done => Ok(Alias { address: address.to_string(), account: account.to_string() }),
+            CommitOutcome::Conflict => {
+                // Another process made it, and may have removed it since.
+                match self.records.alias_target(address.as_str()).await? {
+                    Some(account) => Err(DirectoryError::AliasExists { alias: address.to_string(), account }),
+                    None => Err(DirectoryError::Busy(address.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Ends an alias.
+    #[boxed]
+    pub async fn remove_alias(&self, alias: &str) -> Result<()> {
+        let address = parse_address(alias)?;
+        let key = record::alias_key(address.as_str());
+        for _ in 0..TRIES {
+            let entry = self.records.entry(&key).await?;
+            let entry = entry.ok_or_else(|| DirectoryError::NoAlias(address.to_string()))?;
+            if self.records.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Aliases by address, those after `after`, at most `limit`.
+    #[boxed]
+    pub async fn aliases(&self, after: Option<&str>, limit: usize) -> Result<Vec<Alias>> {
+        let after = after.map(record::alias_key);
+        let entries = self.records.scan(record::ALIAS_PREFIX, after.as_deref(), limit).await?;
+        let alias = |entry| {
+            let account = record::read_alias(entry)?;
+            let address = entry.name.strip_prefix(record::ALIAS_PREFIX).unwrap_or(&entry.name).to_owned();
+            Ok(Alias { address, account })
+        };
+        entries.iter().map(alias).collect()
+    }
+}

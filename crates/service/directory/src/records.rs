@@ -1,0 +1,133 @@
+//! The directory's records in the store: reads, and writes that name the version they replace.
+//!
+//! Each change reads a record, and writes it on the condition that nobody else has written it
+//! since. A change that lost the race is made again from the present record.
+//!
+//! All other modules read and write through this one. This one uses the forms of records only:
+//! see `record`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_metrics::Counter;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
+
+use crate::account::Account;
+use crate::address::Address;
+use crate::error::{DirectoryError, Result};
+use crate::record::{self, Stored};
+
+/// The attempts at a change that loses races. Each loss means someone else won: sixteen in a row
+/// is no accident.
+pub(crate) const TRIES: usize = 16;
+
+/// The records of one store.
+pub(crate) struct Records {
+    engine: Arc<dyn Engine>,
+}
+
+impl Records {
+    /// The records of a store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// The store, for functions that work on any store.
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// Reads a record by its name.
+    pub async fn entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        Ok(self.engine.directory_entry(name).await?)
+    }
+
+    /// Records whose names start with `prefix` and sort after `after`, at most `limit`.
+    pub async fn scan(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<DirectoryEntry>> {
+        Ok(self.engine.directory_scan(prefix, after, limit).await?)
+    }
+
+    /// Writes a record, or removes it (`None`), if its version is `expected`. 0: there is none.
+    pub async fn put(&self, name: String, expected: u64, value: Option<Bytes>) -> Result<CommitOutcome> {
+        Ok(self.engine.directory_commit(DirectoryChange { name, expected, value }).await?)
+    }
+
+    /// An account's record, by its normal name.
+    pub async fn stored(&self, name: &str) -> Result<Option<Stored>> {
+        posthaste_metrics::count(Counter::DirectoryReads, 1);
+        Stored::find(self.engine(), name).await
+    }
+
+    /// The account an alias belongs to, if the address is one.
+    pub async fn alias_target(&self, address: &str) -> Result<Option<String>> {
+        posthaste_metrics::count(Counter::DirectoryReads, 1);
+        let entry = self.entry(&record::alias_key(address)).await?;
+        entry.as_ref().map(record::read_alias).transpose()
+    }
+
+    /// The record of an account that must exist, by its normal name.
+    pub async fn existing(&self, name: &str) -> Result<Stored> {
+        self.stored(name).await?.ok_or_else(|| DirectoryError::NoAccount(name.to_owned()))
+    }
+
+    /// The record of an account that must exist, by its name in any spelling.
+    pub async fn existing_stored(&self, name: &str) -> Result<Stored> {
+        self.existing(parse_address(name)?.as_str()).await
+    }
+
+    /// The normal name of an account that must exist.
+    pub async fn existing_name(&self, name: &str) -> Result<String> {
+        Ok(self.existing_stored(name).await?.account.name)
+    }
+
+    /// Changes an account's record, again from the start if someone else did meanwhile.
+    pub async fn update(&self, name: &str, change: impl Fn(&mut Stored)) -> Result<Account> {
+        let change = |stored: &mut Stored| {
+            change(stored);
+            Ok(())
+        };
+        self.try_update(name, change).await
+    }
+
+    /// Changes an account's record as [`Self::update`] does. The change may fail.
+    pub async fn try_update(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Stored) -> Result<()>,
+    ) -> Result<Account> {
+        let address = parse_address(name)?;
+        let key = record::account_key(address.as_str());
+        for _ in 0..TRIES {
+            let mut stored = self.existing(address.as_str()).await?;
+            change(&mut stored)?;
+            if self.put(key.clone(), stored.account.version, Some(stored.write()?)).await?
+                == CommitOutcome::Done
+            {
+                stored.account.version += 1;
+                return Ok(stored.account);
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Makes a domain (in normal form) one of this server, also when its last address is removed.
+    pub async fn note_domain(&self, domain: &str) -> Result<()> {
+        let value = record::write_domain(domain)?;
+        // A conflict says that it is there already.
+        self.put(record::domain_key(domain), 0, Some(value)).await?;
+        Ok(())
+    }
+
+    /// Makes the domain of an address one of this server.
+    pub async fn note_domain_of(&self, address: &Address) -> Result<()> {
+        if let Some(domain) = address.domain() {
+            self.note_domain(domain).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Parses an address. The error names the text.
+pub(crate) fn parse_address(text: &str) -> Result<Address> {
+    Address::parse(text).map_err(|why| DirectoryError::Address { text: text.to_owned(), why })
+}
