@@ -165,9 +165,9 @@ fn checked(
     })
 }
 
-/// The message that replaces one whose MIME an earlier program made of this rich body. Its original
-/// is wanted in the place of that MIME, and gives other bytes now (RFC 9051 §2.3.1.1). `None` if it
-/// gives none.
+/// The message that replaces one whose MIME an earlier program made of this rich body. Its
+/// original is wanted in the place of that MIME, and gives other bytes now (RFC 9051 §2.3.1.1).
+/// `None` if it gives none.
 fn again_by_original(rich: &Bytes, account: &str, len_max: u64) -> Option<Twin> {
     let sent = FormHeader::content(rich);
     as_mime_blocking(account, &sent, len_max).map(|rich| Twin::of(&rich, Shape::AsSent, &sent))

@@ -290,8 +290,8 @@ async fn mail_that_an_earlier_program_converted_otherwise_becomes_a_new_message(
     assert_eq!(forms(&delivery, &ana).await[3], Form::Rich);
 }
 
-/// MIME beside its original is read as it is, whatever the conversion gives now. The original alone
-/// is not.
+/// MIME beside its original is read as it is, whatever the conversion gives now. The original
+/// alone is not.
 #[tokio::test]
 async fn an_original_that_is_converted_otherwise_now_becomes_a_new_message() {
     let (delivery, ana) = delivery().await;
