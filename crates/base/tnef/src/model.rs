@@ -265,7 +265,7 @@ impl Value {
     }
 
     /// Whether it says nothing: no value, no bytes, or text without words.
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Value::Null | Value::Error(_) => true,
             Value::String(text) => text.starts_with('\0') || text.chars().all(char::is_whitespace),

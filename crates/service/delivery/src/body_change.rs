@@ -7,8 +7,8 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::might_be_rich;
 
 use crate::conversions::{
-    as_converted, as_plain, enriched, has_other_number, header_of, is_marked, original_of, recompressed,
-    served, with_original,
+    Unserved, as_converted, as_plain, enriched, has_other_number, header_of, is_marked, original_of,
+    recompressed, served, with_original,
 };
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
@@ -136,9 +136,26 @@ pub(crate) fn body_change(
         }
         _ => None,
     };
-    let Some(new) = new else { return Ok(BodyChange::Stays) };
-    if served(&new).map_err(|why| why.to_string())? != seen {
-        return Err("clients would see other bytes after its conversion".to_owned());
+    match new {
+        Some(new) => checked(new, seen, form, (account, len_max)),
+        None => Ok(BodyChange::Stays),
+    }
+}
+
+/// The change to this body, if clients see the same of it as before.
+fn checked(
+    new: Bytes,
+    seen: Bytes,
+    form: Form,
+    (account, len_max): (&str, u64),
+) -> Result<BodyChange, String> {
+    match served(&new) {
+        Ok(again) if again == seen => {}
+        Err(Unserved::Superseded(why)) if form == Form::WithOriginal => {
+            return again_by_original(&new, account, len_max).map(BodyChange::Renumber).ok_or(why);
+        }
+        Ok(_) => return Err("clients would see other bytes after its conversion".to_owned()),
+        Err(why) => return Err(why.to_string()),
     }
     Ok(match (form, original_of(&new)) {
         (Form::Rich | Form::WithOriginal, None) => {
@@ -146,6 +163,14 @@ pub(crate) fn body_change(
         }
         _ => BodyChange::Recode(new),
     })
+}
+
+/// The message that replaces one whose MIME an earlier program made of this rich body. Its
+/// original is wanted in the place of that MIME, and gives other bytes now (RFC 9051 §2.3.1.1).
+/// `None` if it gives none.
+fn again_by_original(rich: &Bytes, account: &str, len_max: u64) -> Option<Twin> {
+    let sent = FormHeader::content(rich);
+    as_mime_blocking(account, &sent, len_max).map(|rich| Twin::of(&rich, Shape::AsSent, &sent))
 }
 
 /// A rich message that an earlier program converted otherwise, so that nobody can read it. Its

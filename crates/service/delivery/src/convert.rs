@@ -17,6 +17,9 @@
 //! Rich mail that delivery did not convert is rich, as sent. Its items can be made at the same time
 //! ([`Items::Make`]), or alone. A damaged or signed message without items stays as it was sent.
 //!
+//! An original that this program converts to other bytes than the MIME before it becomes a new
+//! message, too.
+//!
 //! In all lines but the last two, clients see the same bytes before and after. The body takes
 //! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last
 //! two they see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the message is

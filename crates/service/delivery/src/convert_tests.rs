@@ -14,7 +14,7 @@ use posthaste_tnef::{Outcome, convert, samples};
 
 use super::*;
 use crate::DeliveryOptions;
-use crate::conversions::{header_of, unconverted};
+use crate::conversions::{header_of, unconverted, with_original};
 use crate::replace::{MessageLocation, twin_of};
 use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery, delivery_on, open};
@@ -288,6 +288,36 @@ async fn mail_that_an_earlier_program_converted_otherwise_becomes_a_new_message(
     let all = content(&delivery, &ana, "INBOX").await;
     assert_eq!(all[3], (1_700_000_000, "\\Answered".to_owned(), mime));
     assert_eq!(forms(&delivery, &ana).await[3], Form::Rich);
+}
+
+/// MIME beside its original is read as it is, whatever the conversion gives now. The original
+/// alone is not.
+#[tokio::test]
+async fn an_original_that_is_converted_otherwise_now_becomes_a_new_message() {
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Mime, true)).await;
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let mime = content(&delivery, &ana, "INBOX").await[1].2.clone();
+    let earlier = &b"Subject: an earlier conversion\r\n\r\n"[..];
+    let message = IncomingMessage {
+        bytes: with_original(earlier, &samples::mail(&samples::note())).unwrap(),
+        summary: crate::summarize(earlier).into(),
+        body: delivery.store().new_body_id(),
+        flags: vec![Flag::Answered],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    mailbox.destination().append(vec![message]).await.unwrap();
+    let report = run(&delivery, &ana, to(Format::Mime)).await;
+    assert_eq!((report.converted, report.renumbered, report.failed), (0, 0, 0));
+    assert_eq!(content(&delivery, &ana, "INBOX").await[3].2.as_bytes(), earlier);
+    let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..to(Format::Keep) }).await;
+    let report = run(&delivery, &ana, to(Format::Keep)).await;
+    assert_eq!((report.converted, report.renumbered, report.failed), (1, 1, 0));
+    assert_eq!(dry, report, "a dry run says what happens");
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[3], (1_700_000_000, "\\Answered".to_owned(), mime));
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain, Form::Rich, Form::Plain, Form::Rich]);
 }
 
 /// Its owner's, and those of a user who reads the mailbox.

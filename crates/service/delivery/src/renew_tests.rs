@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{Flag, MailboxId, MailboxName, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
@@ -15,6 +15,7 @@ use posthaste_store::{
 };
 use posthaste_tnef::{Outcome, convert, samples};
 
+use crate::export::MailFormat;
 use crate::replace::{MessageLocation, twin_of};
 use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery_on, message, node_on, open};
@@ -95,6 +96,25 @@ async fn a_new_uid_needs_no_room() {
     let more = delivery.incoming(message("more"), vec![], None).await.unwrap();
     let refused = inbox.destination().append(vec![more]).await;
     assert!(matches!(refused, Err(StoreError::FolderFull { limit: 2 })), "{refused:?}");
+}
+
+/// An export reads as a client does. It has the new message in the place of the old one.
+#[tokio::test]
+async fn an_export_has_messages_that_it_gave_new_uids() {
+    let (delivery, ana, inbox) = inbox_on(Arc::new(MemoryEngine::new()), options()).await;
+    for _ in 0..2 {
+        append_superseded(&delivery, &inbox).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("inbox.mbox");
+    let name = MailboxName::inbox();
+    let exported = delivery.export(ana.id, Some(&name), MailFormat::Mbox, &target, &mut |_| {}).await;
+    let report = exported.unwrap();
+    assert_eq!((report.messages, report.failed), (2, 0), "{:?}", report.faults);
+    let text = std::fs::read_to_string(&target).unwrap();
+    assert_eq!(text.matches("\nSubject: Outer\n").count(), 2, "{text}");
+    assert!(!text.contains("winmail.dat"), "{text}");
+    assert_eq!(uids(&inbox.view()), "3:4");
 }
 
 /// An engine on which something happens just before a commit.

@@ -231,3 +231,27 @@ fn a_changed_occurrence_is_no_attachment() {
     assert!(!attached("IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}"));
     assert!(attached("IPM.Note"));
 }
+
+/// A text and a file of its own stand nowhere in the calendar.
+#[test]
+fn a_changed_occurrence_with_a_text_or_a_file_stays_a_message() {
+    const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
+    let body = |text: &str| samples::text(property::BODY, text);
+    let occurrence = |properties: Vec<Property>| of_class(CLASS, properties);
+    let with_file =
+        Message { attachments: vec![samples::file("plan.txt", b"the plan")], ..occurrence(vec![]) };
+    for (own, expected) in [
+        (occurrence(vec![body("The usual")]), None),
+        (occurrence(vec![body(" \r\n")]), None),
+        (occurrence(vec![body("Bring the plan")]), Some("Bring the plan")),
+        (occurrence(vec![in_rtf("In another room")]), Some("In another room")),
+        (with_file, Some("plan.txt")),
+    ] {
+        let mut series = samples::changed_series();
+        series.properties.push(body("The usual"));
+        series.attachments = vec![samples::forwarded(own)];
+        let mime = String::from_utf8(converted(&bare("", &series))).expect("ASCII");
+        assert_eq!(mime.contains("message/rfc822"), expected.is_some(), "{mime}");
+        assert!(expected.is_none_or(|text| mime.contains(text)), "{mime}");
+    }
+}

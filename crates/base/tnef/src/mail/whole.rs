@@ -14,9 +14,9 @@ use super::headers::{header_of_embedded, subject};
 use super::item::{CodePages, Disposition, ID_MAX, Inner, Item, extension_of};
 use super::people::People;
 use crate::error::Damage;
-use crate::model::{Attachment, Content, Message, Value, find};
+use crate::model::{Attachment, Content, Message, Value, find, find_attribute};
 use crate::rtf::Picture;
-use crate::tags::property;
+use crate::tags::{attribute, property};
 
 /// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
@@ -46,8 +46,9 @@ impl<'m> Whole<'m> {
         }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
         let method = Method::of(message);
+        let said = Said::of(message);
         for (place, attachment) in message.attachments.iter().enumerate() {
-            if method.is_some() && is_changed_occurrence(attachment) {
+            if method.is_some() && is_changed_occurrence(attachment, &said) {
                 continue;
             }
             let Some(item) = Item::of(attachment, code_pages) else { continue };
@@ -129,16 +130,42 @@ fn text_entity<'m>(media: &str, text: String) -> Entity<'m> {
     Entity::Text { media: media.to_owned(), fields: vec![], text }
 }
 
-/// Whether it is a changed occurrence of a series: MS-OXOCAL §2.2.10.1. The calendar has it.
-fn is_changed_occurrence(attachment: &Attachment) -> bool {
-    const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
-    match find(&attachment.properties, property::ATTACH_DATA) {
-        Some(Value::Object(object)) => match &object.content {
-            Content::Message(inner) => inner.class().eq_ignore_ascii_case(CLASS),
-            Content::Bytes(_) => false,
-        },
-        _ => false,
+/// The properties that may have a message's text.
+const TEXTS: [u16; 3] = [property::BODY, property::HTML, property::RTF_COMPRESSED];
+
+/// The texts of a message, as it has them. They are found once, not for each attachment.
+struct Said<'m> {
+    values: [Option<&'m Value>; TEXTS.len()],
+    old: Option<&'m [u8]>,
+}
+
+impl<'m> Said<'m> {
+    fn of(message: &'m Message) -> Self {
+        let values = TEXTS.map(|id| message.property(id).filter(|value| !value.is_empty()));
+        let is_blank = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0);
+        let old = find_attribute(&message.attributes, attribute::BODY).filter(|text| !is_blank(text));
+        Self { values, old }
     }
+
+    /// Whether one of these texts is another one than `usual` has in its place.
+    fn has_other_than(&self, usual: &Self) -> bool {
+        let mut both = self.values.iter().zip(&usual.values);
+        both.any(|(own, usual)| own.is_some() && own != usual) || self.old.is_some() && self.old != usual.old
+    }
+}
+
+/// Whether it is a changed occurrence of a series (MS-OXOCAL §2.2.10.1) with these texts, and the
+/// calendar says all of it. One with a text or a file of its own stays a message: these stand
+/// nowhere else.
+fn is_changed_occurrence(attachment: &Attachment, usual: &Said<'_>) -> bool {
+    const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
+    let Some(Value::Object(object)) = find(&attachment.properties, property::ATTACH_DATA) else {
+        return false;
+    };
+    let Content::Message(inner) = &object.content else { return false };
+    inner.class().eq_ignore_ascii_case(CLASS)
+        && inner.attachments.is_empty()
+        && !Said::of(inner).has_other_than(usual)
 }
 
 /// Bytes that the events of changed occurrences take at most. A meeting with a hundred attendees

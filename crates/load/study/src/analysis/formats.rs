@@ -24,6 +24,9 @@ const WITHOUT_ITEMS: [&str; 2] = ["rich", "keep"];
 /// The arms with items made at delivery, and the same without. The article: over 10 % less.
 const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items", "keep")];
 
+/// What items save in the article, as a cell: over 10 % less.
+const ARTICLE_GAIN: &str = "under 0.90";
+
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
@@ -112,6 +115,21 @@ impl<'a> Columns<'a> {
         row
     }
 
+    /// How arms with items compare with the same arms without them, round by round.
+    fn gains(self, name: &str, of: Of) -> Vec<String> {
+        let mut row = vec![name.to_owned()];
+        let ratio = |server: &str| self.ratio(server, without_items(arm(server))?, of);
+        row.extend(self.servers().map(|server| shown(ratio(server))));
+        row
+    }
+
+    fn article_gains(self, name: &str) -> Vec<String> {
+        let mut row = vec![name.to_owned()];
+        let cell = |server: &str| without_items(arm(server)).map_or("–", |_| ARTICLE_GAIN).to_owned();
+        row.extend(self.servers().map(cell));
+        row
+    }
+
     /// Names of the runs' transactions, in order.
     fn names(self) -> Vec<&'a str> {
         let mut names: Vec<&str> = Vec::new();
@@ -140,9 +158,10 @@ impl<'a> Columns<'a> {
             };
             rows.push(self.row(shown, &|run| transaction(run, name).map(|t| t.count as f64)));
         }
-        rows.push(
-            self.row("taken by the other server", &|run| run.settings.get(TAKEN_BY_OTHER)?.parse().ok()),
-        );
+        // It counts from the start of the run, and the rows above count the window.
+        rows.push(self.row("taken by the other server, with ramp and warm-up", &|run| {
+            run.settings.get(TAKEN_BY_OTHER)?.parse().ok()
+        }));
         rows.extend(self.old_reads());
         self.table("Transactions and mail routed in the window", rows)
     }
@@ -169,6 +188,9 @@ impl<'a> Columns<'a> {
             self.ratios("÷ mime", each),
             self.article("the article's CPU, %", |cpu| cpu),
             self.article("the article's ÷ mime", |cpu| cpu / ARTICLE_CPU[0].1),
+            self.gains("CPU in percent ÷ the same without items", percent),
+            self.gains("CPU for each action ÷ the same without items", each),
+            self.article_gains("the article's CPU in percent ÷ the same without items"),
             self.row("conversions of rich mail for each action", &|run| {
                 let conversions = counted(run)?.total().conversions;
                 (run.total.count > 0).then(|| conversions as f64 / run.total.count as f64)
@@ -358,6 +380,11 @@ fn order(ratios: &[Option<Spread>]) -> &'static str {
     }
 }
 
+/// The arm that has no items, of one that has them.
+fn without_items(arm: &str) -> Option<&'static str> {
+    WITH_ITEMS.iter().find(|(with, _)| *with == arm).map(|(_, without)| *without)
+}
+
 fn article_or_items(arm: &str) -> bool {
     ARTICLE_CPU.iter().any(|(name, _)| *name == arm) || WITH_ITEMS.iter().any(|(name, _)| *name == arm)
 }
@@ -421,6 +448,8 @@ mod tests {
             ["1.00", "1.50", "1.40", "1.20", "1.30", "–", "–", "–"].map(str::to_owned)
         );
         assert_eq!(cpu.rows[5][1..4], ["1.00", "1.40", "1.37"].map(str::to_owned));
+        assert_eq!(cpu.rows[7][3..7], ["–", "0.800", "0.929", "–"].map(str::to_owned));
+        assert_eq!(cpu.rows[8][3..7], ["–", "under 0.90", "under 0.90", "–"].map(str::to_owned));
         assert_eq!(analysis.tables[2].rows.last().unwrap()[1], "0.0168 (0.0167–0.0170)");
     }
 

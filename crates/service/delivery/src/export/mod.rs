@@ -131,43 +131,67 @@ async fn export_mailbox(
     report: &mut ExportReport,
     progress: &mut (dyn FnMut(&ExportReport) + Send),
 ) -> Result<(), ExportError> {
-    let view = mailbox.current().await.map_err(DeliveryError::from)?;
     let mut writer = on_disk(&path, {
         let path = path.clone();
         move || Writer::create(format, &path)
     })
     .await?;
-    let all = view.all();
-    let uids: Vec<Uid> = view.rows(&all).map(|(_, row)| row.uid()).collect();
-    for uids in uids.chunks(ROWS) {
-        let (waiting, unreadable) = outgoing(mailbox, &view, uids).await?;
-        for uid in unreadable.0.iter().filter_map(Uid::new) {
-            let error = StoreError::Unreadable(NumSet::range(uid.value(), uid.value()));
-            report.fault(&path, uid, &error);
-        }
-        let mut rest = waiting.into_iter().peekable();
-        while rest.peek().is_some() {
-            let mut messages = Vec::new();
-            let mut gathered = 0;
-            while gathered < GATHER_BYTES
-                && let Some(mut message) = rest.next()
-            {
-                match read(mailbox, &message).await {
-                    Ok(bytes) => {
-                        gathered += bytes.len();
-                        message.outgoing.bytes = bytes;
-                        messages.push(message.outgoing);
-                    }
-                    Err(error) => report.fault(&path, message.outgoing.uid, &error),
-                }
+    let mut first = Uid::MIN;
+    for pass in Pass::ALL {
+        let view = mailbox.current().await.map_err(DeliveryError::from)?;
+        let all = view.all();
+        let uids = view.rows(&all).map(|(_, row)| row.uid()).filter(|uid| *uid >= first);
+        let uids: Vec<Uid> = uids.collect();
+        let mut renewed = 0_u64;
+        for uids in uids.chunks(ROWS) {
+            let (waiting, unreadable) = outgoing(mailbox, &view, uids).await?;
+            for uid in unreadable.0.iter().filter_map(Uid::new) {
+                let error = StoreError::Unreadable(NumSet::range(uid.value(), uid.value()));
+                report.fault(&path, uid, &error);
             }
-            report.messages += messages.len() as u64;
-            report.bytes += gathered as u64;
-            writer = on_disk(&path, move || writer.write(&messages).map(|()| writer)).await?;
-            progress(report);
+            let mut rest = waiting.into_iter().peekable();
+            while rest.peek().is_some() {
+                let mut messages = Vec::new();
+                let mut gathered = 0;
+                while gathered < GATHER_BYTES
+                    && let Some(mut message) = rest.next()
+                {
+                    match read(mailbox, &message).await {
+                        Ok(bytes) => {
+                            gathered += bytes.len();
+                            message.outgoing.bytes = bytes;
+                            messages.push(message.outgoing);
+                        }
+                        Err(StoreError::Superseded(_)) if pass == Pass::Mailbox => renewed += 1,
+                        Err(error) => report.fault(&path, message.outgoing.uid, &error),
+                    }
+                }
+                report.messages += messages.len() as u64;
+                report.bytes += gathered as u64;
+                writer = on_disk(&path, move || writer.write(&messages).map(|()| writer)).await?;
+                progress(report);
+            }
         }
+        if renewed == 0 {
+            break;
+        }
+        first = view.head().uid_next;
     }
     on_disk(&path, move || writer.finish()).await
+}
+
+/// What of a mailbox is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Its messages.
+    Mailbox,
+    /// The messages that came since then, if reading gave messages new UIDs
+    /// ([`crate::Renewals`]): these are among them.
+    Newer,
+}
+
+impl Pass {
+    const ALL: [Self; 2] = [Self::Mailbox, Self::Newer];
 }
 
 /// A message whose bytes are still in the store.
