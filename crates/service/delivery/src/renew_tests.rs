@@ -1,21 +1,22 @@
 //! Messages that get new UIDs while others write, on the in-memory engine.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_mail_model::{BodyId, Flag, MailboxId, MailboxName, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    CommitOutcome, Engine, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError, Unreadable,
-    View, Visit,
+    BodyRange, CommitOutcome, Engine, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, StoreError,
+    Unreadable, View, Visit,
 };
 use posthaste_tnef::{Outcome, convert, samples};
 
-use crate::export::MailFormat;
+use crate::export::{ExportReport, MailFormat};
 use crate::replace::{MessageLocation, twin_of};
 use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery_on, message, node_on, open};
@@ -115,6 +116,119 @@ async fn an_export_has_messages_that_it_gave_new_uids() {
     assert_eq!(text.matches("\nSubject: Outer\n").count(), 2, "{text}");
     assert!(!text.contains("winmail.dat"), "{text}");
     assert_eq!(uids(&inbox.view()), "3:4");
+}
+
+/// An engine on which something happens just before messages are looked up, or before a body is
+/// read that is removed then.
+#[derive(Default)]
+struct MeanwhileListed {
+    inner: MemoryEngine,
+    happens: Mutex<VecDeque<Happens>>,
+    removes: Mutex<Option<Happens>>,
+}
+
+#[async_trait::async_trait]
+impl Layer for MeanwhileListed {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable, StoreError> {
+        let happens = self.happens.lock().unwrap().pop_front();
+        if let Some(happens) = happens {
+            happens.await;
+        }
+        self.inner.summaries(mailbox, uids, visit).await
+    }
+
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes, StoreError> {
+        let removes = self.removes.lock().unwrap().take();
+        if let Some(removes) = removes {
+            removes.await;
+            return Err(StoreError::Corrupt(format!("there is no body {body}")));
+        }
+        self.inner.read_body(body, range).await
+    }
+}
+
+/// Exports INBOX while another process changes it. Each change is made after the messages were
+/// listed, and before they are looked up.
+async fn exported_meanwhile(changes: &[fn(Delivery, Account) -> Happens]) -> (ExportReport, String) {
+    let engine = Arc::new(MeanwhileListed::default());
+    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
+    append_superseded(&delivery, &inbox).await;
+    let other = node_on(Arc::new(engine.inner.another_process()), options());
+    let changes = changes.iter().map(|change| change(other.clone(), ana.clone()));
+    *engine.happens.lock().unwrap() = changes.collect();
+    let folder = tempfile::tempdir().unwrap();
+    let (target, name) = (folder.path().join("inbox.mbox"), MailboxName::inbox());
+    let exported = delivery.export(ana.id, Some(&name), MailFormat::Mbox, &target, &mut |_| {}).await;
+    assert!(engine.happens.lock().unwrap().is_empty(), "all has happened");
+    (exported.unwrap(), std::fs::read_to_string(&target).unwrap())
+}
+
+/// Another process gives the message of UID 1 a new UID.
+fn renews(other: Delivery, ana: Account) -> Happens {
+    Box::pin(async move {
+        let inbox = open(&other, &ana, "INBOX").await;
+        finds_superseded(&inbox, 1).await;
+    })
+}
+
+/// Another process adds a message, and expunges the one before it.
+fn replaces(other: Delivery, ana: Account) -> Happens {
+    Box::pin(async move {
+        let inbox = open(&other, &ana, "INBOX").await;
+        let last = inbox.current().await.unwrap().last_uid().unwrap().value();
+        let again = other.incoming(message("again"), vec![], None).await.unwrap();
+        inbox.destination().append(vec![again]).await.unwrap();
+        inbox.remove(&NumSet::range(last, last)).await.unwrap();
+    })
+}
+
+/// An export has a message that gets a new UID after it was listed.
+#[tokio::test]
+async fn an_export_has_messages_that_another_process_gave_new_uids() {
+    let (report, text) = exported_meanwhile(&[renews]).await;
+    assert_eq!((report.messages, report.failed), (1, 0), "{:?}", report.faults);
+    assert_eq!(text.matches("\nSubject: Outer\n").count(), 1, "{text}");
+    let (report, text) = exported_meanwhile(&[renews, replaces]).await;
+    assert_eq!((report.messages, report.failed), (1, 0), "{:?}", report.faults);
+    assert_eq!(text.matches("\nSubject: again\n").count(), 1, "{text}");
+}
+
+/// An export lists a mailbox ten times at most. Then it reports what it did not find.
+#[tokio::test]
+async fn an_export_reports_messages_that_it_cannot_find_again() {
+    let (report, text) = exported_meanwhile(&[replaces as fn(Delivery, Account) -> Happens; 10]).await;
+    assert_eq!((report.messages, report.failed), (0, 1), "{text}");
+    assert!(report.faults[0].contains("message 10 was left out"), "{:?}", report.faults);
+}
+
+/// A message that is expunged, and its body removed, after it was looked up, is no failure.
+#[tokio::test]
+async fn an_export_leaves_out_what_is_expunged_before_it_is_read() {
+    let engine = Arc::new(MeanwhileListed::default());
+    let (delivery, ana, inbox) = inbox_on(Arc::clone(&engine) as _, options()).await;
+    let one = delivery.incoming(message("one"), vec![], None).await.unwrap();
+    inbox.destination().append(vec![one]).await.unwrap();
+    let (other, owner) = (node_on(Arc::new(engine.inner.another_process()), options()), ana.clone());
+    *engine.removes.lock().unwrap() = Some(Box::pin(async move {
+        open(&other, &owner, "INBOX").await.remove(&NumSet::range(1, 1)).await.unwrap();
+    }));
+    let folder = tempfile::tempdir().unwrap();
+    let (target, name) = (folder.path().join("inbox.mbox"), MailboxName::inbox());
+    let exported = delivery.export(ana.id, Some(&name), MailFormat::Mbox, &target, &mut |_| {}).await;
+    let report = exported.unwrap();
+    assert_eq!((report.messages, report.failed), (0, 0), "{:?}", report.faults);
+    assert!(engine.removes.lock().unwrap().is_none(), "it has happened");
 }
 
 /// An engine on which something happens just before a commit.

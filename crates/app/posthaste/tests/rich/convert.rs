@@ -197,6 +197,33 @@ fn originals_that_would_be_lost_are_named() {
     assert_eq!(command(&data, &[&mime[..], &["--lossy"]].concat()).status.code(), Some(0));
 }
 
+/// RFC 5293: a message that a script edits is MIME alone, with its edit, in every format. A copy
+/// that the script files before the edit has the rich original.
+#[test]
+fn a_copy_filed_before_an_edit_has_the_original() {
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let (_dir, data, server) = with_accounts(&[ANA]);
+    let keeping = server.command(&["account", "set", ANA, "--format", "mime", "--keep-original", "true"], "");
+    assert!(keeping.status.success(), "{}", String::from_utf8_lossy(&keeping.stderr));
+    let script = "require [\"copy\", \"editheader\", \"fileinto\", \"mailbox\"];\n\
+        fileinto :copy :create \"Originals\";\n\
+        addheader \"X-Seen-By\" \"sieve\";\n";
+    let put = server.command(&["sieve", "put", "--activate", ANA, "main", "-"], script);
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    let edited = || String::from_utf8_lossy(&body(&mut login(&server, ANA), 1)).into_owned();
+    let before = edited();
+    assert!(before.contains("X-Seen-By: sieve\r\n") && !before.contains("ms-tnef"), "{before}");
+    let converted = |mailbox: &str| {
+        let ended = command(&data, &["convert", ANA, "--mailbox", mailbox, "--to", "keep"]);
+        number_of(&String::from_utf8(ended.stdout).unwrap(), "converted ")
+    };
+    assert_eq!((converted("INBOX"), converted("Originals")), (0, 1));
+    assert!(edited() == before);
+}
+
 /// RFC 9051 §5.1: INBOX is there, however it is written, also before the first message.
 #[test]
 fn the_inbox_of_an_account_without_mail_has_nothing_to_convert() {

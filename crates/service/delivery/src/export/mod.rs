@@ -3,12 +3,19 @@
 //! One mailbox goes to the very file or folder named. A whole account goes into a folder:
 //! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. No existing file is
 //! overwritten. An import of the files gives the same messages with the same flags and dates.
+//!
+//! Others may change a mailbox meanwhile. A message that was listed and cannot be found then was
+//! expunged, or it has a new UID ([`crate::Renewals`], `posthaste convert`). Nothing
+//! distinguishes the two. So the messages that came since the listing are written, too: those
+//! with new UIDs are among them. A message that gets a new UID after it was written may be
+//! written again.
 
 mod maildir;
 mod mbox;
 mod outgoing;
 mod path;
 
+use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -31,6 +38,12 @@ const ROWS: usize = 256;
 const GATHER_BYTES: usize = 4 << 20;
 /// Faults reported with their text.
 const FAULTS_MAX: usize = 100;
+/// Times that newer messages are listed because some of the listed ones were expunged. Each time
+/// lists only those that came since the one before. So a second is the last one, unless others
+/// expunge new messages all the time.
+const PASSES_MAX: usize = 10;
+/// Why messages are left out after that.
+const CHANGES: &str = "others change the mailbox all the time; export it again";
 
 /// The progress of an export, and in the end its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -137,18 +150,16 @@ async fn export_mailbox(
     })
     .await?;
     let mut first = Uid::MIN;
-    for pass in Pass::ALL {
+    for pass in 1..=PASSES_MAX {
         let view = mailbox.current().await.map_err(DeliveryError::from)?;
         let all = view.all();
         let uids = view.rows(&all).map(|(_, row)| row.uid()).filter(|uid| *uid >= first);
         let uids: Vec<Uid> = uids.collect();
-        let mut renewed = 0_u64;
+        let mut missed = Vec::new();
         for uids in uids.chunks(ROWS) {
-            let (waiting, unreadable) = outgoing(mailbox, &view, uids).await?;
-            for uid in unreadable.0.iter().filter_map(Uid::new) {
-                let error = StoreError::Unreadable(NumSet::range(uid.value(), uid.value()));
-                report.fault(&path, uid, &error);
-            }
+            let Found { waiting, unreadable, expunged } = outgoing(mailbox, &view, uids).await?;
+            report.unreadable(&path, &unreadable.0);
+            missed.extend(expunged.iter().filter_map(Uid::new));
             let mut rest = waiting.into_iter().peekable();
             while rest.peek().is_some() {
                 let mut messages = Vec::new();
@@ -156,14 +167,17 @@ async fn export_mailbox(
                 while gathered < GATHER_BYTES
                     && let Some(mut message) = rest.next()
                 {
+                    let uid = message.outgoing.uid;
                     match read(mailbox, &message).await {
                         Ok(bytes) => {
                             gathered += bytes.len();
                             message.outgoing.bytes = bytes;
                             messages.push(message.outgoing);
                         }
-                        Err(StoreError::Superseded(_)) if pass == Pass::Mailbox => renewed += 1,
-                        Err(error) => report.fault(&path, message.outgoing.uid, &error),
+                        Err(error) => match unless_expunged(mailbox, uid, error).await {
+                            Some(error) => report.fault(&path, uid, &error),
+                            None => missed.push(uid),
+                        },
                     }
                 }
                 report.messages += messages.len() as u64;
@@ -172,26 +186,23 @@ async fn export_mailbox(
                 progress(report);
             }
         }
-        if renewed == 0 {
+        if missed.is_empty() {
             break;
+        }
+        if pass == PASSES_MAX {
+            missed.into_iter().for_each(|uid| report.fault(&path, uid, &CHANGES));
         }
         first = view.head().uid_next;
     }
     on_disk(&path, move || writer.finish()).await
 }
 
-/// What of a mailbox is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    /// Its messages.
-    Mailbox,
-    /// The messages that came since then, if reading gave messages new UIDs
-    /// ([`crate::Renewals`]): these are among them.
-    Newer,
-}
-
-impl Pass {
-    const ALL: [Self; 2] = [Self::Mailbox, Self::Newer];
+/// The error of a message that cannot be read; `None` if the message was expunged after it was
+/// listed. One that is superseded has a new UID by now ([`crate::Renewals`]).
+async fn unless_expunged(mailbox: &Mailbox, uid: Uid, error: StoreError) -> Option<StoreError> {
+    let is_expunged = matches!(error, StoreError::Superseded(_))
+        || mailbox.current().await.is_ok_and(|view| view.row_of_uid(uid).is_none());
+    (!is_expunged).then_some(error)
 }
 
 /// A message whose bytes are still in the store.
@@ -200,12 +211,18 @@ struct Waiting {
     body: posthaste_mail_model::BodyId,
 }
 
-/// The messages to write, without their bytes, and the messages that could not be looked up.
-async fn outgoing(
-    mailbox: &Mailbox,
-    view: &View,
-    uids: &[Uid],
-) -> Result<(Vec<Waiting>, Unreadable), DeliveryError> {
+/// What became of messages that were listed.
+struct Found {
+    /// Those to write, without their bytes.
+    waiting: Vec<Waiting>,
+    /// Those that could not be looked up.
+    unreadable: Unreadable,
+    /// Those that were expunged since.
+    expunged: NumSet,
+}
+
+/// Looks up messages of a view.
+async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Found, DeliveryError> {
     let set: NumSet = uids.iter().map(|uid| uid.value()).collect();
     let mut waiting = Vec::with_capacity(uids.len());
     let unreadable = mailbox
@@ -218,7 +235,9 @@ async fn outgoing(
             ControlFlow::Continue(())
         })
         .await?;
-    Ok((waiting, unreadable))
+    let found: NumSet = waiting.iter().map(|message| message.outgoing.uid.value()).collect();
+    let expunged = set.difference(&found).difference(&unreadable.0);
+    Ok(Found { waiting, unreadable, expunged })
 }
 
 async fn read(mailbox: &Mailbox, message: &Waiting) -> Result<Bytes, StoreError> {
@@ -226,7 +245,15 @@ async fn read(mailbox: &Mailbox, message: &Waiting) -> Result<Bytes, StoreError>
 }
 
 impl ExportReport {
-    fn fault(&mut self, path: &Path, uid: Uid, error: &StoreError) {
+    /// Messages that could not be looked up.
+    fn unreadable(&mut self, path: &Path, uids: &NumSet) {
+        for uid in uids.iter().filter_map(Uid::new) {
+            let error = StoreError::Unreadable(NumSet::range(uid.value(), uid.value()));
+            self.fault(path, uid, &error);
+        }
+    }
+
+    fn fault(&mut self, path: &Path, uid: Uid, error: &dyn Display) {
         let text = format!("{}: message {uid} was left out: {error}", path.display());
         tracing::warn!("{text}");
         self.failed += 1;

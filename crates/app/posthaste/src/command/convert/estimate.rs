@@ -1,7 +1,8 @@
 //! Estimates the work of a conversion, by a random sample of the messages.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,14 @@ use crate::open::Opened;
 const SAMPLE: u64 = 300;
 
 /// About how long a commit takes here. A message's commit syncs its body and the index, so it
-/// counts as two syncs of a file. A disk that cannot be written to is reported by the conversion
-/// itself.
+/// counts as two syncs of a file. The file has no name (`O_TMPFILE` of open(2)), so a dry run
+/// changes nothing, and a kill leaves nothing. Some file systems have no such files: the commits
+/// are left out of the estimate there. A disk that cannot be written to is reported by the
+/// conversion itself.
 pub(super) fn commit_time(data: &Path) -> Duration {
     const SYNCS: u32 = 6;
-    let path = data.join("convert.probe");
-    let probe = || {
-        let mut file = File::create(&path)?;
+    let measure = || {
+        let mut file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(data)?;
         let began = Instant::now();
         for _ in 0..SYNCS {
             file.write_all(&[0; 4096])?;
@@ -31,9 +33,7 @@ pub(super) fn commit_time(data: &Path) -> Duration {
         }
         Ok::<_, std::io::Error>(began.elapsed() * 2 / SYNCS)
     };
-    let time = probe().unwrap_or_default();
-    let _ = std::fs::remove_file(&path);
-    time
+    measure().unwrap_or_default()
 }
 
 /// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
@@ -123,7 +123,23 @@ async fn of_sample(
 
 #[cfg(test)]
 mod tests {
-    use super::{seconds, with_interval};
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::{commit_time, seconds, with_interval};
+
+    /// A new name would change the time of the directory.
+    #[test]
+    fn a_measurement_makes_no_file() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = File::open(data.path()).unwrap();
+        directory.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        commit_time(data.path());
+        assert_eq!(directory.metadata().unwrap().modified().unwrap(), SystemTime::UNIX_EPOCH);
+        assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+        // A host of a cluster may have no data directory.
+        commit_time(&data.path().join("none"));
+    }
 
     #[test]
     fn the_estimate_knows_the_rate() {
