@@ -18,8 +18,8 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Nothing is reported: after NOTIFY NONE, after NOTIFICATIONOVERFLOW, and after NOTIFY SET
-    /// without SELECTED (RFC 5465 §3.1, §5.8).
+    /// The value with which nothing is reported: after NOTIFY NONE, after NOTIFICATIONOVERFLOW,
+    /// and after NOTIFY SET without SELECTED (RFC 5465 §3.1, §5.8).
     pub(crate) const ALL: Self = Self { messages: true, flags: true, annotations: true };
 }
 
@@ -29,7 +29,7 @@ impl Quiet {
 pub(crate) struct OwnChange<'c> {
     /// The changed messages.
     pub(crate) uids: &'c NumSet,
-    /// How the flags change.
+    /// The kind of change: flags are replaced, added or removed.
     pub(crate) change: FlagChange,
     /// The flags of the change.
     pub(crate) flags: &'c [Flag],
@@ -39,8 +39,8 @@ pub(crate) struct OwnChange<'c> {
 }
 
 impl OwnChange<'_> {
-    /// Its flags by a view's table. `None` if others have removed one of the keywords since: then
-    /// no message has it.
+    /// The flags of the change, by a view's table. `None` if others have removed one of the
+    /// keywords since: then no message has it.
     pub(crate) fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
         self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
             Some(bit) => Some(set.union(bit)),

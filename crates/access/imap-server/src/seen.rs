@@ -35,7 +35,8 @@ pub(crate) async fn lay_over(
     Ok(())
 }
 
-/// How many messages of another account's mailbox a user has not seen: UNSEEN of STATUS.
+/// The number of messages of another account's mailbox that a user has not seen: UNSEEN of
+/// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
     let seen = service.directory.all_seen(reading).await?;

@@ -36,7 +36,7 @@ pub(crate) const OUT_BYTES: usize = 64 * 1024;
 /// Bodies of at least this size are sent without a copy.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Both directions.
+/// A session's connection: its input and its output.
 pub(crate) struct Wire {
     transport: Box<dyn Transport>,
     peer: Peer,
@@ -49,7 +49,7 @@ pub(crate) struct Wire {
     input: BytesMut,
     /// Splits the input into commands.
     framer: CommandFramer,
-    /// How mailbox names are written.
+    /// The encoding of mailbox names.
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
     write_within: Duration,
@@ -176,7 +176,7 @@ impl Wire {
         self.login_due = within.map(|within| now + within);
     }
 
-    /// How long the client may still take to log in; `None` if it has.
+    /// The time that the client still has to log in; `None` if it has logged in.
     pub(crate) fn login_left(&self) -> Option<Duration> {
         let due = self.login_due?;
         Some(due.saturating_duration_since(self.clock.now()))
@@ -187,7 +187,8 @@ impl Wire {
         self.login_left().map_or(self.write_within, |left| left.min(self.write_within))
     }
 
-    /// How many bytes of input are held, and how many the accepted literal still needs.
+    /// The number of bytes of input that are held, and of those that the accepted literal still
+    /// needs.
     pub(crate) fn input_bytes(&mut self) -> InputBytes {
         InputBytes { held: self.input.len(), missing: self.framer.missing(&self.input) }
     }
@@ -283,7 +284,7 @@ impl Wire {
         self.transport.close(self.write_within.min(most)).await
     }
 
-    /// Where responses are printed.
+    /// The output buffer, to which responses are printed.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -552,7 +553,7 @@ pub(crate) struct DroppedLiteral {
 
 /// Bytes of the input.
 pub(crate) struct InputBytes {
-    /// They arrived and are not consumed.
+    /// The number of bytes that arrived and are not consumed.
     pub(crate) held: usize,
     /// The accepted literal still needs this many.
     pub(crate) missing: usize,

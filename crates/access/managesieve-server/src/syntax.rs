@@ -10,7 +10,7 @@ pub(crate) const USER_LEN_MAX: usize = SCRIPT_BYTES_MAX + 4 * 1024;
 /// Arguments of a command at most: no command has more than two.
 const ARGUMENTS_MAX: usize = 4;
 
-/// How far a command has come in.
+/// The extent to which a command has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framed {
     /// More is needed.

@@ -56,7 +56,7 @@ pub enum Command {
     Quit,
 }
 
-/// Why a line is no command.
+/// The reason why a line is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// Not text, or with bare CR, bare LF or NUL in it.

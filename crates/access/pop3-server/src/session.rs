@@ -73,7 +73,7 @@ pub enum Action {
     Remove(NumSet),
 }
 
-/// Why the server cannot carry out a command.
+/// The reason why the server cannot carry out a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The account has too many connections.

@@ -75,7 +75,7 @@ pub(crate) struct Client {
     mails: usize,
 }
 
-/// Why a connection could not be made ready.
+/// The reason why a connection could not be made ready.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// TLS failed, or is not offered: it may be tried with less.

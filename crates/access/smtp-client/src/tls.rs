@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::dane::{Dane, Shown};
 
-/// How TLS is done, for all connections.
+/// The settings of TLS, for all connections.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) verified: Option<TlsConnector>,

@@ -8,7 +8,7 @@
 use bytes::BytesMut;
 use memchr::memmem;
 
-/// How far a chunk got.
+/// The result of reading a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the chunk that belong to the message or its end.
@@ -38,7 +38,7 @@ enum At {
 }
 
 impl DotReader {
-    /// At the start of a message.
+    /// A reader at the start of a message.
     pub fn new() -> Self {
         Self::default()
     }

@@ -133,7 +133,7 @@ impl Incoming {
         }
     }
 
-    /// How long the rest may take in all, also after a refusal.
+    /// The time that the rest of the message may take in all, also after a refusal.
     pub fn time_left(&self) -> Duration {
         let refused = || self.refused_until.map(|until| until.saturating_duration_since(Instant::now()));
         self.permit.as_ref().map(BytePermit::time_left).or_else(refused).unwrap_or(Duration::MAX)
@@ -157,7 +157,7 @@ impl Incoming {
         self.discarded > DRAIN_MAX
     }
 
-    /// Why the message is not taken, if it is not.
+    /// The reason why the message is not taken; `None` if it is taken.
     pub fn refusal(&self) -> Option<Reply> {
         self.refused.map(|reason| match reason {
             // RFC 1870 §6.3.

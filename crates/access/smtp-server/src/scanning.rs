@@ -3,7 +3,7 @@
 use posthaste_directory::Network;
 use posthaste_scanner::Rspamd;
 
-/// Which messages are scanned, and by which scanner.
+/// The messages that are scanned, and the scanner.
 #[derive(Clone, Debug)]
 pub struct Scanning {
     /// Scans them.

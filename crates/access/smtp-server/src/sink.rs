@@ -9,7 +9,7 @@ use posthaste_directory::Target;
 use posthaste_filter::{Delivered, Envelope, Filter, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, QueueError, Refusal, Success};
 
-/// Why a message for other domains was not taken.
+/// The reason why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayRefusal {
     /// It has passed through too many hosts.

@@ -495,7 +495,7 @@ fn described(
     data
 }
 
-/// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.
+/// Reports a mailbox under its new name, with the old name, in rev2: RFC 9051 §6.3.4, §6.3.6.
 pub(super) async fn report_name(
     session: &mut Session,
     name: &MailboxName,

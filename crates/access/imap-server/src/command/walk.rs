@@ -46,7 +46,7 @@ pub(super) struct StoredMessage<'m> {
     pub(super) body: BodyId,
     /// SAVEDATE, unix seconds.
     pub(super) saved: i64,
-    /// All that delivery computed.
+    /// The values that delivery computed.
     pub(super) summary: SummaryRef<'m>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Visited<'m> {
     pub(super) stored: StoredMessage<'m>,
 }
 
-/// How a command has handled a message.
+/// The outcome of a command for one message.
 pub(super) enum Handled {
     /// It is answered.
     Done,
@@ -79,14 +79,14 @@ pub(super) struct Pass {
 
 /// The messages that a walk did not answer.
 pub(super) struct Unanswered {
-    /// How many were expunged by someone while this session still knows them.
+    /// The number of messages that others expunged while this session still knows them.
     pub(super) expunged: u32,
     /// UIDs of those that exist and cannot be read.
     pub(super) unreadable: NumSet,
 }
 
 impl Unanswered {
-    /// All messages were answered.
+    /// The value for a walk that answered all messages.
     pub(super) const fn none() -> Self {
         Self { expunged: 0, unreadable: NumSet::new() }
     }

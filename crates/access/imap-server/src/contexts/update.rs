@@ -35,7 +35,7 @@ pub(crate) struct Searcher<'s> {
 }
 
 impl<'s> Searcher<'s> {
-    /// Where long work is done.
+    /// The threads that do long work.
     pub(crate) fn threads(self) -> Threads<'s> {
         Threads { service: self.service, account: self.account }
     }
@@ -108,8 +108,8 @@ pub(crate) async fn report_changes(
 }
 
 impl Contexts {
-    /// After ENABLE UIDONLY no sequence number is sent (RFC 9586 §3): ends the contexts that need
-    /// them.
+    /// Ends the contexts that need sequence numbers: after ENABLE UIDONLY none is sent (RFC 9586
+    /// §3).
     pub(crate) fn end_numbered(&mut self, wire: &mut Wire) {
         self.list.retain(|context| {
             if context.numbering == Numbering::Seq {

@@ -44,7 +44,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// By Gmail's word in lower case, without the backslash.
+    /// The mailbox with this name at Gmail, in lower case and without the backslash.
     pub(super) fn named(word: &str) -> Option<Self> {
         Some(match word {
             "inbox" => Self::Inbox,

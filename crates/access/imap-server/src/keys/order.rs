@@ -13,7 +13,7 @@ const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
 const STEPS: u64 = 4;
 
-/// Which keys come first.
+/// The order of the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     /// The lowest.

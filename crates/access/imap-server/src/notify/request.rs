@@ -47,7 +47,7 @@ pub(crate) struct SelectedRequest {
 }
 
 impl SelectedRequest {
-    /// Which reports the client does not want.
+    /// The reports that the client does not want.
     pub(crate) fn quiet(&self) -> Quiet {
         Quiet { messages: !self.messages, flags: !self.flags, annotations: !self.annotations }
     }

@@ -42,7 +42,7 @@ const REVOKED: &str =
 const SILENT: &str = "Idle for too long";
 const LATE: &str = "You took too long to log in";
 
-/// Where a way to log in may be used in the clear.
+/// The connections on which a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaintextAuth {
     /// Nowhere, this machine included.
@@ -56,13 +56,13 @@ pub enum PlaintextAuth {
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ManageSieveOptions {
-    /// Where passwords may go in the clear.
+    /// The connections on which passwords may be sent in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, in addition to where passwords may.
+    /// The connections on which SCRAM may run in the clear, in addition to those for passwords.
     pub plaintext_scram: PlaintextAuth,
     /// The whole time before a login.
     pub login_within: Duration,
-    /// How long a client that logged in may stay silent (RFC 5804 §1.2: 30 minutes at least).
+    /// The longest silence of a client that logged in (RFC 5804 §1.2: 30 minutes at least).
     pub silence_within: Duration,
 }
 

@@ -65,7 +65,7 @@ pub(super) enum Step {
 /// Selected header fields.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
-    /// As `BODY[HEADER.FIELDS (DATE)] `.
+    /// The text before the value, as `BODY[HEADER.FIELDS (DATE)] `.
     pub(super) label: Vec<u8>,
     pub(super) path: Vec<u32>,
     pub(super) mask: FieldMask,
@@ -75,7 +75,7 @@ pub(super) struct Fields {
 /// A section of the message.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes {
-    /// As `BODY[1.2]<0> `.
+    /// The text before the value, as `BODY[1.2]<0> `.
     pub(super) label: Vec<u8>,
     pub(super) path: Vec<u32>,
     pub(super) section: mime::Section,

@@ -53,13 +53,13 @@ pub(super) struct Gathered {
     pub(super) uids: Vec<u32>,
     /// The keys.
     pub(super) table: Table,
-    /// How many messages were expunged.
+    /// The number of messages that were expunged.
     pub(super) expunged: u32,
     /// Memory for all of it.
     _paid: Option<BytePermit>,
 }
 
-/// Where the messages are, and which account reads them.
+/// The selected mailbox, and the account that reads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'s> {
     pub(crate) service: &'s ImapService,
@@ -68,7 +68,7 @@ pub(crate) struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// Where long work is done.
+    /// The threads that do long work.
     pub(crate) fn threads(self) -> Threads<'s> {
         Threads { service: self.service, account: self.account }
     }

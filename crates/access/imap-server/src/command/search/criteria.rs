@@ -41,7 +41,7 @@ pub(super) struct Message<'m> {
     pub(super) row: &'m Row,
     /// The stored values other than the row, once they were read.
     pub(super) stored: Option<StoredMessage<'m>>,
-    /// Which of [`Question::texts`] occur in it, once its body was searched.
+    /// The [`Question::texts`] that occur in the message, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Question {
 /// The parts of a message that may change and matter to a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
-    /// By the keyword table of the session's view.
+    /// The flags, by the keyword table of the session's view.
     pub(crate) flags: FlagSet,
     /// The mod-sequence.
     pub(crate) modseq: bool,

@@ -41,12 +41,12 @@ const COPIED_STEPS: u64 = 4;
 pub(crate) struct Replacing<'s> {
     pub(crate) service: &'s ImapService,
     pub(crate) account: AccountId,
-    /// After ENABLE UIDONLY no criteria name sequence numbers.
+    /// Whether the client has enabled UIDONLY: then no criteria name sequence numbers.
     pub(crate) uid_only: bool,
 }
 
 impl<'s> Replacing<'s> {
-    /// For a command of the selected state.
+    /// The account of a command of the selected state.
     pub(crate) fn of(ctx: &Ctx<'s>) -> Self {
         Self { service: ctx.service, account: ctx.login.id, uid_only: ctx.enabled.uid_only }
     }

@@ -28,7 +28,7 @@ const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 pub(crate) struct Matches {
     /// The sequence numbers of the messages that match.
     pub(crate) seqs: NumSet<SeqNum>,
-    /// How many messages others had expunged when their data was needed.
+    /// The number of messages that others had expunged when their data was needed.
     pub(crate) expunged: u32,
 }
 
@@ -99,7 +99,7 @@ impl<'j> Job<'j> {
         self.threads().run(steps, work).await
     }
 
-    /// Where long work on sets is done.
+    /// The threads that do long work on sets.
     pub(super) fn threads(&self) -> Threads<'j> {
         Threads { service: self.service, account: self.account }
     }
@@ -286,7 +286,7 @@ impl<'j> Job<'j> {
     }
 }
 
-/// These messages without those that the index leaves out.
+/// The messages without those that the index leaves out.
 pub(super) fn without_excluded(seqs: NumSet<SeqNum>, excluded: Option<&NumSet<SeqNum>>) -> NumSet<SeqNum> {
     match excluded {
         Some(excluded) => seqs.difference(excluded),

@@ -40,7 +40,7 @@ fn from_uid(lowest: Uid, key: &mut SearchKey) {
     *key = SearchKey::And(newest.into_iter().chain([whole]).collect());
 }
 
-/// How many messages a search through several mailboxes may still look at.
+/// The number of messages that a search through several mailboxes may still examine.
 pub(crate) struct Budget {
     limit: NonZeroU32,
     left: u32,

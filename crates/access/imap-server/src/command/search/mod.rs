@@ -115,7 +115,7 @@ pub(super) fn with_items(
     asked.map(|asked| asked.fetching(items))
 }
 
-/// Why a result that annotations decide is not kept up to date.
+/// The reason why a result that annotations decide is not kept up to date.
 pub(super) const NOT_KEPT: &str = "A result by annotations is not kept up to date";
 
 /// Replaces criteria that name annotations (RFC 5257 §4.8). Returns whether there were any.
@@ -271,7 +271,7 @@ pub(super) struct EsearchItems {
 pub(super) struct Answer {
     /// `$`, as UIDs, if the client requests that it is saved.
     pub(super) saved: Option<Arc<NumSet>>,
-    /// Nothing after SAVE alone.
+    /// The ESEARCH response; `None` after SAVE alone.
     pub(super) response: Option<Esearch>,
     /// The messages that it names one by one.
     pub(super) listed: Option<NumSet<SeqNum>>,

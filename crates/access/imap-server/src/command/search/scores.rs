@@ -19,7 +19,7 @@ use crate::wire::Wire;
 /// Numbers printed between two checks of the output buffer.
 pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
 
-/// How well the messages of a result match.
+/// The messages of a result by how well they match: RFC 6203 §4.
 pub(crate) struct Scores {
     exact: NumSet<SeqNum>,
     words: NumSet<SeqNum>,
@@ -78,7 +78,7 @@ impl Scores {
     }
 }
 
-/// How well each of these messages, which a search found, matches.
+/// The scores of the messages that a search found.
 pub(crate) async fn scores(
     ctx: &mut Ctx<'_>,
     tag: &Tag,

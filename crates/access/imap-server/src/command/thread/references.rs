@@ -8,10 +8,10 @@ use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;
 use crate::keys::{LinkColumn, Texts};
 
-/// How a message of the result relates to others.
+/// A message of the result, and its relation to others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    /// Its Message-ID, and the messages to which it refers.
+    /// The message's Message-ID, and the messages to which it refers.
     pub(super) link: crate::keys::Link,
     /// The number of its base subject.
     pub(super) subject: u32,
