@@ -86,7 +86,7 @@ pub fn on_exit_stop(pid: u32) {
     children(|children| children.add(pid));
 }
 
-/// It has ended by itself.
+/// Records that a child process has ended by itself.
 pub fn ended(pid: u32) {
     children(|children| children.0.remove(&pid));
 }

@@ -26,7 +26,7 @@ const PERCENT_MIN: f64 = 0.5;
 pub struct Profile {
     /// The functions worth naming, hottest first.
     pub hottest: Vec<HotFunction>,
-    /// All samples by function, most first.
+    /// The samples by function, most first.
     pub sampled: Vec<SampledFunction>,
 }
 

@@ -19,7 +19,7 @@ pub struct Stat {
     pub user: [u64; 2],
     /// CPU in the kernel, likewise.
     pub system: [u64; 2],
-    /// When it started, so that a reused number is noticed.
+    /// The time when the process started, so that a reused number is noticed.
     pub started: u64,
 }
 
@@ -188,7 +188,7 @@ fn switches_of(pid: u32) -> Option<u64> {
 /// Proportional set size of processes: shared pages are split among those who share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pss {
-    /// All of it, bytes.
+    /// The whole memory, bytes.
     pub all: u64,
     /// Without pages of files: what the kernel cannot take back by forgetting it.
     pub own: u64,

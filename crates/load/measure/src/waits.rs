@@ -39,7 +39,7 @@ struct PressureTotals {
     of: PressureOf,
 }
 
-/// Where the totals of a server are read.
+/// The files from which the totals of a server are read.
 pub struct WaitSources {
     disk: Result<Disk, String>,
     pressure: Result<(PathBuf, PressureOf), String>,

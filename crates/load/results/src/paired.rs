@@ -49,7 +49,7 @@ impl Paired {
         Some(Self { pairs: n, ratio: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
     }
 
-    /// Its verdict, if a difference below `tolerance` (0.02: two percent) does not matter.
+    /// The verdict, if a difference below `tolerance` (0.02: two percent) does not matter.
     pub fn verdict(self, tolerance: f64) -> Verdict {
         let most = 1.0 + tolerance.max(0.0);
         match self {

@@ -17,7 +17,7 @@ struct Place {
     at: BTreeMap<String, f64>,
 }
 
-/// All points of a study.
+/// The agenda of a study: all its points.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     servers: Vec<String>,

@@ -36,7 +36,7 @@ pub enum Protocol {
     Pop3,
 }
 
-/// How long a session lasts.
+/// The length of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionKind {
     /// One session per virtual user for the whole run; each step list is a transaction inside it.
@@ -45,7 +45,7 @@ pub enum SessionKind {
     Each,
 }
 
-/// How closely mailboxes are followed.
+/// The extent to which mailboxes are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Track {
     /// Every message: UID, flags, which one it is. One virtual user per account.
@@ -73,17 +73,17 @@ pub struct Transaction {
     pub description: String,
     /// The transaction's steps.
     pub steps: Vec<Step>,
-    /// How its cost is measured.
+    /// The way of measuring the transaction's cost.
     pub cost: Costing,
     /// Steps before it that are not measured.
     pub before: Vec<Step>,
     /// Steps after it that are not measured.
     pub after: Vec<Step>,
-    /// It is of mail that comes by LMTP, and by nothing else.
+    /// Whether the transaction is of mail that comes by LMTP, and by nothing else.
     pub needs_lmtp: bool,
 }
 
-/// How the server's cost of a transaction is measured.
+/// The way of measuring the server's cost of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Costing {
     /// By the whole window, in which users do nothing else.
@@ -121,15 +121,15 @@ pub struct Workload {
     pub name: String,
     /// The description for people.
     pub description: String,
-    /// Where it comes from.
+    /// The source of the workload.
     pub after: String,
     /// IMAP or POP3.
     pub protocol: Protocol,
     /// Whether it uses TLS.
     pub tls: bool,
-    /// How long sessions last.
+    /// The length of sessions.
     pub session: SessionKind,
-    /// How closely mailboxes are followed.
+    /// The extent to which mailboxes are followed.
     pub track: Track,
     /// Users who read no faster than a modem lets them.
     pub modem: Option<Modem>,

@@ -146,7 +146,7 @@ pub(super) const MESSAGES_WORDS: &[&str] =
 pub(super) const RECIPIENT_WORDS: &[&str] = &["random", "self", "other"];
 
 impl Mailbox {
-    /// From its word; a name is written `=Name`.
+    /// The mailbox with this word; a name is written `=Name`.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "current" => Self::Current,
@@ -180,7 +180,7 @@ impl Messages {
 }
 
 impl Criterion {
-    /// From its word; anything in capitals is sent as it is.
+    /// The criterion with this word; anything in capitals is sent as it is.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "subject" => Self::Subject,

@@ -32,7 +32,7 @@ pub struct Ended {
     pub ledger: Option<Ledger>,
 }
 
-/// When a run begins, and the clock by which its result says so.
+/// The start of a run, and the clock by which its result reports it.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// The start of the ramp; `None`: as soon as all is ready.

@@ -14,7 +14,7 @@ use super::user::User;
 
 /// The results of an answered command, besides those that went into the model.
 pub struct Outcome {
-    /// How it ended: OK.
+    /// The completion of the command: OK.
     pub completion: Completion,
     /// EXISTS as announced.
     pub exists: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub sum: Option<(u64, u64)>,
 }
 
-/// How a command is sent, besides its words.
+/// The manner of sending a command, besides its words.
 #[derive(Default)]
 pub struct Asking {
     /// FETCH responses that must come.

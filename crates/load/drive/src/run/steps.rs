@@ -9,7 +9,7 @@ use super::session::Asking;
 use super::user::User;
 
 impl User {
-    /// All steps of a transaction.
+    /// Does all steps of a transaction.
     pub(super) async fn steps(&mut self, transaction: usize) -> Result<(), Failure> {
         self.used.slowest = ("", Duration::ZERO);
         let shared = self.shared.clone();

@@ -10,7 +10,7 @@ const SPREAD_MAX: f64 = 0.05;
 
 /// The generator whose reading is used.
 pub struct Taken<'a> {
-    /// It, if any watched the server.
+    /// The part whose reading is used; `None` if none watched the server.
     pub part: Option<&'a Part>,
     /// The caveats of these figures.
     pub caveats: Vec<String>,

@@ -22,7 +22,7 @@ const FIGURES: [Figure; 5] = [
     }),
 ];
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     for (title, unit, of) in FIGURES {

@@ -30,7 +30,7 @@ const ARTICLE_GAIN: &str = "under 0.90";
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     for workload in points.workloads() {

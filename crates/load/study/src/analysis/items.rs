@@ -18,7 +18,7 @@ pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
     per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "messages in the folder";
     let sessions = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_session);

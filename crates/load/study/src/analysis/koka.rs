@@ -32,7 +32,7 @@ fn part(point: &StudyPoint) -> Part {
     }
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let each = |swept: &str, wanted: Part, of: fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
         let mut curves = Vec::new();

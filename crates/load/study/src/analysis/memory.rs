@@ -46,7 +46,7 @@ fn rate(run: &RunResult, of: fn(&ServerCost) -> &Offered<u64>) -> Option<f64> {
     Some(*of(server).value()? as f64 / server.seconds)
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "memory of the server (MB)";
     let by = |of: fn(&RunResult) -> Option<f64>| points.by_server("memory_mb", of);

@@ -92,7 +92,7 @@ fn lines(points: Points) -> Vec<Line> {
     lines
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let lines = lines(points);
     let busiest: Vec<Line> = lines.iter().copied().filter(|line| is_busiest(&lines, line)).collect();

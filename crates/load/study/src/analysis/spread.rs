@@ -31,7 +31,8 @@ impl Spread {
         Some(Self { lone, ..Self::of(values)? })
     }
 
-    /// What a ratio says of two things. One round says nothing: it has no spread.
+    /// The verdict of the rounds on two things, from their ratio. One round says nothing: it has
+    /// no spread.
     pub(super) fn verdict(self) -> Verdict {
         if self.rounds < 2 {
             Verdict::OneRound
@@ -54,7 +55,7 @@ impl Spread {
     }
 }
 
-/// What the rounds show of a ratio.
+/// The verdict of the rounds on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is over 1 in each round.
@@ -83,7 +84,7 @@ pub(super) fn spread(
     Spread::among(mine.filter_map(|(_, run)| of(run)).collect(), points.rounds())
 }
 
-/// How many rounds the cells of a study have at most.
+/// The number of rounds that the cells of a study have: one, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {
     /// One: no cell has a spread.
