@@ -72,7 +72,7 @@ number!(
 pub struct ModSeq(u64);
 
 impl ModSeq {
-    /// Before any change; never the mod-sequence of a message.
+    /// The mod-sequence before any change; never that of a message.
     pub const ZERO: Self = Self(0);
     /// The largest value the protocol can carry: 2^63 - 1.
     pub const MAX: Self = Self(i64::MAX as u64);

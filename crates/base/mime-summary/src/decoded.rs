@@ -37,12 +37,12 @@ impl DecodedMessage {
         self.part
     }
 
-    /// Its bytes.
+    /// The bytes of the message.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its parts.
+    /// The structure of the message: its parts.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
@@ -101,15 +101,15 @@ impl Room {
 pub struct DecodedParts(Vec<u8>);
 
 impl DecodedParts {
-    /// For a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
-    /// named.
+    /// Decodes a message that
+    /// [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded) named.
     pub fn of(message: &[u8]) -> Self {
         let mut table = Vec::new();
         write_table(message, &Structure::parse_decoded(message), &mut table);
         Self(table)
     }
 
-    /// All parts, breadth first.
+    /// The parts, breadth first.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartRow> + Clone + '_ {
         rows(&self.0)
     }

@@ -26,19 +26,19 @@ pub struct Envelope<'m> {
     pub date: Option<Cow<'m, [u8]>>,
     /// Subject, unchanged: clients decode encoded words.
     pub subject: Option<Cow<'m, [u8]>>,
-    /// From.
+    /// The addresses of From.
     pub from: Vec<Address<'m>>,
     /// Sender; `None` if it is what From is.
     pub sender: Option<Vec<Address<'m>>>,
     /// Reply-To; `None` if it is what From is.
     pub reply_to: Option<Vec<Address<'m>>>,
-    /// To.
+    /// The addresses of To.
     pub to: Vec<Address<'m>>,
     /// Cc.
     pub cc: Vec<Address<'m>>,
     /// Bcc.
     pub bcc: Vec<Address<'m>>,
-    /// In-Reply-To, unchanged.
+    /// The value of In-Reply-To, unchanged.
     pub in_reply_to: Option<Cow<'m, [u8]>>,
     /// Message-ID, unchanged.
     pub message_id: Option<Cow<'m, [u8]>>,

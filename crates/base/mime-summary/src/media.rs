@@ -57,7 +57,7 @@ impl<'m> Media<'m> {
         self.is("message", "rfc822") || self.is("message", "global")
     }
 
-    /// Which kind of text it is, if any.
+    /// The kind of text, if it is text.
     pub fn text_kind(&self) -> Option<TextKind> {
         match self.top.eq_ignore_ascii_case(b"text") {
             true if self.sub.eq_ignore_ascii_case(b"html") => Some(TextKind::Html),

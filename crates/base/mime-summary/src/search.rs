@@ -167,7 +167,7 @@ impl Exact {
     }
 }
 
-/// Where in a message a key is looked for.
+/// The place in a message where a key is looked for.
 #[derive(Debug, Clone)]
 pub enum Within {
     /// RFC 9051 §6.4.4: BODY.
@@ -277,7 +277,7 @@ impl Rendered {
 }
 
 impl TextSearch {
-    /// For a message with this summary.
+    /// A search in a message with this summary.
     pub fn new(keys: &[TextKey], summary: &SummaryRef<'_>) -> Self {
         let found: Vec<bool> = keys
             .iter()
@@ -300,7 +300,7 @@ impl TextSearch {
         self.found[number]
     }
 
-    /// For each key whether it was found.
+    /// The result: for each key, whether it was found.
     pub fn into_found(self) -> Vec<bool> {
         self.found
     }

@@ -148,7 +148,7 @@ impl<'s> SummaryRef<'s> {
         self.bytes.in_bounds(start..self.number(end) as usize)
     }
 
-    /// How many bytes the record has.
+    /// The number of bytes of the record.
     #[inline]
     pub fn record_len(&self) -> usize {
         self.bytes.len()
@@ -198,12 +198,12 @@ impl<'s> SummaryRef<'s> {
         self.section(record::SUBJECT)
     }
 
-    /// From, decoded and folded.
+    /// The value of From, decoded and folded.
     pub fn from_folded(&self) -> &'s [u8] {
         self.section(record::FROM)
     }
 
-    /// To, decoded and folded.
+    /// The value of To, decoded and folded.
     pub fn to_folded(&self) -> &'s [u8] {
         self.section(record::TO)
     }
@@ -225,13 +225,13 @@ impl<'s> SummaryRef<'s> {
         self.flag(record::FLAG_EXACT)
     }
 
-    /// How many bytes the folded texts have together.
+    /// The number of bytes of the folded texts together.
     #[inline]
     pub fn folded_len(&self) -> usize {
         (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.layout.head_len())
     }
 
-    /// How many bytes the kept fields have together.
+    /// The number of bytes of the kept fields together.
     pub fn fields_len(&self) -> usize {
         self.section(record::FIELD_BYTES).len()
     }
@@ -293,7 +293,7 @@ impl<'s> SummaryRef<'s> {
         self.section(record::PARTS).len() / ROW_LEN
     }
 
-    /// All parts, breadth first; the message itself is the first.
+    /// The parts, breadth first; the message itself is the first.
     pub fn parts(&self) -> impl Iterator<Item = PartRow> + Clone + 's {
         rows(self.section(record::PARTS))
     }
@@ -394,7 +394,7 @@ impl<'s> SummaryRef<'s> {
         entries.filter_map(|entry| entry.first_chunk().copied())
     }
 
-    /// How many fields are kept.
+    /// The number of fields that are kept.
     pub fn field_count(&self) -> usize {
         let len = if self.layout.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
         self.section(record::FIELD_TABLE).len() / len

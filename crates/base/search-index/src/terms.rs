@@ -107,7 +107,7 @@ impl WordSet {
     }
 }
 
-/// Each word of bytes with separators before, between and after them.
+/// The words of bytes that have separators before, between and after them.
 pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
     let inner = bytes.get(1..).unwrap_or_default();
     inner.split(|byte| *byte == SEPARATOR).filter(|word| !word.is_empty())
@@ -177,7 +177,7 @@ impl Collector {
         self.is_opaque = is_opaque;
     }
 
-    /// How many different words were added.
+    /// The number of different words that were added.
     pub fn count(&self) -> usize {
         self.sets.iter().map(WordSet::len).sum()
     }

@@ -98,7 +98,7 @@ impl<'m> Message<'m> {
         Message { bytes, fields, header_end, structure: OnceCell::new() }
     }
 
-    /// Where the body begins.
+    /// The position where the body begins.
     pub(crate) fn body_start(&self) -> usize {
         behind_blank(self.bytes, self.header_end)
     }
@@ -117,7 +117,7 @@ impl<'m> Message<'m> {
         self.fields.iter().find(|field| field.is(name)).map(Field::value)
     }
 
-    /// How many bytes a look at the header of a part costs.
+    /// The number of bytes that a look at the header of a part costs.
     pub(crate) fn part_header_len(&self, part: PartIndex) -> u64 {
         self.structure().part(part).map_or(0, |part| u64::from(part.header.len()))
     }

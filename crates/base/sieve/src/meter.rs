@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that a comparison passes in the time of one step. Work is counted in such parts.
 const BYTES_PER_STEP: u64 = 64;
 
-/// Why a run must end.
+/// The reason why a run must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
     /// It takes more than this many steps.

@@ -1,7 +1,7 @@
 //! Why bytes are not TNEF that can be read, and why a model cannot be written.
 
-/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it names the
-/// fault and its place.
+/// The reason why a TNEF stream, or something in it, cannot be used. The text is for the log: it
+/// names the fault and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The first four bytes are not TNEF's signature.
@@ -110,7 +110,7 @@ pub enum Damage {
     TransferEncoding,
 }
 
-/// Why a model cannot be written as TNEF.
+/// The reason why a model cannot be written as TNEF.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A property from 0x8000 on must have a name, and no other may have one.

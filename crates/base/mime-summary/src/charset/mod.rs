@@ -271,8 +271,8 @@ enum State {
 }
 
 impl CharsetReader {
-    /// For the charset with this label; `sample` is the first piece of the bytes, which decides if
-    /// the label says nothing.
+    /// A decoder for the charset with this label; `sample` is the first piece of the bytes, which
+    /// decides if the label says nothing.
     pub fn new(label: &[u8], sample: &[u8]) -> Self {
         let state = match named(label) {
             Named::Other(decode, Cut::Words) => {

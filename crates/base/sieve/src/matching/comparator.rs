@@ -99,7 +99,7 @@ impl Comparator {
         }
     }
 
-    /// Which string comes first.
+    /// The order of two strings.
     pub(crate) fn compare(self, a: &str, b: &str) -> Ordering {
         match self {
             Comparator::AsciiNumeric => {

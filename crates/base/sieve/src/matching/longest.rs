@@ -183,7 +183,7 @@ impl Longest {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IgnoresCase(pub(crate) bool);
 
-/// How deep groups nest.
+/// The most levels of groups.
 pub(crate) const NEST_MAX: u32 = 50;
 
 /// The state after a byte.

@@ -9,8 +9,8 @@ use crate::rtf::Picture;
 use crate::tags::{attribute, property};
 use crate::{charset, rtf};
 
-/// How many bytes texts may still take, and pictures in them. One is shared by all messages of a
-/// conversion.
+/// The number of bytes that texts may still take, and pictures in them. One is shared by all
+/// messages of a conversion.
 pub(super) struct TextBudget {
     left: usize,
     limit: usize,

@@ -89,7 +89,7 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
-/// What a calendar is made of.
+/// The properties that a calendar is made of.
 #[derive(Clone, Copy)]
 pub(super) struct Meeting<'a> {
     pub message: &'a Message,

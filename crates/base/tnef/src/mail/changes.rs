@@ -11,7 +11,7 @@ const WHAT: &str = "a changed occurrence";
 /// as in the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
-    /// When it would begin without the change.
+    /// The time when the occurrence would begin without the change.
     pub original: i64,
     pub start: i64,
     pub end: i64,

@@ -39,7 +39,7 @@ pub(super) struct Recurrence {
 pub(super) struct Changed<'r> {
     /// DTSTART, DTEND, RECURRENCE-ID.
     pub times: Vec<String>,
-    /// What else differs.
+    /// The other differences.
     pub change: &'r Change,
 }
 

@@ -113,7 +113,7 @@ impl Zone {
         found
     }
 
-    /// What a clock in the zone shows at a time, as if it were UTC.
+    /// The time that a clock in the zone shows, as if it were UTC.
     pub fn local(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         at.checked_add(Duration::minutes(self.offset(at)))
     }

@@ -18,7 +18,7 @@ use super::words::{self, SYMBOL};
 use crate::charset;
 use crate::error::Damage;
 
-/// How deep groups nest. Word writes some twenty; each costs 64 bytes.
+/// The most levels of groups. Word writes some twenty; each costs 64 bytes.
 pub const GROUPS_MAX: usize = 1000;
 
 /// How many tokens are read to find the format from which a document was made: MS-OXRTFEX §2.2.3.1
@@ -41,13 +41,13 @@ pub enum Origin {
 pub struct Document {
     /// The format from which it was made.
     pub origin: Origin,
-    /// As text, lines ended by CRLF.
+    /// The text, lines ended by CRLF.
     pub text: String,
-    /// As HTML; `None` if it was made from text.
+    /// The HTML; `None` if it was made from text.
     pub html: Option<String>,
     /// The pictures that the HTML shows. Those of encapsulated HTML are attachments.
     pub pictures: Vec<Picture>,
-    /// How many pictures it does not show.
+    /// The number of pictures that the text does not show.
     pub unshown: usize,
 }
 

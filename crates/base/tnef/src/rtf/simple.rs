@@ -7,7 +7,7 @@ use super::style::{BOLD, ITALIC, STRUCK, Style, UNDERLINED};
 /// Styles and their elements, outermost first.
 const ELEMENTS: [(Style, &str); 4] = [(BOLD, "b"), (ITALIC, "i"), (UNDERLINED, "u"), (STRUCK, "s")];
 
-/// Both forms, as they are written.
+/// The two forms, as they are written.
 pub(super) struct Simple {
     text: String,
     html: Option<Html>,
