@@ -1,9 +1,9 @@
 //! The steps transactions are made of. In a file: `{ do = "fetch", messages = "all", items = "UID
 //! FLAGS" }`.
 
-/// A protocol step, its words understood.
+/// A step of a transaction, its words parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum TransactionStep {
     /// CAPABILITY.
     Capability,
     /// A command of the workload's own words, sent as it is and expected to be answered OK.
@@ -204,7 +204,7 @@ impl Recipient {
     }
 }
 
-impl Step {
+impl TransactionStep {
     /// The name under which its commands are counted.
     pub fn verb(&self) -> &'static str {
         match self {
