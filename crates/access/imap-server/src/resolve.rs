@@ -110,13 +110,13 @@ impl<'s> Asker<'s> {
 
     /// The mailbox of a name, if the asker may do that with it.
     pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<ExistingMailbox, Failure> {
-        let found = self.look(mailbox).await?;
+        let found = self.find_unchecked(mailbox).await?;
         found.permit(act)?;
         Ok(found)
     }
 
     /// The mailbox of a name, whatever the rights in it are: the caller checks them.
-    pub(crate) async fn look(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
+    pub(crate) async fn find_unchecked(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
         let resolved = self.resolve(mailbox.name()?).await?;
         let list = self.service.store.list(resolved.owner).await?;
         let entry = list.find(&resolved.name).cloned().ok_or(StoreError::NoSuchName)?;

@@ -90,8 +90,8 @@ impl Tree {
         Self { root, last: HashMap::new(), roles: BTreeMap::new(), switches: 0 }
     }
 
-    /// Looks at it.
-    pub fn look(&mut self) -> io::Result<Usage> {
+    /// Reads the usage of the processes.
+    pub fn read_usage(&mut self) -> io::Result<Usage> {
         let members = members(self.root, read_all()?);
         if members.is_empty() {
             return Err(io::Error::new(
@@ -254,11 +254,11 @@ mod tests {
             .unwrap();
         let mut line = [0u8; 1];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-        let usage = Tree::new(child.id()).look().unwrap();
+        let usage = Tree::new(child.id()).read_usage().unwrap();
         assert_eq!(usage.pids.len(), 1, "the loops have ended");
         assert!(usage.user_s + usage.system_s >= 0.05, "{usage:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(Tree::new(child.id()).look().is_err());
+        assert!(Tree::new(child.id()).read_usage().is_err());
     }
 }

@@ -134,10 +134,10 @@ impl Contexts {
         while let Some(context) = self.list.get_mut(at) {
             let source = Source { service: by.service, account: by.account, selected };
             let to = &mut Reporter { wire, turn: &mut turn };
-            let looked = context.look(to, source, step, &due).await;
+            let updated = context.update(to, source, step, &due).await;
             turn.give();
             part_ended().await;
-            let ended = match looked {
+            let ended = match updated {
                 Ok(UpdateOutcome::Done) => None,
                 // Its EXPUNGE comes next, and then the rest can be evaluated.
                 Ok(UpdateOutcome::Postponed) => {
@@ -196,7 +196,7 @@ enum UpdateOutcome {
 
 impl Context {
     /// Evaluates the messages that are due and those whose change matters here.
-    async fn look(
+    async fn update(
         &mut self,
         to: &mut Reporter<'_, '_>,
         source: Source<'_>,

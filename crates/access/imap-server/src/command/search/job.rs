@@ -216,7 +216,7 @@ impl<'j> Job<'j> {
         };
         self.pace.worked(OPENED_STEPS).await;
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
-        let texts = self.look(&bytes, &message).await?;
+        let texts = self.search_body(&bytes, &message).await?;
         match self.evaluate(deferred, Some(texts)).await? {
             Answer::Yes => Ok(true),
             Answer::No => Ok(false),
@@ -228,7 +228,7 @@ impl<'j> Job<'j> {
     }
 
     /// Searches a body for all keys in one pass.
-    async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
+    async fn search_body(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
         let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
         let (uid, mut terms) = (message.row.uid().value(), self.lend(message).await);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
