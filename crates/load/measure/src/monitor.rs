@@ -148,7 +148,7 @@ impl Monitor {
         let inside = self.samples.iter().filter(|(t, _)| *t >= *t0 && *t <= *t1);
         let mut pss: Vec<Pss> = inside.filter_map(|(_, s)| s.pss).collect();
         if pss.is_empty() {
-            // The window may be shorter than the time between two samples of memory: the last before it.
+            // In a window without a sample of memory, the last one before it counts.
             let before = self.samples.iter().rev().filter(|(t, _)| *t <= *t1);
             pss.extend(before.filter_map(|(_, s)| s.pss).take(1));
         }
