@@ -131,8 +131,8 @@ impl OwnUids {
         let (names, older_names) = (&newest.head().keywords, &old.head().keywords);
         let renamed = names.renamed_since(older_names);
         if !renamed.is_empty() {
-            // The keyword of a slot changes when no message has it any more. A message that stays
-            // as it was reported may still have it.
+            // A slot gets another keyword when no message has the old one any more. A message
+            // that is still shown as it was reported may have the old one.
             let others = newest.uids_of_seqs(&difference.changed).difference(&self.changed);
             let others = others.union(&difference.expunged_uids.difference(&expunged));
             let others = old.rows_of_uids(&others).filter(|(_, row)| row.flags().intersects(renamed));

@@ -88,8 +88,9 @@ pub(crate) async fn store_flags(
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
     };
     if unchanged_since.is_some() {
-        // RFC 7162 §3.1.3: the test and the change are one step. The flags are in separate
-        // records, so the mod-sequences rise before they are written: a later test fails.
+        // RFC 7162 §3.1.3: the test and the change of mod-sequences are one commit. The flags are
+        // separate records and are written later. A test that comes meanwhile fails, because the
+        // mod-sequences have risen.
         let tested = mailbox.touch(&differ.difference(&stored.changed), unchanged_since).await?;
         differ = differ.difference(&tested.modified);
         stored.modified = stored.modified.union(&tested.modified);

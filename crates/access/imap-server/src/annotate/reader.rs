@@ -255,7 +255,7 @@ impl<'s> AnnotationReader<'s> {
             Err(error) => Err(error),
         };
         if let Err(StoreError::NoMailbox(_)) = &touched {
-            // Its deletion may have come before the values were written.
+            // The mailbox may have been deleted before the values were written: they are removed.
             let all: Vec<_> = [self.login, self.owner].iter().chain(keepers).copied().collect();
             self.service.directory.forget_annotations_of(self.owner, self.mailbox, &all).await?;
         }

@@ -121,7 +121,7 @@ struct NotChanged {
 impl NotChanged {
     fn of(uids: &NumSet, stored: &FlagsStored, numbering: Numbering) -> Self {
         let expunged = match numbering {
-            // The client means messages that no longer exist.
+            // The sequence numbers name messages that no longer exist.
             Numbering::Seq => uids.difference(&stored.view.existing(uids)).difference(&stored.changed),
             // RFC 9051 §6.4.9: a UID that does not exist is no error.
             Numbering::Uid => NumSet::new(),

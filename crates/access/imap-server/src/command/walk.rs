@@ -249,7 +249,7 @@ impl Faults {
                 self.unreadable.push(uid.value());
                 Ok(None)
             }
-            // It has a new UID, and its EXPUNGE is reported next.
+            // The message has a new UID, and its EXPUNGE is reported next.
             Err(Failure::Store(StoreError::Superseded(_))) => {
                 self.expunged();
                 Ok(None)
@@ -383,7 +383,7 @@ impl<'v> Walk<'v> {
         let mut visit = |stored: Stored<'_>| {
             while let Some(NextMessage { seq, row }) = batch.get(done) {
                 if row.uid() > stored.uid {
-                    // Not requested.
+                    // The stored message was not requested.
                     return ControlFlow::Continue(());
                 }
                 done += 1;
@@ -405,7 +405,8 @@ impl<'v> Walk<'v> {
                         let stored = StoredMessage { body, saved, summary };
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
-                    // Delivery did not make it. This message is the first after the pause.
+                    // Delivery did not make the summary. The walk continues with this message
+                    // after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
                         unmade = Some(WithoutSummary { body: stored.body, saved: stored.saved });

@@ -126,7 +126,7 @@ impl Order {
     /// Adds members, each before the one with this index. The indices ascend; they are those
     /// before any is added.
     pub(super) async fn insert(&mut self, placed: &[(usize, u32)], pace: &mut Pace) {
-        // From the last one on, so that the indices before it stay right.
+        // The last one is added first, so that the indices before it remain valid.
         for &(at, uid) in placed.iter().rev() {
             self.insert_one(at, uid);
             pace.worked(MEMBER_STEPS).await;
@@ -146,7 +146,7 @@ impl Order {
 
     fn insert_one(&mut self, at: usize, uid: u32) {
         let Some((index, offset)) = self.find(at) else {
-            // The first member of all.
+            // The order was empty.
             let name = self.name();
             self.of.insert(uid, name);
             self.blocks.push(Block { name, uids: vec![uid] });

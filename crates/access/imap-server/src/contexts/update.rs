@@ -139,7 +139,7 @@ impl Contexts {
             part_ended().await;
             let ended = match updated {
                 Ok(UpdateOutcome::Done) => None,
-                // Its EXPUNGE comes next, and then the rest can be evaluated.
+                // The EXPUNGE of that message is reported next. Then the rest can be evaluated.
                 Ok(UpdateOutcome::Postponed) => {
                     postponed = true;
                     None
@@ -252,7 +252,7 @@ impl Context {
         let Source { service, account, selected } = source;
         let by = Threads { service, account };
         let new = NewMessages { view: step.new, seqs: &seqs, enabled: step.enabled, by };
-        // The client may have to be waited for.
+        // The turn is given up: the FETCH responses may wait for the client.
         to.turn.give();
         Box::pin(new.fetch(to.wire, selected, self.items.clone())).await?;
         to.turn.take(Of::Evaluated(added.count())).await;
@@ -293,7 +293,8 @@ impl Context {
             let places = match &self.sorted {
                 Some(sorted) => {
                     let runs = sorted.order.runs(&added, pace).await;
-                    // From the first place on: everything before a place is there already.
+                    // Places are printed from the first to the last, so the client already has
+                    // everything before a place.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
                 None => print::unordered(view, self.numbering, &added, pace).await,
@@ -316,7 +317,8 @@ impl Context {
             Some(sorted) => {
                 stood = sorted.order.runs(dropped, pace).await;
                 sorted.order.remove(dropped, pace).await;
-                // From the last place on: no removal shifts another.
+                // Places are printed from the last to the first, so that no removal shifts
+                // another place.
                 let last_first: Vec<Run> = stood.iter().rev().cloned().collect();
                 print::ordered(view, self.numbering, &last_first, pace).await
             }
@@ -332,7 +334,7 @@ async fn concerned(step: &ViewChange<'_>, watched: Watched) -> NumSet<SeqNum> {
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();
     }
-    // Slots that mean another keyword now.
+    // The slots whose keyword is another one now.
     let renamed = new.head().keywords.renamed_since(&old.head().keywords);
     let matters = |before: FlagSet, now: FlagSet| {
         let differ = FlagSet::from_bits(before.bits() ^ now.bits());

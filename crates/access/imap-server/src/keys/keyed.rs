@@ -57,7 +57,7 @@ mod tests {
             let text = format!("subject {n:x}{}", "\0".repeat(n % 3));
             places[keyed.text(text.as_bytes()) as usize % PLACES] += 1;
         }
-        // Eight in each on average: 40 in one would be a chance of less than one in 10^12.
+        // Each place has eight on average. The chance that one has 40 is less than one in 10^12.
         assert!(places.iter().all(|count| *count < 40));
         assert_eq!(keyed.text(b"the same"), keyed.text(b"the same"));
         assert_ne!(keyed.text(b"the same"), keyed.text(b"the same\0"));

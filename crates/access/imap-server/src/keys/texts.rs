@@ -293,7 +293,7 @@ impl Texts {
             }
             at += len;
         }
-        // They keep the beginnings of the texts, and come in the order of this part.
+        // The entries keep the beginnings of the texts, in the order of this part.
         for (entry, part) in tied.iter_mut().zip(&parts) {
             *entry = (*entry & !NUMBER) | (part & NUMBER);
         }

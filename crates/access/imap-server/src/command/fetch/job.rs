@@ -164,7 +164,7 @@ impl FetchJob<'_> {
                         self.deferred(wire, selected, &mut printer, message).await.map(|()| Printed::Yes)
                     }
                 };
-                // A fault of the message comes before any byte of its response.
+                // A message that cannot be read fails before any byte of its response is printed.
                 if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
                     faults.expunged();
                 }

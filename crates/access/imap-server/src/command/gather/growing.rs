@@ -63,7 +63,7 @@ impl GrowingText {
         if used == 0 {
             return steps;
         }
-        // So far they are numbers of this segment's texts.
+        // The values are still numbers of this segment's texts.
         let mut of_column = Vec::with_capacity(used as usize);
         Arc::make_mut(&mut self.column).texts.number(&mut self.new, &mut of_column);
         for value in &mut self.added.values[first..] {

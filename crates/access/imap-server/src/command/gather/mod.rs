@@ -308,8 +308,9 @@ impl Missing {
         let Ok(mut stored) = stored else { return Ok(self) };
         let mut next = stored.next().await;
         while let Ok(Some(_)) = &next {
-            // Segments whose messages follow those of the segment before. After others, what is
-            // missing is looked at again: two segments may have the same messages.
+            // This loop takes segments whose messages follow those of the segment before. After
+            // any other segment, the missing messages are computed again: two segments may have
+            // the same ones.
             let mut growing = Growing::begin(threads, table, Arc::new(self)).await?;
             let mut last = None;
             while let Ok(Some(segment)) = &next {

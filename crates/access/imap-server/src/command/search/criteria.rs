@@ -373,7 +373,7 @@ impl<'s> Compiler<'s> {
             // RFC 8474 §5.3
             SearchKey::GmMessageId(number) => C::GmMessage(*number),
             SearchKey::GmThreadId(number) => C::GmThread(*number),
-            // `gmail::search` has replaced labels, and of a query all but this.
+            // `gmail::search` has replaced labels, and all terms of a query except this one.
             SearchKey::GmLabel(_) => {
                 return Err(Reply::no(Code::Cannot, "Labels cannot be searched here").into());
             }

@@ -52,7 +52,7 @@ impl Scores {
     /// What the words that a message has as they are written add: less than the next level.
     fn share(&self, seq: u32) -> u8 {
         let has = self.written.iter().filter(|having| having.contains(seq)).count();
-        // At most 24.
+        // The result is 24 at most, so the cast loses nothing.
         (usize::from(WORDS - STEMS - 1) * has / self.written.len().max(1)) as u8
     }
 
