@@ -427,7 +427,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     }
 }
 
-/// How long the server waits for input: before login, within a command, or between commands.
+/// The timeout of a read: before login, within a command, or between commands.
 fn read_timeout(session: &Session, mid_command: bool) -> Duration {
     let options = &session.service.options;
     if session.state() == State::NotAuthenticated {

@@ -27,7 +27,7 @@ pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
 /// One account may have this part of the budget: four hostile accounts are needed to use it up.
 const SHARE_DIVISOR: u64 = 4;
 
-/// How long a command waits for its turn and its memory. It is as long as a read waits.
+/// The longest wait of a command for its turn and its memory. It is as long as a read waits.
 const COPIES_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {

@@ -63,10 +63,10 @@ impl OwnChange<'_> {
 #[derive(Clone, Copy)]
 pub(crate) enum Own<'c> {
     Nothing,
-    /// It expunged these messages.
+    /// The command expunged these messages.
     Expunged(&'c NumSet),
-    /// It named these messages, to change their flags or annotations. `known` is the part of the
-    /// change that the client knows without a response.
+    /// The command named these messages, to change their flags or annotations. `known` is the
+    /// part of the change that the client knows without a response.
     Changed {
         uids: &'c NumSet,
         known: Option<&'c OwnChange<'c>>,

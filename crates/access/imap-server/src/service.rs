@@ -98,7 +98,7 @@ const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 /// Bytes of the search index in memory: some 40,000 messages of 4 KiB.
 const INDEX_BYTES_DEFAULT: usize = 32 << 20;
 
-/// How long a session waits for this memory before its command is refused.
+/// The longest wait of a session for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {

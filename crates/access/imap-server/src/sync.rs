@@ -336,7 +336,7 @@ struct ReportContext<'v> {
     /// The client's own change, and its flags by the new view's table.
     own: Option<(&'v OwnChange<'v>, FlagSet)>,
     with_modseq: bool,
-    /// Where the session takes turns with others of its account, if other sessions may report the
+    /// Set if the session takes turns with others of its account, because they may report the
     /// same.
     turns: Option<Threads<'v>>,
     /// Slots that mean another keyword in the new view than in the old one. Flags without them mean

@@ -47,12 +47,12 @@ impl Legal {
 /// The use that a command makes of message sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
-    /// It uses none: all changes, EXPUNGE included, may be reported before it ends.
+    /// The command uses none: all changes, EXPUNGE included, may be reported before it ends.
     Free,
-    /// It names messages by sequence number or its answer does: no EXPUNGE until it has ended
-    /// (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
+    /// The command names messages by sequence number, or its answer does: no EXPUNGE until it has
+    /// ended (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
     Held,
-    /// It opens, closes or ends something: no change of the mailbox is reported with it.
+    /// The command opens, closes or ends something: no change of the mailbox is reported with it.
     Silent,
 }
 

@@ -16,7 +16,7 @@ use crate::reply::Failure;
 use crate::session::{Next, REVOKED, Session};
 use crate::table::Numbers;
 
-/// How long a session waits after a failed read of changes.
+/// The time that a session waits after a failed read of changes.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The event that ended a wait.

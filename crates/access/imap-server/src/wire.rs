@@ -43,7 +43,7 @@ pub(crate) struct Wire {
     /// The clock of every deadline of the session.
     clock: Clock,
     is_compressed: bool,
-    /// When the login ends, while there is one.
+    /// The end of the login, while there is one.
     login_end: LoginEnd,
     /// The bytes that were read and not yet consumed.
     input: BytesMut,
@@ -53,7 +53,7 @@ pub(crate) struct Wire {
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
     write_within: Duration,
-    /// When the client must have logged in; `None` after that.
+    /// The time by which the client must have logged in; `None` after that.
     login_due: Option<Instant>,
     pace: Pace,
     /// A report of progress could not be sent.
@@ -63,14 +63,14 @@ pub(crate) struct Wire {
 /// Steps of receiving a byte: it is copied twice, to memory that was not used before.
 const RECEIVED_STEPS: u64 = 2;
 
-/// How long a client that has not logged in may take to read the last words.
+/// The longest time that a client without a login may take to read the last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Input of later commands that is read while a command runs, to notice that the client has
 /// disconnected: two lines. If more is pending, the state of the socket shows it.
 const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 
-/// How long a running command waits for input: the client need not send any.
+/// The time that a running command waits for input: the client need not send any.
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
@@ -219,7 +219,7 @@ impl Wire {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 
-    /// How many bytes may be read until the input holds `input_max`.
+    /// The number of bytes that may be read until the input holds `input_max`.
     fn most(&self, input_max: usize) -> Result<usize, NetError> {
         let most = input_max.saturating_sub(self.input.len());
         if most > 0 { Ok(most) } else { Err(NetError::InputFull { max: input_max }) }

@@ -17,7 +17,7 @@ pub(crate) enum Framed {
     Part,
     /// The command has this many octets, its line end included.
     Whole(usize),
-    /// It is over the limit: at least this many octets.
+    /// The command is over the limit: at least this many octets.
     TooLong(u64),
 }
 

@@ -57,7 +57,7 @@ pub enum Action {
     /// Make the sizes of all messages, or of one, then [`Session::sized`] with the command. Nothing
     /// is answered yet.
     Size {
-        /// Its number, if it is one.
+        /// The number of the message, if only one is named.
         only: Option<u32>,
         /// STAT or LIST.
         command: Command,

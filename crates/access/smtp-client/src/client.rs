@@ -67,7 +67,7 @@ impl Security {
 pub(crate) struct Client {
     stream: Stream,
     extensions: Extensions,
-    /// Its name and address, for a person.
+    /// The host's name and address, for a person.
     host: String,
     /// Whether it is known to be the right host.
     is_assured: bool,

@@ -73,7 +73,7 @@ fn accepting(accepted: Accepted, provider: &Arc<CryptoProvider>) -> Result<TlsCo
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
-/// Which certificates are accepted.
+/// The certificates that are accepted.
 #[derive(Debug)]
 enum Accepted {
     /// Any: opportunistic TLS (RFC 7435 §3) protects only against passive eavesdroppers.

@@ -21,9 +21,9 @@ use crate::{
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;
 
-/// How long a message waits for others to finish before it is refused: longer than a sender may
-/// pause before it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
-/// it wait three minutes.
+/// The longest wait of a message for the memory of others: longer than a sender may pause before
+/// it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it wait
+/// three minutes.
 const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
 /// A message that is being received.
@@ -35,7 +35,7 @@ pub(crate) struct Incoming {
     header: usize,
     size_max: usize,
     refused: Option<Refused>,
-    /// When the rest of a refused message must have come.
+    /// The time by which the rest of a refused message must have come.
     refused_until: Option<Instant>,
     discarded: u64,
 }

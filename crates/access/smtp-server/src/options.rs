@@ -19,9 +19,9 @@ pub enum Role {
 /// name, aliases and sub-addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderRule {
-    /// His own, in MAIL and in each `From` of the message.
+    /// The user's own, in MAIL and in each `From` of the message.
     Own,
-    /// His own in MAIL, any in the message.
+    /// The user's own in MAIL, any in the message.
     Envelope,
     /// Any.
     Any,

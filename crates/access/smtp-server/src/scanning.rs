@@ -17,8 +17,8 @@ pub struct Scanning {
 /// The treatment of a message without a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfUnscanned {
-    /// It is delivered.
+    /// The message is delivered.
     Accept,
-    /// It is deferred (451).
+    /// The message is deferred (451).
     Defer,
 }

@@ -214,18 +214,18 @@ struct ListLine<'l> {
 /// The facts about a name.
 #[derive(Default)]
 struct NameFacts {
-    /// Its place in the list, if it is a mailbox.
+    /// The name's place in the list, if it is a mailbox.
     entry: Option<usize>,
     subscribed: bool,
     /// Another server has it: RFC 2193.
     remote: bool,
     /// Below it are mailboxes.
     has_children: bool,
-    /// It is a level above a subscription, and so are all levels above it.
+    /// The name is a level above a subscription, and so are all levels above it.
     above_subscription: bool,
-    /// It matches a pattern.
+    /// The name matches a pattern.
     matches: bool,
-    /// It matches the selection options.
+    /// The name matches the selection options.
     selected: bool,
     /// A name below it matches the selection options.
     selected_below: bool,

@@ -90,7 +90,7 @@ pub(super) async fn set(
     Ok(DONE)
 }
 
-/// What a SETMETADATA has changed in the user's own account.
+/// The changes of a SETMETADATA in the user's own account.
 struct StoredMetadata<'n> {
     of: Annotated,
     changes: Vec<(&'n str, Option<Bytes>)>,
@@ -322,7 +322,7 @@ impl MetadataRequest<'_> {
     }
 }
 
-/// How far below a name DEPTH looks.
+/// The depth to which DEPTH looks below a name.
 trait Reach {
     /// Whether an entry below `top` is within reach.
     fn reaches(self, top: &str, entry: &str) -> bool;

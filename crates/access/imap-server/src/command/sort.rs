@@ -93,7 +93,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Rep
     Ok(search::done(args.numbering, expunged + sorted.gathered.expunged))
 }
 
-/// Why an order is not kept up to date.
+/// The reason why an order is not kept up to date.
 fn order_that_changes(criteria: &[SortCriterion]) -> Option<&'static str> {
     criteria.iter().find_map(|criterion| match criterion.key {
         // The score of a changed message depends on the words of all others.
@@ -130,7 +130,7 @@ struct Sorted {
     seqs: Vec<u32>,
     /// The places among them, in the order of the result.
     places: Arc<[u32]>,
-    /// How well they match, if that is wanted.
+    /// The scores of the messages, if they are requested.
     scores: Option<Scores>,
 }
 

@@ -103,7 +103,7 @@ pub(super) async fn modified(
     Ok(Some(Code::Modified(numbers)))
 }
 
-/// How many messages of the command are still there.
+/// The part of a command's messages that still exist.
 enum Remaining {
     All,
     /// Other sessions expunged the rest, and this session has not reported that yet.
@@ -114,7 +114,7 @@ enum Remaining {
 /// The messages of the command that were not changed.
 struct NotChanged {
     there: Remaining,
-    /// Their flags already were as requested.
+    /// The messages whose flags already were as requested.
     same: NumSet,
 }
 
@@ -198,7 +198,7 @@ fn reply(modified: Option<Code>, there: Remaining) -> Reply {
     }
 }
 
-/// How a change is made with few rights.
+/// The changes that are made with few rights.
 enum Instead {
     /// As it is.
     Nothing,

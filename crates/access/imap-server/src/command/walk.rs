@@ -60,9 +60,9 @@ pub(super) struct Visited<'m> {
 
 /// The outcome of a command for one message.
 pub(super) enum Handled {
-    /// It is answered.
+    /// The message is answered.
     Done,
-    /// It is answered, and the output buffer is full: the walk pauses.
+    /// The message is answered, and the output buffer is full: the walk pauses.
     Full,
     /// The command answers it later, see [`Walk::deferred`].
     Deferred,
@@ -104,7 +104,7 @@ struct DeferredMessage {
     row: Row,
     body: BodyId,
     saved: i64,
-    /// Where the copy of its summary is; the length of a long one, which was not copied.
+    /// The position of the summary's copy; the length of a long summary, which was not copied.
     summary: Result<Range<usize>, usize>,
 }
 

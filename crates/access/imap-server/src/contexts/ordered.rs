@@ -23,7 +23,7 @@ pub(super) type Run = (u32, Vec<u32>);
 
 /// Some of the members.
 struct Block {
-    /// It stays the same while blocks before it come and go.
+    /// The number stays the same while blocks before this one are added and removed.
     name: u32,
     uids: Vec<u32>,
 }
@@ -33,7 +33,7 @@ struct Block {
 pub(super) struct Order {
     /// No block is empty.
     blocks: Vec<Block>,
-    /// How many members are before each block.
+    /// The number of members before each block.
     before: Vec<usize>,
     /// The index of each block by its name.
     index: Vec<u32>,

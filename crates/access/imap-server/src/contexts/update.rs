@@ -188,7 +188,7 @@ fn is_passing(error: &StoreError) -> bool {
 
 /// The outcome of an update of a context.
 enum UpdateOutcome {
-    /// It is up to date.
+    /// The result is up to date.
     Done,
     /// Somebody expunged a message that has to be read.
     Postponed,

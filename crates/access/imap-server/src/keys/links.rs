@@ -141,7 +141,7 @@ impl Identifiers {
         self.slots.len() > (self.hashes.len() + more) * 4 / 3
     }
 
-    /// Where to look for an identifier first.
+    /// The place at which the search for an identifier begins.
     fn place(&self, hash: u64) -> usize {
         self.keyed.number(hash) as usize & self.slots.len().wrapping_sub(1)
     }

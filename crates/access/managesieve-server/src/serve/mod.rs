@@ -140,7 +140,7 @@ struct Driver {
     connection: Connection,
     session: Session,
     lease: Option<Lease>,
-    /// When the client must have logged in.
+    /// The time by which the client must have logged in.
     login_due: Instant,
     output: String,
     shutdown: Shutdown,
@@ -354,7 +354,7 @@ impl Driver {
         Next::Command
     }
 
-    /// Where a login comes from, for the log.
+    /// The source of a login, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
         Source { address: connection.peer().ip(), protocol: Service::Sieve.name(), session: connection.id() }
@@ -432,7 +432,7 @@ impl Driver {
         }
     }
 
-    /// How long the client may still take to log in; `None` if it has.
+    /// The time that the client still has to log in; `None` if it has logged in.
     fn login_left(&self) -> Option<Duration> {
         let left = || self.login_due.saturating_duration_since(self.connection.clock().now());
         self.session.account.is_none().then(left)

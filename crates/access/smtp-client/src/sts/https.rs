@@ -24,7 +24,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 pub(super) enum FetchError {
     /// The host cannot be reached, or has no such page.
     Away(String),
-    /// Its certificate is not valid for its name.
+    /// The certificate is not valid for the host's name.
     Certificate(String),
 }
 

@@ -14,9 +14,9 @@ const PATTERNS_MAX: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
-    /// It gets no mail.
+    /// The host gets no mail.
     Enforce,
-    /// It is reported, and gets mail.
+    /// The host is reported, and gets mail.
     Testing,
     /// Nothing.
     None,

@@ -25,7 +25,7 @@ pub enum Command {
     Lhlo(String),
     /// Begins a transaction.
     Mail {
-        /// Where reports go.
+        /// The address that reports go to.
         from: ReversePath,
         /// The parameters of extensions.
         parameters: MailParameters,

@@ -123,7 +123,7 @@ impl Driver {
         (peer.port() != 0).then(|| peer.ip().to_canonical())
     }
 
-    /// How a script's refusal reaches the sender.
+    /// The way in which a script's refusal reaches the sender.
     fn refusals(&self, outgoing: &Outgoing) -> Refusals {
         match self.service.role {
             Role::Lmtp => Refusals::Each,

@@ -79,7 +79,7 @@ pub(super) async fn annotations(
 /// Whether a message was printed.
 enum Printed {
     Yes,
-    /// It was expunged after it was deferred.
+    /// The message was expunged after it was deferred.
     Expunged,
 }
 

@@ -147,7 +147,7 @@ impl Plan {
 }
 
 impl ResponseItem {
-    /// How often it copies the summary at most.
+    /// The most times that the item copies the summary.
     fn copies(&self) -> usize {
         match self {
             // From is copied again for Sender and Reply-To.

@@ -22,7 +22,7 @@ use crate::service::ImapService;
 use crate::session::Ctx;
 use crate::table::names_numbers;
 
-/// Where filters are kept: those of the user come first (RFC 5466 §3.1).
+/// The entries with filters: those of the user come first (RFC 5466 §3.1).
 const PLACES: [&str; 2] = ["/private/filters/values/", "/shared/filters/values/"];
 /// Levels of filters that name filters. The limit ends a filter that names itself.
 const FILTERS_DEEP_MAX: usize = 8;
@@ -143,7 +143,7 @@ fn add_names(key: &SearchKey, names: &mut Vec<String>) {
 
 struct Replacer<'k> {
     known: &'k HashMap<String, Parsed>,
-    /// How many keys may still be added.
+    /// The number of keys that may still be added.
     keys: usize,
     /// And how many octets.
     octets: usize,

@@ -33,7 +33,7 @@ pub(crate) struct Scores {
 const EXACT: u8 = 100;
 const WORDS: u8 = 75;
 const STEMS: u8 = 50;
-/// What a message loses whose subject does not match.
+/// The points that a message loses if its subject does not match.
 const SUBJECT: u8 = 10;
 
 impl Scores {
@@ -49,7 +49,7 @@ impl Scores {
         if self.elsewhere.contains(seq) { level - SUBJECT } else { level }
     }
 
-    /// What the words that a message has as they are written add: less than the next level.
+    /// The points for words that a message has as they are written: less than the next level.
     fn share(&self, seq: u32) -> u8 {
         let has = self.written.iter().filter(|having| having.contains(seq)).count();
         // The result is 24 at most, so the cast loses nothing.

@@ -28,7 +28,7 @@ pub(super) struct Forest {
     messages: usize,
     /// The first messages of the threads.
     roots: Vec<u32>,
-    /// Where the children of each node begin in `children`; one more for the end.
+    /// The position in `children` where those of each node begin; one more for the end.
     starts: Vec<u32>,
     children: Vec<u32>,
 }
