@@ -30,7 +30,7 @@ pub enum Flag {
 #[derive(Clone, Debug)]
 pub struct Keyword(Arc<str>);
 
-/// Which slots a keyword may have.
+/// The slots that a keyword may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeywordKind {
     /// One of [`KeywordTable::COMMON`], which have slots reserved.

@@ -62,7 +62,7 @@ number!(
     SeqNum
 );
 number!(
-    /// Which life of a mailbox name its UIDs belong to: RFC 9051 §2.3.1.1.
+    /// The life of a mailbox name to which its UIDs belong: RFC 9051 §2.3.1.1.
     UidValidity
 );
 

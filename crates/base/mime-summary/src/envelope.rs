@@ -16,7 +16,7 @@ use crate::print_budget::PrintBudget;
 /// A client that needs more of a field fetches the header.
 const TEXT_MAX: usize = 64 * 1024;
 
-/// How much of an address field is read, in bytes: some eight thousand addresses.
+/// The most bytes of an address field that are read: some eight thousand addresses.
 const LIST_MAX: usize = 256 * 1024;
 
 /// The fields of ENVELOPE.

@@ -178,7 +178,7 @@ impl<'m> Disposition<'m> {
 
 /// The tags of a Content-Language field: a list with commas. RFC 3282 §2.
 pub fn language_tags(value: &[u8]) -> Vec<&[u8]> {
-    /// How many are read; one or two are usual.
+    /// The most tags that are read; one or two are usual.
     const TAGS_MAX: usize = 50;
     value.split(|&b| b == b',').filter_map(|item| token(item, 0)).map(|(tag, _)| tag).take(TAGS_MAX).collect()
 }

@@ -16,7 +16,7 @@ use crate::in_bounds::InBounds;
 use crate::scan::{is_space, trim_end};
 use crate::words::decode_words;
 
-/// How many parameters of one field are read.
+/// The most parameters of one field that are read.
 const PARAMS_MAX: usize = 100;
 
 /// One raw parameter, its value without quotes and folding.

@@ -114,7 +114,7 @@ pub(crate) const FIRST_SECTIONS: usize = 14;
 pub(crate) const FIRST_NUMBERS: usize = FIRST_END + FIRST_SECTIONS;
 pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 
-/// How much of a header is kept in all: 64 KiB, a hundred times the usual length.
+/// The most bytes of a header that are kept in all: 64 KiB, a hundred times the usual length.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
 /// The most bytes of a field that SEARCH, SORT and THREAD look at: 256 KiB, which is several
@@ -124,8 +124,8 @@ pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 /// The most bytes of a local part that SORT compares. RFC 5321 §4.5.3.1.1 allows 64 bytes.
 pub(crate) const LOCAL_PART_MAX: usize = 256;
 
-/// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
-/// all scripts in use; ligatures that are a whole sentence take 16.
+/// The most bytes that a folded text may have for each byte of its field. Korean takes 3.4, the
+/// most of all scripts in use; ligatures that are a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
 /// Bytes that a folded text may have besides its share of the field's length.
 const FOLDED_BASE: usize = 256;
@@ -275,7 +275,7 @@ struct HeaderDigest<'m> {
     left_other: u64,
     /// Folded subject, from, to, cc, bcc.
     search: [Vec<u8>; 5],
-    /// How many bytes of the message they come from.
+    /// The number of bytes of the message that each text comes from.
     search_raw: [usize; 5],
     /// Whether folding lost something that an exact comparison needs.
     search_lost: [bool; 5],

@@ -232,7 +232,7 @@ struct Open {
 
 /// A delimiter line.
 struct Delimiter {
-    /// Which open part it belongs to.
+    /// The level of the open part that it belongs to.
     level: usize,
     is_close: bool,
     line: Span,
@@ -241,9 +241,9 @@ struct Delimiter {
 /// The position of a part.
 #[derive(Clone, Copy)]
 struct PartContext {
-    /// Its type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
+    /// The part's type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
     in_digest: bool,
-    /// It may have parts.
+    /// The part may have parts.
     may_nest: bool,
 }
 
@@ -264,7 +264,7 @@ struct Pass<'m> {
     /// Lines ended before `at`.
     lines: u32,
     open: Vec<Open>,
-    /// How many of `open` have a boundary.
+    /// The number of parts in `open` that have a boundary.
     boundaries: usize,
     /// The estimated bytes that the parts so far print, and the limit.
     printed: usize,

@@ -17,13 +17,13 @@ use crate::table::{InDecoded, Located, PartRow, ROW_LEN, Section, locate, locate
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
-    /// It is shorter than its length field, or than any record.
+    /// The record is shorter than its length field, or than any record.
     #[error("the summary is truncated: {len} bytes")]
     Short {
         /// The number of bytes.
         len: usize,
     },
-    /// It was written by a later release.
+    /// The record was written by a later release.
     #[error("the summary has version {version}; this release reads {RECORD_VERSION}")]
     Version {
         /// The version it has.
@@ -34,7 +34,7 @@ pub enum SummaryError {
     Sections,
 }
 
-/// How the head of a record is laid out.
+/// The layout of the head of a record.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     /// Whether it has version 1, which had fewer numbers and longer entries of the field table.
@@ -366,7 +366,7 @@ impl<'s> SummaryRef<'s> {
         self.selected_spans(mask).filter_map(move |span| fields.get(span))
     }
 
-    /// Where in the kept fields they are.
+    /// The spans of the selected fields in the kept fields.
     fn selected_spans<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = Range<usize>> + use<'s, 'q> {
         let (fields, wanted) = (self.section(record::FIELD_BYTES), mask.known);
         let is_negated = mask.is_negated;

@@ -195,7 +195,8 @@ fn trim_line(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How much white space before a line end counts as added on the way: bounds the bytes held back.
+/// The most white space before a line end that counts as added on the way: bounds the bytes held
+/// back.
 const ESCAPE_MAX: usize = 1000;
 
 /// `=XY`, or a soft line break; returns how many bytes it took, `None` if the piece ends too early.

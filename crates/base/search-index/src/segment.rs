@@ -60,7 +60,7 @@ const HELD_MAX: u32 = 1024;
 /// Messages as bits.
 pub(crate) type Map = [u64; MAP_WORDS];
 
-/// Where the parts of one scope are.
+/// The positions of the parts of one scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Section {
     words: usize,
@@ -243,7 +243,7 @@ impl Segment {
         set.flat_map(bits).take_while(|block| *block < blocks).collect()
     }
 
-    /// Where the words and the lists of a block are.
+    /// The words of a block, and their lists.
     fn block(&self, section: &Section, block: usize) -> Option<(&[u8], &[u8])> {
         let at = |block: usize, part: usize| {
             number(&self.bytes, section.blocks_at + block * 8 + part).map(|at| at as usize)

@@ -22,7 +22,7 @@ const PLACES: usize = 4096;
 pub(crate) struct WordSet {
     /// A separator, and each word with one after it.
     bytes: Vec<u8>,
-    /// Where each word begins.
+    /// The position where each word begins.
     starts: Vec<u32>,
     /// Numbers of words, plus 1; 0 for a free place. A word's place is found by its hash.
     table: Vec<u32>,
@@ -53,8 +53,8 @@ impl WordSet {
         &self.bytes[from..next - 1]
     }
 
-    /// Where the search for a word begins. No two words are hashed one after the other, so the
-    /// length need not be hashed.
+    /// The place where the search for a word begins. No two words are hashed one after the other,
+    /// so the length need not be hashed.
     fn first_place(&self, word: &[u8], mask: usize) -> usize {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(word);

@@ -39,7 +39,7 @@ pub enum Effect {
     Discard,
     /// Refuse it.
     Reject {
-        /// Why, for its sender.
+        /// The reason for the sender.
         reason: String,
         /// `ereject`: by a protocol error wherever possible, never silently (RFC 5429 §2.1).
         is_strict: bool,

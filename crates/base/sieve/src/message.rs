@@ -16,7 +16,7 @@ pub(crate) fn is_field_name(name: &str) -> bool {
 pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],
     fields: Vec<Field<'m>>,
-    /// Where the blank line after the header begins.
+    /// The position where the blank line after the header begins.
     header_end: usize,
     structure: OnceCell<Structure>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Field<'m> {
     name: Cow<'m, [u8]>,
     /// The whole field with its line end.
     whole: Cow<'m, [u8]>,
-    /// Where in it the value begins.
+    /// The position in it where the value begins.
     value_start: usize,
 }
 

@@ -12,7 +12,7 @@ const BYTES_PER_STEP: u64 = 64;
 /// The reason why a run must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
-    /// It takes more than this many steps.
+    /// The run takes more than this many steps.
     Steps(u64),
     /// A text would take more memory in the form that is compared.
     Memory,

@@ -49,7 +49,7 @@ pub(crate) fn decode_and_name(bytes: &[u8], left: &mut dyn FnMut(Damage)) -> Res
 /// Counts what it reads.
 pub(crate) struct Decoder {
     values_left: usize,
-    /// Why a message inside it stays bytes: the first such reason.
+    /// The reason why a message inside it stays bytes: the first such reason.
     left: Option<Damage>,
 }
 

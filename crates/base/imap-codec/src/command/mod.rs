@@ -385,7 +385,7 @@ pub struct AppendMessage {
 /// The source of the bytes of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AppendContent {
-    /// They were sent.
+    /// The bytes were sent.
     Sent(AppendText),
     /// `CATENATE (…)`: RFC 4469 §3. Never empty.
     Catenate(Vec<CatenatePart>),

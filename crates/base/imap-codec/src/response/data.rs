@@ -181,7 +181,7 @@ pub enum ListAttribute {
     Subscribed,
     /// `\Remote`
     Remote,
-    /// Its special use; `SpecialUse::Other` is any attribute we do not know.
+    /// The mailbox's special use; `SpecialUse::Other` is any attribute we do not know.
     Use(SpecialUse),
 }
 

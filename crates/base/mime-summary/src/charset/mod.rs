@@ -41,7 +41,7 @@ enum Named {
 
 type Decode = fn(&[u8]) -> String;
 
-/// Where a text can be cut, so that its pieces can be decoded by themselves.
+/// The places where a text can be cut, so that its pieces can be decoded by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     /// A byte is a character.
@@ -61,7 +61,8 @@ const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 
 impl Cut {
-    /// How many of these bytes can be decoded by themselves; those from `fresh` on are new.
+    /// The number of these bytes that can be decoded by themselves; those from `fresh` on are
+    /// new.
     fn place(self, bytes: &[u8], fresh: usize) -> usize {
         let words = bytes.len() / 4 * 4;
         match self {

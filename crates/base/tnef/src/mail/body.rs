@@ -80,7 +80,7 @@ impl Bodies {
     }
 }
 
-/// What compressed RTF has.
+/// The document in compressed RTF.
 fn document(compressed: &[u8], budget: &mut TextBudget) -> Result<rtf::Document, Damage> {
     let limits = rtf::Limits { text: budget.left(), pictures: budget.picture_bytes };
     let slim = rtf::decompress_to_read(compressed, limits)?;

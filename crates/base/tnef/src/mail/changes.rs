@@ -22,7 +22,7 @@ pub(super) struct Change {
     flags: u16,
 }
 
-/// What an occurrence has of its own: OverrideFlags.
+/// The values that an occurrence has of its own: OverrideFlags.
 mod has {
     pub const SUBJECT: u16 = 0x0001;
     pub const MEETING_TYPE: u16 = 0x0002;

@@ -42,7 +42,7 @@ pub enum Disposition {
 /// An attachment as mail has it.
 pub(super) struct Item<'m> {
     name: Option<String>,
-    /// What its name ends with, for a file without a name.
+    /// The end of the name, for a file without a name.
     extension: Option<String>,
     media: String,
     /// The charset of a text, as a parameter.

@@ -26,7 +26,7 @@ pub(super) struct Outer {
     html: Option<Read>,
 }
 
-/// What a comparison needs of a text that was read.
+/// The values that a comparison needs of a text that was read.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     essence: Essence,

@@ -86,7 +86,7 @@ fn people_of(value: &[u8]) -> Vec<Person> {
     address_list(value).iter().filter_map(person).collect()
 }
 
-/// Where the properties of a person are.
+/// The tags of a person's properties.
 struct Fields {
     name: u16,
     smtp: u16,
@@ -135,7 +135,7 @@ impl Fields {
     }
 }
 
-/// What an address without a type is.
+/// The kind of an address without a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Untyped {
     Smtp,

@@ -77,7 +77,7 @@ impl Recurrence {
     }
 }
 
-/// How the times of an event are printed.
+/// The form in which the times of an event are printed.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Days,

@@ -185,7 +185,7 @@ fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
     Entity::Bytes { media, fields, bytes: Cow::Owned(bytes) }
 }
 
-/// What HTML refers to.
+/// The images and files that HTML refers to.
 struct Shown<'h> {
     ids: HashSet<Cow<'h, str>>,
     /// The values of `src` and `background`.

@@ -11,7 +11,7 @@ const ELEMENTS: [(Style, &str); 4] = [(BOLD, "b"), (ITALIC, "i"), (UNDERLINED, "
 pub(super) struct Simple {
     text: String,
     html: Option<Html>,
-    /// Where the last word of the text ends.
+    /// The end of the text's last word.
     words_end: usize,
     /// Addresses, and where their text begins.
     links: Vec<(String, usize)>,
@@ -173,7 +173,7 @@ impl Html {
         escape_into(text, &mut self.out);
     }
 
-    /// What follows stands in a paragraph, in this style and link.
+    /// Begins text in a paragraph, in this style and link.
     fn begin_inline(&mut self, style: Style, link: u32, links: &[(String, usize)]) {
         self.open_paragraph();
         if (style, link) != (self.state.style, self.state.link) {

@@ -52,7 +52,7 @@ pub(super) struct Slimmer {
     depth: usize,
     word: Vec<u8>,
     number: Vec<u8>,
-    /// Where the backslash of the word is in `out`.
+    /// The position of the word's backslash in `out`.
     word_at: usize,
     /// The group whose text is data.
     data: Option<Data>,
@@ -213,7 +213,8 @@ impl Slimmer {
         }
     }
 
-    /// How many bytes of data a `\bin` has. A number that does not fit is more than there is.
+    /// The number of bytes of data that a `\bin` has. A number that does not fit is more than
+    /// there is.
     fn binary_len(&self) -> usize {
         match self.number.split_first() {
             Some((b'-', _)) | None => 0,
