@@ -128,7 +128,7 @@ pub struct NotImap {
 #[derive(Default)]
 pub struct Scanner {
     partial: Vec<u8>,
-    /// Where the last line of `partial` begins: after its last literal.
+    /// The position where the last line of `partial` begins: after its last literal.
     line_start: usize,
     literal_left: u64,
     streaming: bool,

@@ -67,7 +67,7 @@ impl fmt::Display for Figures {
 #[derive(Clone, Debug)]
 pub struct Reading {
     source: String,
-    /// When it was read; a file has no time.
+    /// The time when it was read; a file has no time.
     at: Option<Instant>,
     /// By protocol, command, class of folder.
     commands: BTreeMap<(String, String, String), Amounts>,

@@ -64,7 +64,7 @@ pub fn clock() -> ClockFacts {
     ClockFacts { unix_s: now.as_secs_f64(), machine, utc_bound_s }
 }
 
-/// How far this machine's clock is from UTC at most, by its kernel.
+/// The largest error of this machine's clock against UTC, by its kernel.
 fn utc_bound_s() -> Offered<f64> {
     // SAFETY: timex is plain numbers, for which all zeroes is a value. With `modes` zero the call
     // changes nothing; it fills the structure and keeps no pointer.

@@ -72,7 +72,7 @@ impl From<Plot> for Chart {
     }
 }
 
-/// Where things are.
+/// The positions of the parts of a chart.
 struct Frame {
     x: Scale,
     y: Scale,

@@ -27,7 +27,7 @@ pub enum Verdict {
     Larger,
     /// The second is smaller.
     Smaller,
-    /// They differ by less than the tolerance.
+    /// The two differ by less than the tolerance.
     Same,
     /// The interval is too wide for a verdict.
     Undecided,

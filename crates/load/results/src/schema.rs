@@ -27,9 +27,9 @@ pub enum Results {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered<T> {
-    /// It was measured.
+    /// The value was measured.
     Value(T),
-    /// It could not be: the reason.
+    /// The value could not be measured: the reason.
     NotOffered(String),
 }
 

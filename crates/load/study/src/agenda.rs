@@ -95,7 +95,8 @@ impl Agenda {
         points
     }
 
-    /// Where a point stands among all: rounds one after the other, another server first in each.
+    /// The position of a point among all: rounds one after the other, another server first in
+    /// each.
     fn position(&self, point: &StudyPoint) -> (u32, usize, usize) {
         let place = self.places.iter().position(|place| place.is_of(point)).unwrap_or(usize::MAX);
         let servers = self.servers.len().max(1);

@@ -395,7 +395,8 @@ fn refused_together(study: &Study) -> Option<&'static str> {
     .find_map(|(is, what)| is.then_some(what))
 }
 
-/// What a study with a mix of users does not have: each of these is for one workload.
+/// The settings that a study with a mix of users does not have: each of these is for one
+/// workload.
 fn refused_with_a_mix(study: &Study) -> Option<&'static str> {
     let mixes = || study.mixes.iter().filter(|mix| mix.kinds.len() > 1);
     let kinds = mixes().map(|mix| mix.kinds.len()).max()?;

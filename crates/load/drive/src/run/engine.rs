@@ -22,7 +22,7 @@ use super::user::User;
 use super::watched::{Watched, snapshot};
 use crate::interrupt;
 
-/// How long users may take to finish their transactions when the run ends.
+/// The time that users may take to finish their transactions when the run ends.
 const GRACE: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ended {

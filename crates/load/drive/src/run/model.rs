@@ -133,11 +133,11 @@ pub struct AccountModel {
     pub not_fresh: BTreeSet<String>,
     /// Number of the mailbox created last.
     created: u32,
-    /// How the names of folders begin on this server.
+    /// The beginning of folder names on this server.
     prefix: String,
 }
 
-/// How names of mailboxes that steps create begin; a number follows.
+/// The beginning of the names of mailboxes that steps create; a number follows.
 const NEW_PREFIX: &str = "phl-new-";
 
 impl AccountModel {

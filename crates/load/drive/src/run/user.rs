@@ -57,7 +57,7 @@ pub struct Link {
     online: bool,
     /// Sessions begun.
     pub sessions: u32,
-    /// How often it changed to another server because its own failed.
+    /// The number of times that the user changed to another server because its own failed.
     failovers: u32,
     /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),

@@ -4,8 +4,8 @@ use super::overlap::Axis;
 use super::part::Part;
 use crate::{Offered, RunResult, ServerCost};
 
-/// How far the readings of two generators may differ before the result says so: their windows
-/// begin and end at other moments of the same second.
+/// The largest difference of two generators' readings without a caveat: their windows begin and
+/// end at other moments of the same second.
 const SPREAD_MAX: f64 = 0.05;
 
 /// The generator whose reading is used.

@@ -13,7 +13,7 @@ use super::spread::{PointRuns, Spread, shown, spread};
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
 
-/// Which part of the study a point is of.
+/// The part of the study that a point is of.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     /// Clients swept, no think time.

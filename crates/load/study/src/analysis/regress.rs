@@ -33,7 +33,7 @@ struct Figure {
     less_is_better: Less,
 }
 
-/// Which way is better.
+/// The direction that is better.
 #[derive(Clone, Copy, PartialEq)]
 enum Less {
     IsBetter,

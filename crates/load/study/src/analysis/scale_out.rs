@@ -346,7 +346,7 @@ fn gain(points: Points, line: &Line) -> Option<String> {
     Some(format!("{name}: {more} bring {times} × the throughput of {fewer}, an efficiency of {percent} %"))
 }
 
-/// What a transaction costs with the fewest nodes, and how that changes.
+/// The cost of a transaction with the fewest nodes, and how it changes.
 fn cost(points: Points, line: &Line) -> Option<String> {
     let nodes = line.nodes(points);
     let (few, many) = (*nodes.first()?, *nodes.last()?);

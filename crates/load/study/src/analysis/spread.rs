@@ -10,9 +10,9 @@ pub(super) struct Spread {
     pub(super) least: f64,
     pub(super) median: f64,
     pub(super) greatest: f64,
-    /// How many rounds it is of.
+    /// The number of rounds.
     rounds: usize,
-    /// It is of one round, where other cells of the study have several.
+    /// The value is of one round, where other cells of the study have several.
     lone: bool,
 }
 
@@ -58,9 +58,9 @@ impl Spread {
 /// The verdict of the rounds on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is over 1 in each round.
+    /// The ratio is over 1 in each round.
     More,
-    /// It is under 1 in each round.
+    /// The ratio is under 1 in each round.
     Less,
     /// Rounds differ, so nothing is shown.
     RoundsDiffer,

@@ -60,7 +60,7 @@ fn without_the_store(target: WatchTarget) -> WatchTarget {
     }
 }
 
-/// How long a server has been idle.
+/// The time that a server has been idle.
 struct Idle {
     cpu_s: f64,
     intervals: u32,

@@ -35,7 +35,7 @@ struct Kind {
     name: &'static str,
     steps: Vec<String>,
     count: f64,
-    /// It works on messages of a selected mailbox.
+    /// The command works on messages of a selected mailbox.
     selected: bool,
     changes: bool,
 }
