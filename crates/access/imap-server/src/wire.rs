@@ -561,7 +561,7 @@ pub(crate) struct InputBytes {
 
 /// An input line that is not a command.
 pub(crate) enum Line {
-    /// With its line end, if the framer leaves it there.
+    /// A whole line, with its line end if the framer leaves it there.
     Whole(Bytes),
     /// Over the limit; its rest is dropped.
     TooLong,

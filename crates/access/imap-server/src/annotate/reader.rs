@@ -57,7 +57,7 @@ pub(crate) struct AnnotationReader<'s> {
 /// A change of messages within all limits, and the state that it is based on.
 pub(crate) struct Planned<'s> {
     reader: AnnotationReader<'s>,
-    /// For each account that keeps some of the values.
+    /// The stored and the new values, for each account that keeps some of them.
     parts: Vec<(Before, Arc<[NewValue]>)>,
     /// Memory for what was read.
     _paid: Option<BytePermit>,

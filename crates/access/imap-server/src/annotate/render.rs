@@ -33,7 +33,7 @@ const COMPARED_STEPS: usize = 10;
 #[derive(Default)]
 pub(crate) struct Rendered {
     by_uid: BTreeMap<u32, Vec<u8>>,
-    /// For all other messages.
+    /// The text for all other messages.
     without: Vec<u8>,
     /// Memory for what is printed.
     _paid: Option<BytePermit>,

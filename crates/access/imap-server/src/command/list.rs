@@ -399,8 +399,8 @@ fn is_selected(list: &MailboxList, known: &NameFacts, want: ListSelection) -> bo
     (!want.subscribed || known.subscribed || known.remote) && (!want.special_use || special)
 }
 
-/// All names the answer may contain. Levels that are not mailboxes represent names below them that
-/// match no pattern. If one pattern matches every name, such levels are left out.
+/// The names that the answer may contain. Levels that are not mailboxes represent names below
+/// them that match no pattern. If one pattern matches every name, such levels are left out.
 fn known_names(
     list: &MailboxList,
     want: ListSelection,

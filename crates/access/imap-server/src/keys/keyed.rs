@@ -36,7 +36,7 @@ impl Keyed {
         self.mixed(self.start ^ number)
     }
 
-    /// Both halves of a product.
+    /// The two halves of a product, mixed.
     fn mixed(self, value: u64) -> u64 {
         let product = u128::from(value) * u128::from(self.factor);
         product as u64 ^ (product >> 64) as u64

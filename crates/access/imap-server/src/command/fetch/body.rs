@@ -34,15 +34,15 @@ pub(super) struct Printer<'p> {
 enum ItemValue {
     /// The row or the summary holds it.
     AtHand,
-    /// There is no such part.
+    /// The part does not exist.
     Nothing,
     /// A number.
     Number(u64),
-    /// These bytes of the body. The first ones may have been read already.
+    /// Bytes of the body: this range. The first ones may have been read already.
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
-    /// These bytes of a decoded part, which the reader holds, too.
+    /// Bytes of a decoded part, which the reader holds, too.
     Decoded { part: Bytes, cut: Range<u64> },
-    /// These bytes, as a plain literal.
+    /// Bytes that are sent as a plain literal.
     Plain(Bytes),
     /// Fields of this header.
     Fields(Bytes),
@@ -65,7 +65,7 @@ enum DataSource {
     Raw(Range<u64>),
     Encoded(Range<u64>, Encoding),
     Header(Range<u64>),
-    /// In a message that has to be decoded.
+    /// The place is in a message that has to be decoded.
     Within(Encoded, Vec<u32>),
 }
 

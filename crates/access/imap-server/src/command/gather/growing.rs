@@ -29,7 +29,7 @@ pub(super) struct Growing {
     link_column: Arc<LinkColumn>,
     links: Added<Link>,
     new_links: NewLinks,
-    /// As in `missing`.
+    /// The texts, as in `missing`.
     texts: Vec<GrowingText>,
     scratch: SortTexts,
 }

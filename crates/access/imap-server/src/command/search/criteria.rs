@@ -218,7 +218,7 @@ pub(super) enum Criterion {
     To(Text),
     Cc(Text),
     Bcc(Text),
-    /// With the number of its key, for messages whose summary lacks the field.
+    /// The field's text, with the number of its key, for messages whose summary lacks the field.
     Header {
         mask: FieldMask,
         text: Text,

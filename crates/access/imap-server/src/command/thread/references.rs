@@ -29,7 +29,7 @@ const CLIMB_STEPS: u64 = 8;
 
 /// Links of messages, and of identifiers that no message has.
 struct Links {
-    /// By node; messages come first.
+    /// The parents by node; messages come first.
     parents: Vec<u32>,
     /// Whether a node ever had a child.
     had_child: Vec<bool>,
