@@ -7,7 +7,7 @@
 
 use crate::in_bounds::InBounds;
 
-/// The transfer encoding of the content of a part: RFC 2045 §6. RFC 2045 §6.
+/// The transfer encoding of the content of a part. RFC 2045 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// Lines of ASCII; also what an absent field means.

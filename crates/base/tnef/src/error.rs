@@ -102,7 +102,7 @@ pub enum Damage {
     /// RTF has pictures that mail cannot show, as metafiles are. The rest is converted.
     #[error("{count} pictures of its RTF are not shown: they are no PNG and no JPEG, or too many")]
     Pictures {
-        /// The number.
+        /// The number of pictures that are not shown.
         count: usize,
     },
     /// The transfer encoding of the part that holds it is unknown.

@@ -49,7 +49,7 @@ pub struct Status {
     pub kind: StatusKind,
     /// `[…]`
     pub code: Option<Code>,
-    /// The text for a person: no CR, no LF. No CR, no LF.
+    /// The text for a person. No CR, no LF.
     pub text: String,
 }
 
