@@ -2,8 +2,8 @@
 //!
 //! A workload has transactions made of [`TransactionStep`]s, a [`Chooser`] that selects the next
 //! transaction, and think times between them. It is read from TOML. The built-in ones are files
-//! like any other (`workload show NAME` prints them). [`corpus`] makes the mail. All random choices
-//! come from [`Random`], so a seed repeats a run.
+//! like any other (`workload show NAME` prints them). [`corpus`] makes the mail. All random
+//! choices come from [`Random`], so a seed repeats a run.
 //!
 //! Nothing here opens a connection.
 
