@@ -111,8 +111,8 @@ async fn a_literal_that_does_not_wait() {
 
 #[tokio::test]
 async fn a_literal_that_was_refused() {
-    // The refusal acknowledges the line.
-    // The client may send the literal all the same: it is awaited to its end.
+    // The refusal acknowledges the line. If the client still sends the literal, the session waits
+    // for all of it.
     let refused = [("a APPEND INBOX {999999999+}\r\n", "a NO"), ("abc", ""), ("def", "")];
     assert_eq!(acks(&refused).await, 2);
 }

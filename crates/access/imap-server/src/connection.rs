@@ -72,7 +72,7 @@ pub(crate) async fn run_to_end(mut session: Box<Session>) {
     }
     let bytes = session.wire.input_bytes().held;
     session.give_back_memory(bytes);
-    // All responses were sent. Closing has the deadline of any other write.
+    // All responses were sent. The close has the same deadline as a write.
     let _ = session.wire.close().await;
 }
 
@@ -190,12 +190,12 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
 pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
     session.is_at_rest = false;
     let len = bytes.len();
-    // Dropped last, so that the memory is freed where `free` says and not in the command.
+    // This clone is dropped last, so `free` decides where the memory is freed, not the command.
     let long = (len > FREED_HERE_MAX).then(|| bytes.clone());
     let next = one_command(session, bytes).await;
     // After NOTIFY the session reports events while it waits.
     session.is_at_rest = session.notify.is_none();
-    // In this order: the permit ends after the memory.
+    // The order matters: the permit is returned after the memory.
     let permit = session.permit.take();
     if permit.is_some() {
         free((session.wire.own_input(), long, permit), len);
@@ -356,7 +356,7 @@ fn drop_literal(session: &mut Session) {
 async fn count_received(session: &mut Session, bytes: usize) {
     if let Some(permit) = &mut session.permit {
         permit.note_arrived(bytes);
-        // A fast sender always has more.
+        // This may yield: a fast sender always has more bytes ready.
         session.wire.note_arrived(bytes).await;
     }
 }
@@ -365,7 +365,7 @@ async fn count_received(session: &mut Session, bytes: usize) {
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     flush(session).await?;
     if session.wire.has_output() {
-        // The input was dropped, and its answer is printed.
+        // The input was dropped, and the answer to it is printed but not sent.
         return Ok(Next::Command);
     }
     posthaste_metrics::command_answered();
@@ -427,7 +427,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     }
 }
 
-/// How long the server waits for input: before login, within a command, or between commands.
+/// The timeout of a read: before login, within a command, or between commands.
 fn read_timeout(session: &Session, mid_command: bool) -> Duration {
     let options = &session.service.options;
     if session.state() == State::NotAuthenticated {

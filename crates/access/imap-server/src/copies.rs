@@ -27,7 +27,7 @@ pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
 /// One account may have this part of the budget: four hostile accounts are needed to use it up.
 const SHARE_DIVISOR: u64 = 4;
 
-/// How long a command waits for its turn and its memory. It is as long as a read waits.
+/// The longest wait of a command for its turn and its memory. It is as long as a read waits.
 const COPIES_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {
@@ -57,13 +57,14 @@ impl ImapService {
             return Ok(None);
         }
         let began = Instant::now();
-        // Who waits for a turn is not in the queue of the budget, where deliveries wait.
+        // The wait for a turn comes first: the budget has a queue of its own, in which deliveries
+        // wait.
         let Some(turn) = self.copies.acquire_within(account, within).await else { return Err(too_much()) };
         let permit = self.delivery.summaries().begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(messages.saturating_mul(COPIED_BYTES)).unwrap_or(usize::MAX);
         let left = within.saturating_sub(began.elapsed());
         permit.grow_to_within(bytes, left).await.map_err(|_| too_much())?;
-        // It is returned soon.
+        // The permit is complete: it is returned soon, so nobody may evict it.
         permit.complete();
         let held: HeldPermit = Arc::new((turn, permit));
         Ok(Some(held))
@@ -98,13 +99,13 @@ mod tests {
         assert!(reserve(1, 1000).await.is_err());
         let other = reserve(2, 1000).await.unwrap();
         assert_eq!(budget.available(), messages(2000));
-        // Few messages take what the connection has.
+        // A copy of few messages needs no memory of the budget.
         assert!(reserve(1, COPIED_FREE).await.unwrap().is_none());
         drop(held);
         let held = reserve(1, 1000).await.unwrap();
         drop((held, other));
         assert_eq!(budget.available(), messages(4000));
-        // Deliveries may have all of it: then copies are refused after their time.
+        // Deliveries may take the whole budget. Copies are then refused after their timeout.
         let delivery = budget.begin(Holder::Account([0; 16]));
         delivery.grow_to(messages(3500)).unwrap();
         delivery.complete();

@@ -10,8 +10,8 @@ pub(crate) struct Enabled {
     pub(crate) condstore: bool,
     /// VANISHED replaces EXPUNGE: RFC 7162 §3.2. Never without `condstore`.
     pub(crate) qresync: bool,
-    /// No message sequence numbers any more: UIDFETCH replaces FETCH, and VANISHED replaces EXPUNGE
-    /// (RFC 9586).
+    /// Message sequence numbers are not used: UIDFETCH replaces FETCH, and VANISHED replaces
+    /// EXPUNGE (RFC 9586).
     pub(crate) uid_only: bool,
     /// Names and other strings in UTF-8: RFC 6855 §3.
     pub(crate) utf8: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Enabled {
 }
 
 impl Enabled {
-    /// How names of mailboxes, and labels of Gmail, are written.
+    /// The encoding of the names of mailboxes, and of Gmail's labels.
     pub(crate) fn names(self) -> NameEncoding {
         if self.utf8 || self.rev2 { NameEncoding::Utf8 } else { NameEncoding::Utf7 }
     }

@@ -108,7 +108,8 @@ mod tests {
             assert!(reserved >= LEN, "{reserved} octets are reserved");
             go.send(()).unwrap();
             busy.await.unwrap();
-            // One after the other: what was freed before this has been freed after it.
+            // Memory is freed in order, so everything that was passed on before is freed when
+            // this ends.
             tokio::task::spawn_blocking(|| ()).await.unwrap();
             assert_eq!(service.budget.available(), all);
         });

@@ -211,7 +211,7 @@ impl Heavy {
         self.0.acquire(account).await
     }
 
-    /// How many accounts have work here, or wait for it.
+    /// The number of accounts that have work here, or wait for it.
     pub(crate) fn accounts(&self) -> usize {
         self.0.keys()
     }

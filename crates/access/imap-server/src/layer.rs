@@ -53,7 +53,7 @@ impl Layer {
         Arc::clone(&self.shown)
     }
 
-    /// All views that the session holds: this one, and those that the layer has besides.
+    /// The views that the session holds: the announced one, and those that the layer has besides.
     pub(crate) fn views_with<'v>(&'v self, announced: &'v Arc<View>) -> Vec<&'v Arc<View>> {
         let own = [&self.under, &self.shown].into_iter().filter(|view| !Arc::ptr_eq(view, announced));
         std::iter::once(announced).chain(own).collect()

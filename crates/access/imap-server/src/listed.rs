@@ -13,7 +13,7 @@ use crate::special_use;
 pub(crate) struct Traits {
     /// Below it are mailboxes.
     pub(crate) has_children: bool,
-    /// It is subscribed, and the answer shows it.
+    /// The name is subscribed, and the answer shows it.
     pub(crate) subscribed: bool,
 }
 

@@ -17,8 +17,8 @@ pub(crate) const FILTER_STEPS: u64 = 2000;
 /// A filter without the selected mailbox.
 #[derive(Debug)]
 pub(crate) enum Filter {
-    /// All mailboxes of one's own. Sieve may file mail into any of them, so INBOXES is the same
-    /// (RFC 5465 §6.2).
+    /// The user's own mailboxes, all of them. Sieve may file mail into any of them, so INBOXES is
+    /// the same (RFC 5465 §6.2).
     Personal,
     /// The mailboxes that are subscribed now.
     Subscribed,

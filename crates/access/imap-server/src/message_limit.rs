@@ -58,7 +58,7 @@ impl MessageLimit {
         }
     }
 
-    /// How many messages any command processes.
+    /// The most messages that any command processes.
     pub(crate) fn process(self) -> Option<NonZeroU32> {
         match self {
             Self::Process(limit) => Some(limit),
@@ -66,7 +66,7 @@ impl MessageLimit {
         }
     }
 
-    /// How many messages a command adds.
+    /// The most messages that a command adds.
     pub(crate) fn save(self) -> Option<NonZeroU32> {
         match self {
             Self::Process(limit) | Self::Save(limit) => Some(limit),
@@ -90,7 +90,7 @@ impl MessageLimit {
     }
 }
 
-/// This many messages from the end of a set.
+/// The last `count` messages of a set.
 pub(crate) fn newest<N>(set: &NumSet<N>, count: NonZeroU32) -> NumSet<N> {
     PageRange::Last(NonZeroU32::MIN, count).of(set)
 }

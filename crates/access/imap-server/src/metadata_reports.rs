@@ -21,7 +21,8 @@ use crate::service::ImapService;
 use crate::special_use;
 use crate::wire::Wire;
 
-/// How often IDLE checks for changes of other processes. A check reads one record.
+/// The time after which IDLE checks for changes of other processes again. A check reads one
+/// record.
 const POLL_PAUSE: Duration = Duration::from_secs(10);
 
 /// A hash for each entry, by its name in small letters.

@@ -48,7 +48,7 @@ impl Threads<'_> {
             return self.service.heavy.run(self.account, work).await;
         }
         let done = work();
-        // They count for the commands of this task.
+        // These steps count for the pauses of this task.
         Pace::default().note(steps);
         Ok(done)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::progress::ProgressTimes;
 
-/// Where a way to log in is allowed.
+/// The connections on which a way to log in is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClearTextLogin {
     /// Inside TLS only.
@@ -21,9 +21,9 @@ pub enum ClearTextLogin {
 pub struct ImapOptions {
     /// The host name in the greeting.
     pub hostname: String,
-    /// Where passwords may be sent without TLS.
+    /// The connections on which passwords may be sent without TLS.
     pub clear_text_login: ClearTextLogin,
-    /// Where SCRAM may run without TLS, in addition to where passwords may be sent.
+    /// The connections on which SCRAM may run without TLS, in addition to those for passwords.
     pub clear_text_scram: ClearTextLogin,
     /// Bytes of one appended message; announced as APPENDLIMIT (RFC 7889).
     pub append_bytes_max: u64,
@@ -36,19 +36,19 @@ pub struct ImapOptions {
     pub gmail: bool,
     /// Whether messages may have annotations (ANNOTATE-EXPERIMENT-1). If not, no record is read.
     pub annotations: bool,
-    /// How long a session may be silent before login.
+    /// The longest silence of a client before login.
     pub pre_login_within: Duration,
-    /// How long all of a login may take, from the greeting on.
+    /// The timeout of the whole login, from the greeting on.
     pub login_within: Duration,
-    /// How long a session may be silent after login: RFC 9051 §5.4 requires at least 30 minutes.
+    /// The longest silence of a client after login: RFC 9051 §5.4 requires at least 30 minutes.
     pub silence_within: Duration,
-    /// How long a client may pause in the middle of a command or a literal.
+    /// The longest pause of a client in the middle of a command or a literal.
     pub command_within: Duration,
-    /// How long a client may leave our output unread.
+    /// The longest time for which a client may leave our output unread.
     pub write_within: Duration,
-    /// When the progress of a command that takes long is reported (RFC 9585).
+    /// The times at which the progress of a long command is reported (RFC 9585).
     pub progress: ProgressTimes,
-    /// How long a TLS handshake may take.
+    /// The timeout of a TLS handshake.
     pub handshake_within: Duration,
     /// Bad commands after which the server closes the connection. A successful command other than
     /// NOOP, CAPABILITY or ID resets the count. Before login a quarter of it applies.

@@ -18,8 +18,8 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Nothing is reported: after NOTIFY NONE, after NOTIFICATIONOVERFLOW, and after NOTIFY SET
-    /// without SELECTED (RFC 5465 §3.1, §5.8).
+    /// The value with which nothing is reported: after NOTIFY NONE, after NOTIFICATIONOVERFLOW,
+    /// and after NOTIFY SET without SELECTED (RFC 5465 §3.1, §5.8).
     pub(crate) const ALL: Self = Self { messages: true, flags: true, annotations: true };
 }
 
@@ -29,7 +29,7 @@ impl Quiet {
 pub(crate) struct OwnChange<'c> {
     /// The changed messages.
     pub(crate) uids: &'c NumSet,
-    /// How the flags change.
+    /// The kind of change: flags are replaced, added or removed.
     pub(crate) change: FlagChange,
     /// The flags of the change.
     pub(crate) flags: &'c [Flag],
@@ -39,8 +39,8 @@ pub(crate) struct OwnChange<'c> {
 }
 
 impl OwnChange<'_> {
-    /// Its flags by a view's table. `None` if others have removed one of the keywords since: then
-    /// no message has it.
+    /// The flags of the change, by a view's table. `None` if others have removed one of the
+    /// keywords since: then no message has it.
     pub(crate) fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
         self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
             Some(bit) => Some(set.union(bit)),
@@ -63,10 +63,10 @@ impl OwnChange<'_> {
 #[derive(Clone, Copy)]
 pub(crate) enum Own<'c> {
     Nothing,
-    /// It expunged these messages.
+    /// The command expunged these messages.
     Expunged(&'c NumSet),
-    /// It named these messages, to change their flags or annotations. `known` is the part of the
-    /// change that the client knows without a response.
+    /// The command named these messages, to change their flags or annotations. `known` is the
+    /// part of the change that the client knows without a response.
     Changed {
         uids: &'c NumSet,
         known: Option<&'c OwnChange<'c>>,
@@ -131,8 +131,8 @@ impl OwnUids {
         let (names, older_names) = (&newest.head().keywords, &old.head().keywords);
         let renamed = names.renamed_since(older_names);
         if !renamed.is_empty() {
-            // The keyword of a slot changes when no message has it any more. A message that stays
-            // as it was reported may still have it.
+            // A slot gets another keyword when no message has the old one any more. A message
+            // that is still shown as it was reported may have the old one.
             let others = newest.uids_of_seqs(&difference.changed).difference(&self.changed);
             let others = others.union(&difference.expunged_uids.difference(&expunged));
             let others = old.rows_of_uids(&others).filter(|(_, row)| row.flags().intersects(renamed));

@@ -324,7 +324,7 @@ async fn changes_of_many_ranges_are_reported_in_short_polls() {
     assert!(longest < Duration::from_millis(100), "{longest:?}");
 }
 
-/// They look at all rows, or at long sets, in one go.
+/// Commands that look at all rows, or at long sets, in one go.
 #[tokio::test]
 async fn large_mailboxes_are_looked_at_by_another_thread() {
     let mut paused = Paused::begin().await;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::response::Code;
 
-/// How much of a command is done. The command counts, and [`crate::wire::Wire`] reports.
+/// The progress of a command: the share of its work that is done. The command counts, and
+/// [`crate::wire::Wire`] reports.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     done: AtomicU64,
@@ -49,7 +50,7 @@ impl Progress {
     }
 }
 
-/// When the progress of a command is reported.
+/// The times at which the progress of a command is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressTimes {
     /// The time after which a command takes long.

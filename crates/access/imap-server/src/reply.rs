@@ -65,7 +65,7 @@ impl Reply {
     }
 }
 
-/// Why a command does not end in OK.
+/// The reason why a command does not end in OK.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The store returned an error.
@@ -138,8 +138,8 @@ impl Failure {
         }
     }
 
-    /// For commands that add messages to a mailbox: if it does not exist, TRYCREATE says that the
-    /// client could create it (RFC 9051 §6.3.12, §6.4.7).
+    /// Adds TRYCREATE if the mailbox does not exist: the client could create it. Commands that
+    /// add messages to a mailbox use this (RFC 9051 §6.3.12, §6.4.7).
     pub(crate) fn try_create(self) -> Self {
         match self {
             Self::Store(StoreError::NoSuchName | StoreError::NoMailbox(_))

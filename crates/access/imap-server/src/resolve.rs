@@ -33,13 +33,13 @@ pub(crate) struct Asker<'s> {
     pub(crate) login: &'s Account,
 }
 
-/// Where a name leads.
+/// The account and the name that a client's name refers to.
 pub(crate) struct ResolvedName {
     /// The owner of the list of mailboxes.
     pub(crate) owner: AccountId,
     /// The name in that list.
     pub(crate) name: MailboxName,
-    /// For a mailbox of others.
+    /// The account of others that owns the mailbox; `None` for the user's own.
     pub(crate) others: Option<OtherAccount>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct OtherAccount {
 /// A mailbox that exists, and that the command may use.
 pub(crate) struct ExistingMailbox {
     pub(crate) resolved: ResolvedName,
-    /// As it is in its owner's list.
+    /// The mailbox in its owner's list.
     pub(crate) entry: MailboxEntry,
     pub(crate) rights: Rights,
 }
@@ -84,8 +84,9 @@ impl ResolvedName {
 }
 
 impl<'s> Asker<'s> {
-    /// Where a name leads. If the user sees nothing of an account, the answer is the one for a
-    /// mailbox that does not exist. A mailbox of another server is answered with its URL.
+    /// Finds the account and the name that a client's name refers to. If the user sees nothing of
+    /// an account, the answer is the one for a mailbox that does not exist. A mailbox of another
+    /// server is answered with its URL.
     pub(crate) async fn resolve(self, name: MailboxName) -> Result<ResolvedName, Failure> {
         referred::check(self.login, &name)?;
         let own = |name| ResolvedName { owner: self.login.id, name, others: None };
@@ -109,13 +110,13 @@ impl<'s> Asker<'s> {
 
     /// The mailbox of a name, if the asker may do that with it.
     pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<ExistingMailbox, Failure> {
-        let found = self.look(mailbox).await?;
+        let found = self.find_unchecked(mailbox).await?;
         found.permit(act)?;
         Ok(found)
     }
 
     /// The mailbox of a name, whatever the rights in it are: the caller checks them.
-    pub(crate) async fn look(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
+    pub(crate) async fn find_unchecked(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
         let resolved = self.resolve(mailbox.name()?).await?;
         let list = self.service.store.list(resolved.owner).await?;
         let entry = list.find(&resolved.name).cloned().ok_or(StoreError::NoSuchName)?;
@@ -130,7 +131,7 @@ impl<'s> Asker<'s> {
         now.filter(|now| now.id == owner.id).ok_or_else(|| StoreError::NoSuchName.into())
     }
 
-    /// One's own mailboxes and those of others, if patterns may match one of those.
+    /// The user's own mailboxes, and those of others if patterns may match one of those.
     pub(crate) async fn list_for(self, args: &ListArgs) -> Result<ShownList, Failure> {
         let mut patterns = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
         let reaches_others = args.reference.text().is_ok_and(|reference| {
@@ -151,7 +152,7 @@ impl<'s> Asker<'s> {
         }
     }
 
-    /// One's own mailboxes and those of others that may be listed.
+    /// The user's own mailboxes, and those of others that may be listed.
     pub(crate) async fn list_all(self) -> Result<ShownList, Failure> {
         let list = self.service.store.list(self.login.id).await?;
         let visible = self.service.shared.visible_to(self.login).await?;

@@ -35,7 +35,8 @@ pub(crate) async fn lay_over(
     Ok(())
 }
 
-/// How many messages of another account's mailbox a user has not seen: UNSEEN of STATUS.
+/// The number of messages of another account's mailbox that a user has not seen: UNSEEN of
+/// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
     let seen = service.directory.all_seen(reading).await?;
@@ -87,8 +88,9 @@ pub(crate) async fn store_flags(
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
     };
     if unchanged_since.is_some() {
-        // RFC 7162 §3.1.3: the test and the change are one step. The flags are in separate
-        // records, so the mod-sequences rise before they are written: a later test fails.
+        // RFC 7162 §3.1.3: the test and the change of mod-sequences are one commit. The flags are
+        // separate records and are written later. A test that comes meanwhile fails, because the
+        // mod-sequences have risen.
         let tested = mailbox.touch(&differ.difference(&stored.changed), unchanged_since).await?;
         differ = differ.difference(&tested.modified);
         stored.modified = stored.modified.union(&tested.modified);

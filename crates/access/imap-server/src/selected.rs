@@ -27,7 +27,7 @@ use crate::saved_search::SavedSearch;
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
 const RECENT_RANGES_MAX: usize = 1024;
 
-/// Where a command stopped at the limit of messages.
+/// The point at which a command stopped at the limit of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped {
     /// The limit.
@@ -36,8 +36,8 @@ pub(crate) struct Stopped {
     pub(crate) lowest: Uid,
 }
 
-/// What the sets of numbers in a command refer to. Large sets are resolved on another thread, so
-/// this is shared.
+/// The messages that sets of numbers in a command refer to. Large sets are resolved on another
+/// thread, so this is shared.
 #[derive(Clone)]
 pub(crate) struct Numbered {
     /// The view that was reported to the client.
@@ -142,7 +142,7 @@ pub(crate) struct Selected {
     pub(crate) examined: bool,
     /// Whether it was opened by SELECT (ANNOTATE).
     pub(crate) annotate: bool,
-    /// After SELECT (ANNOTATE) or NOTIFY: the annotations that the client knows.
+    /// The annotations that the client knows, after SELECT (ANNOTATE) or NOTIFY.
     pub(crate) annotations: Option<Box<ReportedAnnotations>>,
     /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
@@ -156,7 +156,7 @@ pub(crate) struct Selected {
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
     pub(crate) notified_to: Uid,
-    /// Where a command stopped at the limit of messages (RFC 9738 §3.1).
+    /// The point at which a command stopped at the limit of messages (RFC 9738 §3.1).
     pub(crate) stopped: Option<Stopped>,
     /// The messages that the user has seen, in a mailbox of another account.
     pub(crate) layer: Option<Box<Layer>>,
@@ -215,12 +215,12 @@ impl Selected {
         }
     }
 
-    /// As the cost of commands is counted.
+    /// The open folder, as the cost of commands is counted.
     pub(crate) fn metered(&self) -> OpenFolder {
         OpenFolder { messages: self.announced.exists(), is_inbox: self.is_inbox }
     }
 
-    /// What sets of numbers refer to.
+    /// The messages that sets of numbers refer to.
     pub(crate) fn numbered(&self) -> Numbered {
         Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(self.saved_search.uids()) }
     }
@@ -290,7 +290,7 @@ impl Selected {
         self.recent = taken;
     }
 
-    /// How many of the announced messages are `\Recent`.
+    /// The number of announced messages that are `\Recent`.
     pub(crate) fn recent_count(&self) -> u32 {
         if self.recent.is_empty() {
             return 0;

@@ -50,7 +50,7 @@ pub struct ImapService {
     pub(crate) copies: KeyedSemaphore<AccountId>,
     /// The values that SORT and THREAD compare.
     pub(crate) keys: KeyCache,
-    /// Which messages may hold a word.
+    /// The search index: the messages that may contain a word.
     pub(crate) index: SearchIndex,
     /// Woken after each change of annotations in this process.
     pub(crate) annotated: watch::Sender<()>,
@@ -98,7 +98,7 @@ const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 /// Bytes of the search index in memory: some 40,000 messages of 4 KiB.
 const INDEX_BYTES_DEFAULT: usize = 32 << 20;
 
-/// How long a session waits for this memory before its command is refused.
+/// The longest wait of a session for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {
@@ -228,17 +228,17 @@ impl ImapService {
         }
     }
 
-    /// How many parts of messages were decoded for FETCH BINARY since the start.
+    /// The number of parts of messages that were decoded for FETCH BINARY since the start.
     pub fn parts_decoded(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
     }
 
-    /// How many times a message was decoded for SEARCH since the start.
+    /// The number of times that a message was decoded for SEARCH since the start.
     pub fn messages_searched(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// How many accounts have heavy work running or waiting.
+    /// The number of accounts whose heavy work runs or waits.
     pub fn accounts_at_work(&self) -> usize {
         self.heavy.accounts()
     }

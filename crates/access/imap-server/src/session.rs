@@ -55,9 +55,9 @@ pub(crate) const LATE: &str = "You took too long to log in";
 pub(crate) const BEHIND: &str =
     "Your account has too many sessions that do not read the changes of their mailboxes, connect again";
 
-/// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
-/// after which a sender is displaced by others. The client only notices a slow connection
-/// meanwhile.
+/// The longest time that an APPEND waits for the memory of others before it is refused. It is
+/// longer than the pause after which a sender is displaced by others. The client only notices a
+/// slow connection meanwhile.
 pub(crate) const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
 /// The reply to a client for whose message there is no memory.
@@ -80,11 +80,12 @@ pub(crate) struct Session {
     pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
-    /// After ENABLE METADATA: the annotations that were reported to the client.
+    /// The annotations that were reported to the client, after ENABLE METADATA.
     pub(crate) annotations: Option<Box<ReportedMetadata>>,
-    /// After NOTIFY SET: what is reported to the client.
+    /// The events that are reported to the client, after NOTIFY SET.
     pub(crate) notify: Option<Box<Notify>>,
-    /// After NOTIFY SET and NOTIFY NONE: what is not reported of the selected mailbox.
+    /// The events of the selected mailbox that are not reported, after NOTIFY SET and NOTIFY
+    /// NONE.
     pub(crate) quiet: Quiet,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
@@ -118,7 +119,7 @@ pub(crate) struct Ctx<'s> {
 }
 
 impl<'s> Ctx<'s> {
-    /// Where long work on sets is done.
+    /// The threads that do long work on sets.
     pub(crate) fn threads(&self) -> Threads<'s> {
         Threads { service: self.service, account: self.login.id }
     }
@@ -276,8 +277,9 @@ impl Session {
         }
     }
 
-    /// Why the session ends if the selected mailbox can no longer be read. Of a mailbox of others
-    /// both reasons are named: without `l` nobody learns whether it exists (RFC 4314 §6).
+    /// The reason why the session ends if the selected mailbox can no longer be read. Of a
+    /// mailbox of others both reasons are named: without `l` nobody learns whether it exists (RFC
+    /// 4314 §6).
     pub(crate) fn why_closed(&self) -> &'static str {
         match self.is_in_mailbox_of_others() {
             true => "The selected mailbox was deleted, or may no longer be read",
@@ -308,7 +310,7 @@ impl Session {
         }
     }
 
-    /// How long the server waits for input before login.
+    /// The time that the server waits for input before login.
     pub(crate) fn login_timeout(&self) -> Duration {
         let within = self.service.options.pre_login_within;
         self.wire.login_left().map_or(within, |left| left.min(within))

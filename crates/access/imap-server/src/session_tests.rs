@@ -272,7 +272,7 @@ async fn commands_before_the_login_do_not_move_its_deadline() {
     talk.ends_with("* BYE Idle for too long").await;
 }
 
-/// Its commands are there when its time is over: nothing is waited for.
+/// A client whose commands are there when its time is over: nothing is waited for.
 #[tokio::test]
 async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     let mut talk = Talk::begin().await;

@@ -55,7 +55,7 @@ async fn a_session_is_small() {
     println!("session {held}, waiting {waiting}, command {command}");
     assert!(held <= 2048, "a session takes {held} bytes");
     assert!(waiting <= 2048, "waiting for a command takes {waiting} bytes");
-    // IDLE is a command too, so this memory is held while idling.
-    // It waits for rights and for NOTIFY, and each write for the end of the login, too.
+    // IDLE is a command, too, so this memory is held while a client idles. IDLE also waits for
+    // rights and for NOTIFY, and each of its writes waits for the end of the login.
     assert!(command <= 3520, "a command takes {command} bytes");
 }

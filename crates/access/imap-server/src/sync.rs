@@ -152,8 +152,9 @@ async fn announce_changes(
         let step = ViewChange { old: &old, new: &new, diff: &diff, enabled };
         Box::pin(update::report_changes(wire, selected, by, &step)).await?;
     }
-    // RFC 7162 §3.2: a client that gets a MODSEQ above that of an EXPUNGE held back could take it
-    // for complete. If the connection broke now, it would never learn of the EXPUNGE.
+    // RFC 7162 §3.2: a held back EXPUNGE has a lower MODSEQ than a change that is reported now.
+    // If the connection broke now, the client would take its state for complete, and never learn
+    // of the EXPUNGE.
     let overtaken = selected.held_since.is_some() && !diff.changed.is_empty();
     let caught_up = was_held.is_some() && selected.held_since.is_none();
     if enabled.condstore && (overtaken || caught_up) {
@@ -335,7 +336,7 @@ struct ReportContext<'v> {
     /// The client's own change, and its flags by the new view's table.
     own: Option<(&'v OwnChange<'v>, FlagSet)>,
     with_modseq: bool,
-    /// Where the session takes turns with others of its account, if other sessions may report the
+    /// Set if the session takes turns with others of its account, because they may report the
     /// same.
     turns: Option<Threads<'v>>,
     /// Slots that mean another keyword in the new view than in the old one. Flags without them mean
@@ -371,7 +372,7 @@ async fn report_changed(
     let (mut names, mut pace) = (FlagNames::new(&context.new.head().keywords), Pace::default());
     let row_steps = if context.own.is_some() { OWN_ROW_STEPS } else { ROW_STEPS };
     let mut turn = context.turns.map(Turn::of);
-    // Once: it looks at all ranges.
+    // Counted once: counting reads all ranges.
     let count = changed.count();
     for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
@@ -438,7 +439,7 @@ fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, rep
     begin_fetch(out, enabled, seq, row);
     let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
     if enabled.uid_only {
-        // Nothing is before the first item.
+        // No item precedes the first one, so there is no space.
         items = [b"FLAGS ", if what == RowItems::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
     } else {
         out.extend_from_slice(b"UID ");

@@ -19,7 +19,7 @@ pub(crate) enum State {
     Selected,
 }
 
-/// Where a command is legal.
+/// The states in which a command is legal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Legal {
     /// In every state: RFC 9051 §6.1.
@@ -44,15 +44,15 @@ impl Legal {
     }
 }
 
-/// How a command uses message sequence numbers.
+/// The use that a command makes of message sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
-    /// It uses none: all changes, EXPUNGE included, may be reported before it ends.
+    /// The command uses none: all changes, EXPUNGE included, may be reported before it ends.
     Free,
-    /// It names messages by sequence number or its answer does: no EXPUNGE until it has ended
-    /// (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
+    /// The command names messages by sequence number, or its answer does: no EXPUNGE until it has
+    /// ended (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
     Held,
-    /// It opens, closes or ends something: no change of the mailbox is reported with it.
+    /// The command opens, closes or ends something: no change of the mailbox is reported with it.
     Silent,
 }
 
@@ -61,9 +61,9 @@ pub(crate) enum Numbers {
 pub(crate) struct Rule {
     /// The command's name, for answers and logs.
     pub(crate) name: &'static str,
-    /// Where it is legal.
+    /// The states in which the command is legal.
     pub(crate) legal: Legal,
-    /// Which changes may be reported with it.
+    /// The changes that may be reported with the command.
     pub(crate) numbers: Numbers,
 }
 

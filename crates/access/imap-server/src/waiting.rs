@@ -16,7 +16,7 @@ use crate::reply::Failure;
 use crate::session::{Next, REVOKED, Session};
 use crate::table::Numbers;
 
-/// How long a session waits after a failed read of changes.
+/// The time that a session waits after a failed read of changes.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The event that ended a wait.
@@ -46,7 +46,8 @@ pub(crate) async fn for_command(
     };
     let known_input = session.wire.input_len();
     loop {
-        // Rights in a mailbox of others are read first: without them nothing of it is reported.
+        // Rights in a mailbox of others are read first: without the rights, no change in it is
+        // reported.
         let failed = match announce::all(session, numbers).await {
             Ok(()) => false,
             Err(Failure::Net(error)) => return Err(error),
@@ -67,11 +68,11 @@ pub(crate) async fn for_command(
         session.wire.flush().await?;
         session.wire.release();
         if session.notify.is_none() {
-            // The notifications ended. The session waits as others do.
+            // The notifications have ended, so the session waits like any other.
             return Ok(Next::Command);
         }
         if session.wire.input_len() > known_input {
-            // It was read while the report searched for a context.
+            // This input was read while a context searched for its report.
             return Ok(Next::Command);
         }
         let left = until.saturating_duration_since(clock.now());

@@ -36,24 +36,24 @@ pub(crate) const OUT_BYTES: usize = 64 * 1024;
 /// Bodies of at least this size are sent without a copy.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Both directions.
+/// A session's connection: its input and its output.
 pub(crate) struct Wire {
     transport: Box<dyn Transport>,
     peer: Peer,
     /// The clock of every deadline of the session.
     clock: Clock,
     is_compressed: bool,
-    /// When the login ends, while there is one.
+    /// The end of the login, while there is one.
     login_end: LoginEnd,
     /// The bytes that were read and not yet consumed.
     input: BytesMut,
     /// Splits the input into commands.
     framer: CommandFramer,
-    /// How mailbox names are written.
+    /// The encoding of mailbox names.
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
     write_within: Duration,
-    /// When the client must have logged in; `None` after that.
+    /// The time by which the client must have logged in; `None` after that.
     login_due: Option<Instant>,
     pace: Pace,
     /// A report of progress could not be sent.
@@ -63,14 +63,14 @@ pub(crate) struct Wire {
 /// Steps of receiving a byte: it is copied twice, to memory that was not used before.
 const RECEIVED_STEPS: u64 = 2;
 
-/// How long a client that has not logged in may take to read the last words.
+/// The longest time that a client without a login may take to read the last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Input of later commands that is read while a command runs, to notice that the client has
 /// disconnected: two lines. If more is pending, the state of the socket shows it.
 const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 
-/// How long a running command waits for input: the client need not send any.
+/// The time that a running command waits for input: the client need not send any.
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
@@ -176,7 +176,7 @@ impl Wire {
         self.login_due = within.map(|within| now + within);
     }
 
-    /// How long the client may still take to log in; `None` if it has.
+    /// The time that the client still has to log in; `None` if it has logged in.
     pub(crate) fn login_left(&self) -> Option<Duration> {
         let due = self.login_due?;
         Some(due.saturating_duration_since(self.clock.now()))
@@ -187,7 +187,8 @@ impl Wire {
         self.login_left().map_or(self.write_within, |left| left.min(self.write_within))
     }
 
-    /// How many bytes of input are held, and how many the accepted literal still needs.
+    /// The number of bytes of input that are held, and of those that the accepted literal still
+    /// needs.
     pub(crate) fn input_bytes(&mut self) -> InputBytes {
         InputBytes { held: self.input.len(), missing: self.framer.missing(&self.input) }
     }
@@ -218,7 +219,7 @@ impl Wire {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 
-    /// How many bytes may be read until the input holds `input_max`.
+    /// The number of bytes that may be read until the input holds `input_max`.
     fn most(&self, input_max: usize) -> Result<usize, NetError> {
         let most = input_max.saturating_sub(self.input.len());
         if most > 0 { Ok(most) } else { Err(NetError::InputFull { max: input_max }) }
@@ -283,7 +284,7 @@ impl Wire {
         self.transport.close(self.write_within.min(most)).await
     }
 
-    /// Where responses are printed.
+    /// The output buffer, to which responses are printed.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -552,7 +553,7 @@ pub(crate) struct DroppedLiteral {
 
 /// Bytes of the input.
 pub(crate) struct InputBytes {
-    /// They arrived and are not consumed.
+    /// The number of bytes that arrived and are not consumed.
     pub(crate) held: usize,
     /// The accepted literal still needs this many.
     pub(crate) missing: usize,
@@ -560,7 +561,7 @@ pub(crate) struct InputBytes {
 
 /// An input line that is not a command.
 pub(crate) enum Line {
-    /// With its line end, if the framer leaves it there.
+    /// A whole line, with its line end if the framer leaves it there.
     Whole(Bytes),
     /// Over the limit; its rest is dropped.
     TooLong,

@@ -15,7 +15,7 @@ pub(crate) enum Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: Status,
-    /// Such as `QUOTA/MAXSIZE`, in its form on the wire.
+    /// The response code in its form on the wire, as `QUOTA/MAXSIZE`.
     pub(crate) code: Option<Cow<'static, str>>,
     pub(crate) text: Cow<'static, str>,
 }

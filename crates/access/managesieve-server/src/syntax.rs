@@ -10,14 +10,14 @@ pub(crate) const USER_LEN_MAX: usize = SCRIPT_BYTES_MAX + 4 * 1024;
 /// Arguments of a command at most: no command has more than two.
 const ARGUMENTS_MAX: usize = 4;
 
-/// How far a command has come in.
+/// The extent to which a command has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framed {
     /// More is needed.
     Part,
     /// The command has this many octets, its line end included.
     Whole(usize),
-    /// It is over the limit: at least this many octets.
+    /// The command is over the limit: at least this many octets.
     TooLong(u64),
 }
 

@@ -31,7 +31,7 @@ pub enum Command {
     Utf8,
     /// The language of answers: which there are, or this one.
     Lang(Option<String>),
-    /// How many messages and octets?
+    /// The number of messages and of octets.
     Stat,
     /// The sizes of all messages, or of one.
     List(Option<u32>),
@@ -43,7 +43,7 @@ pub enum Command {
     Top {
         /// The message.
         number: u32,
-        /// How many lines of the body.
+        /// The number of lines of the body.
         lines: u64,
     },
     /// Marks a message for removal at QUIT.
@@ -56,7 +56,7 @@ pub enum Command {
     Quit,
 }
 
-/// Why a line is no command.
+/// The reason why a line is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// Not text, or with bare CR, bare LF or NUL in it.

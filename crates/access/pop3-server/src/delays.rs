@@ -12,7 +12,7 @@ use posthaste_mail_model::AccountId;
 /// Accounts after which those are forgotten whose time is over.
 const SWEEP_LEAST: usize = 1024;
 
-/// When accounts logged in last.
+/// The time of each account's last login.
 pub(crate) struct Delays {
     delay: Duration,
     last: Mutex<Last>,

@@ -27,7 +27,7 @@ enum LastOctets {
 }
 
 impl DotWriter {
-    /// At the start of a message.
+    /// A writer at the start of a message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -82,7 +82,8 @@ impl DotWriter {
     }
 }
 
-/// Where TOP ends (RFC 1939 §7): the header, the empty line after it, and this many lines.
+/// The end of TOP's answer (RFC 1939 §7): the header, the empty line after it, and this many
+/// lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Top {
     /// Lines of the body that are still wanted.
@@ -102,7 +103,7 @@ enum TopState {
 }
 
 impl Top {
-    /// At the start of a message of whose body this many lines are wanted.
+    /// The state at the start of a message of whose body this many lines are wanted.
     pub fn new(lines: u64) -> Self {
         Self { lines, place: TopState::HeaderStart }
     }
@@ -112,7 +113,7 @@ impl Top {
         self.place == TopState::Body && self.lines == 0
     }
 
-    /// How many bytes at the start of the next piece are wanted.
+    /// The number of bytes at the start of the next piece that are wanted.
     pub fn take(&mut self, piece: &[u8]) -> usize {
         let mut used = 0;
         while !self.is_done() {

@@ -55,7 +55,7 @@ pub enum ListedValue {
     Ids,
 }
 
-/// How far a listing got.
+/// The position of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
     what: ListedValue,
@@ -63,7 +63,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// At the first message.
+    /// A listing at the first message.
     pub fn new(what: ListedValue) -> Self {
         Self { what, next: 1 }
     }
@@ -131,7 +131,7 @@ impl Maildrop {
         self.is_numbered
     }
 
-    /// From now on the client may know them.
+    /// Records that the client may know message numbers from now on.
     pub fn number(&mut self) {
         self.is_numbered = true;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_retention::InboxExpiry;
 
-/// Where a way to log in is allowed.
+/// The connections on which a way to log in is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClearTextLogin {
     /// Inside TLS only.
@@ -21,21 +21,21 @@ pub enum ClearTextLogin {
 pub struct Pop3Options {
     /// The host name in the greeting.
     pub hostname: String,
-    /// Where passwords may be sent without TLS.
+    /// The connections on which passwords may be sent without TLS.
     pub clear_text_login: ClearTextLogin,
-    /// Where SCRAM may run without TLS, in addition to where passwords may be sent.
+    /// The connections on which SCRAM may run without TLS, in addition to those for passwords.
     pub clear_text_scram: ClearTextLogin,
-    /// How long a session may be silent before login.
+    /// The longest silence of a client before login.
     pub pre_login_within: Duration,
-    /// How long all of a login may take, from the greeting on.
+    /// The timeout of the whole login, from the greeting on.
     pub login_within: Duration,
-    /// How long a session may be silent after login. RFC 1939 §3 requires at least 10 minutes.
+    /// The longest silence of a client after login. RFC 1939 §3 requires at least 10 minutes.
     pub silence_within: Duration,
-    /// How long a client may leave our output unread.
+    /// The longest time for which a client may leave our output unread.
     pub write_within: Duration,
-    /// How long a TLS handshake may take.
+    /// The timeout of a TLS handshake.
     pub handshake_within: Duration,
-    /// How long mail stays in the INBOX (RFC 2449 §6.7).
+    /// The time for which mail stays in the INBOX (RFC 2449 §6.7).
     pub expiry: InboxExpiry,
     /// Least time between two logins of one account (RFC 2449 §6.5); zero for none. Each process
     /// counts its own logins.

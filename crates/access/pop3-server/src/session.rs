@@ -57,7 +57,7 @@ pub enum Action {
     /// Make the sizes of all messages, or of one, then [`Session::sized`] with the command. Nothing
     /// is answered yet.
     Size {
-        /// Its number, if it is one.
+        /// The number of the message, if only one is named.
         only: Option<u32>,
         /// STAT or LIST.
         command: Command,
@@ -73,7 +73,7 @@ pub enum Action {
     Remove(NumSet),
 }
 
-/// Why the server cannot carry out a command.
+/// The reason why the server cannot carry out a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The account has too many connections.

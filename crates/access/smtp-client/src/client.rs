@@ -67,7 +67,7 @@ impl Security {
 pub(crate) struct Client {
     stream: Stream,
     extensions: Extensions,
-    /// Its name and address, for a person.
+    /// The host's name and address, for a person.
     host: String,
     /// Whether it is known to be the right host.
     is_assured: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Client {
     mails: usize,
 }
 
-/// Why a connection could not be made ready.
+/// The reason why a connection could not be made ready.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// TLS failed, or is not offered: it may be tried with less.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For each block of a message: RFC 5321 §4.5.3.2.5.
+/// The timeout of each block of a message: RFC 5321 §4.5.3.2.5.
 pub(crate) const BLOCK_WITHIN: Duration = Duration::from_secs(180);
 
 /// The time by which a host must have taken a message. A host that takes a little at a time, each
@@ -17,7 +17,7 @@ impl Pace {
     /// MiB takes four and a half hours then.
     const OCTETS_PER_SECOND: u64 = 4096;
 
-    /// For a message of this many octets.
+    /// The time by which a host must have taken a message of this many octets.
     pub fn of(len: usize, now: Instant) -> Self {
         Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
     }

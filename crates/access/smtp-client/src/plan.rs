@@ -17,7 +17,7 @@ const VERIFIED: Security = Security::Rule(TlsRule::Verified);
 const OPPORTUNISTIC: Security = Security::Rule(TlsRule::Opportunistic);
 const CLEAR: Security = Security::Rule(TlsRule::Never);
 
-/// How a host is connected to.
+/// The plan for connecting to a host: its route, the attempts, and the policy.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub route: Route,
@@ -79,7 +79,7 @@ impl<'a> Plans<'a> {
         plans
     }
 
-    /// How one host is connected to; an error if it must not be.
+    /// The ways of connecting to one host; an error if it must not be connected to.
     #[boxed]
     pub async fn host(&self, host: &str) -> Result<Plan, Failure> {
         let route =

@@ -49,7 +49,7 @@ impl Reply {
         self.code < 400
     }
 
-    /// For a person, in one line.
+    /// The reply for a person, in one line.
     pub fn text(&self) -> String {
         let mut text = self.code.to_string();
         for line in &self.lines {

@@ -36,7 +36,7 @@ pub struct Login {
 /// A host that takes mail.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Its name, which its certificate must have, or its address.
+    /// The host's name, which its certificate must have, or its address.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -46,14 +46,14 @@ pub struct Route {
     pub login: Option<Login>,
 }
 
-/// Which hosts take mail for which destination.
+/// The hosts that take mail, by destination.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
-    /// By domain.
+    /// The routes of single domains.
     pub domains: HashMap<String, Route>,
-    /// For all other domains.
+    /// The route of all other domains.
     pub smarthost: Option<Route>,
-    /// For all other domains if there is no smarthost: their hosts by DNS.
+    /// The resolver that finds the hosts of all other domains, if there is no smarthost.
     pub dns: Option<Dns>,
 }
 

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::dane::{Dane, Shown};
 
-/// How TLS is done, for all connections.
+/// The settings of TLS, for all connections.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) verified: Option<TlsConnector>,
@@ -73,7 +73,7 @@ fn accepting(accepted: Accepted, provider: &Arc<CryptoProvider>) -> Result<TlsCo
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
-/// Which certificates are accepted.
+/// The certificates that are accepted.
 #[derive(Debug)]
 enum Accepted {
     /// Any: opportunistic TLS (RFC 7435 §3) protects only against passive eavesdroppers.

@@ -46,7 +46,7 @@ impl Mailbox {
         Ok(Self { text: text.to_owned() })
     }
 
-    /// As sent, without brackets and route.
+    /// The address as it was sent, without brackets and route.
     pub fn as_str(&self) -> &str {
         &self.text
     }

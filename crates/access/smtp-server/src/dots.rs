@@ -8,7 +8,7 @@
 use bytes::BytesMut;
 use memchr::memmem;
 
-/// How far a chunk got.
+/// The result of reading a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the chunk that belong to the message or its end.
@@ -38,7 +38,7 @@ enum At {
 }
 
 impl DotReader {
-    /// At the start of a message.
+    /// A reader at the start of a message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -93,8 +93,8 @@ struct Run {
     then: At,
 }
 
-/// How much of a text can be passed on as it is: up to the next line that begins with a dot, or
-/// all. Never empty for a text that is not.
+/// The part of a text that can be passed on as it is: up to the next line that begins with a dot,
+/// or all. Never empty for a text that is not.
 fn run_of_text(text: &[u8]) -> Run {
     match memmem::find(text, b"\r\n.") {
         Some(at) => Run { length: at + 2, then: At::LineStart },

@@ -21,9 +21,9 @@ use crate::{
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;
 
-/// How long a message waits for others to finish before it is refused: longer than a sender may
-/// pause before it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
-/// it wait three minutes.
+/// The longest wait of a message for the memory of others: longer than a sender may pause before
+/// it is evicted. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it wait
+/// three minutes.
 const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
 /// A message that is being received.
@@ -35,7 +35,7 @@ pub(crate) struct Incoming {
     header: usize,
     size_max: usize,
     refused: Option<Refused>,
-    /// When the rest of a refused message must have come.
+    /// The time by which the rest of a refused message must have come.
     refused_until: Option<Instant>,
     discarded: u64,
 }
@@ -133,7 +133,7 @@ impl Incoming {
         }
     }
 
-    /// How long the rest may take in all, also after a refusal.
+    /// The time that the rest of the message may take in all, also after a refusal.
     pub fn time_left(&self) -> Duration {
         let refused = || self.refused_until.map(|until| until.saturating_duration_since(Instant::now()));
         self.permit.as_ref().map(BytePermit::time_left).or_else(refused).unwrap_or(Duration::MAX)
@@ -157,7 +157,7 @@ impl Incoming {
         self.discarded > DRAIN_MAX
     }
 
-    /// Why the message is not taken, if it is not.
+    /// The reason why the message is not taken; `None` if it is taken.
     pub fn refusal(&self) -> Option<Reply> {
         self.refused.map(|reason| match reason {
             // RFC 1870 §6.3.

@@ -8,7 +8,7 @@ use crate::scanning::IfUnscanned;
 /// Programs that see each message, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Milters {
-    /// Each with the fate of a message that it does not answer about.
+    /// The milters, each with the fate of a message that it does not answer about.
     pub all: Vec<(Milter, IfUnscanned)>,
     /// Hosts whose mail is not shown.
     pub trusted_networks: Vec<Network>,

@@ -15,19 +15,19 @@ pub enum Role {
     Smtp,
 }
 
-/// Which addresses a user may send as (RFC 6409 §6.1). His own are those of the account: its name,
-/// aliases and sub-addresses.
+/// The addresses that a user may send as (RFC 6409 §6.1). His own are those of the account: its
+/// name, aliases and sub-addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderRule {
-    /// His own, in MAIL and in each `From` of the message.
+    /// The user's own, in MAIL and in each `From` of the message.
     Own,
-    /// His own in MAIL, any in the message.
+    /// The user's own in MAIL, any in the message.
     Envelope,
     /// Any.
     Any,
 }
 
-/// Where a way to log in may be used in the clear.
+/// The connections on which a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaintextAuth {
     /// Nowhere, this machine included.
@@ -67,11 +67,11 @@ pub struct SmtpOptions {
     pub write_within: Duration,
     /// Wait for a TLS handshake.
     pub tls_within: Duration,
-    /// Which senders a user may name.
+    /// The senders that a user may name.
     pub sender: SenderRule,
-    /// Where passwords may go in the clear.
+    /// The connections on which passwords may be sent in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, in addition to where passwords may.
+    /// The connections on which SCRAM may run in the clear, in addition to those for passwords.
     pub plaintext_scram: PlaintextAuth,
     /// Whether mail of users who logged in is taken for other domains. A service sets it from its
     /// sink.

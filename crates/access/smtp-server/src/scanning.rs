@@ -3,7 +3,7 @@
 use posthaste_directory::Network;
 use posthaste_scanner::Rspamd;
 
-/// Which messages are scanned, and by which scanner.
+/// The messages that are scanned, and the scanner.
 #[derive(Clone, Debug)]
 pub struct Scanning {
     /// Scans them.
@@ -17,8 +17,8 @@ pub struct Scanning {
 /// The treatment of a message without a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfUnscanned {
-    /// It is delivered.
+    /// The message is delivered.
     Accept,
-    /// It is deferred (451).
+    /// The message is deferred (451).
     Defer,
 }

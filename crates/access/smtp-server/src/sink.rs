@@ -9,10 +9,10 @@ use posthaste_directory::Target;
 use posthaste_filter::{Delivered, Envelope, Filter, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, QueueError, Refusal, Success};
 
-/// Why a message for other domains was not taken.
+/// The reason why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayRefusal {
-    /// It has passed through too many hosts.
+    /// The message has passed through too many hosts.
     #[error("the message is in a mail loop")]
     Loop,
     /// A recipient without a domain that could be looked up.
@@ -26,7 +26,7 @@ pub enum RelayRefusal {
         /// The limit.
         limit: u64,
     },
-    /// It could not be kept.
+    /// The message could not be kept.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
 }
@@ -54,7 +54,7 @@ pub enum RelayOrigin {
 /// Takes mail.
 #[async_trait]
 pub trait MailSink: Send + Sync + 'static {
-    /// Where mail for an address goes.
+    /// The target of mail for an address.
     async fn resolve(&self, address: &str) -> Result<Target, ResolveError>;
 
     /// Whether a recipient has room for a message that has not come yet, as far as that is known.

@@ -1,6 +1,6 @@
 //! The faults of a line, in words for the reply.
 
-/// Why a line is no command.
+/// The reason why a line is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// Not text, or with bare CR, bare LF or NUL in it.

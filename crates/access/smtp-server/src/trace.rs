@@ -12,14 +12,14 @@ use time::OffsetDateTime;
 
 use crate::address::{Mailbox, ReversePath};
 
-/// All that goes into them.
+/// The values that the trace fields of a message contain.
 pub(crate) struct Trace<'a> {
     pub from: &'a ReversePath,
-    /// As the client named itself.
+    /// The name that the client gave.
     pub client: &'a str,
     pub peer: SocketAddr,
     pub host: &'a str,
-    /// Such as `ESMTPSA`.
+    /// The protocol, such as `ESMTPSA`.
     pub protocol: String,
     pub tls: Option<TlsFacts>,
     pub id: &'a str,
@@ -55,7 +55,7 @@ impl Trace<'_> {
     }
 }
 
-/// How a message came in.
+/// The protocol by which a message came in.
 pub(crate) struct Transmission<'a> {
     /// `LMTP`, `SMTP` or `ESMTP`.
     pub base: &'a str,

@@ -6,22 +6,22 @@ use posthaste_directory::Network;
 use posthaste_net::BytePermit;
 use posthaste_reporting::DmarcReports;
 
-/// Which messages are verified, and by which verifier.
+/// The messages that are verified, and the verifier.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// Verifies them.
     pub verifier: Verifier,
     /// Hosts here are believed: relays of one's own, and programs of this machine.
     pub trusted_networks: Vec<Network>,
-    /// Where it is counted how they were judged, for reports to the authors' domains.
+    /// The counters of verdicts, for reports to the authors' domains.
     pub reports: Option<DmarcReports>,
 }
 
 /// A message that may be delivered.
 pub(crate) struct Verified {
-    /// With the field that has the results.
+    /// The message, with the field that has the results.
     pub(crate) message: Bytes,
-    /// Its first octets, which this server put in front.
+    /// The number of the message's first octets that this server put in front.
     pub(crate) trace_len: usize,
     /// The policy of the author's domain sends it to the junk folder.
     pub(crate) is_quarantined: bool,

@@ -58,7 +58,7 @@ pub enum AclCommand {
 /// The change of rights that SETACL makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RightsChange {
-    /// They take the place of those before.
+    /// The names replace those before.
     Replace,
     /// `+`
     Add,

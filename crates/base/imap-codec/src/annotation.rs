@@ -38,11 +38,11 @@ impl fmt::Debug for EntryName {
 pub struct Annotation {
     /// The name of the entry.
     pub name: EntryName,
-    /// Any octets.
+    /// The value: any octets.
     pub value: Option<Bytes>,
 }
 
-/// How far below the requested names GETMETADATA looks: RFC 5464 §4.2.2.
+/// The depth to which GETMETADATA looks below the requested names: RFC 5464 §4.2.2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Depth {
     /// Not at all.
@@ -55,7 +55,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// All of them.
+    /// The depths that exist.
     pub const ALL: [Self; 3] = [Self::Zero, Self::One, Self::Infinity];
 
     /// The word on the wire.

@@ -29,7 +29,7 @@ impl Fault {
 
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
-/// How strings in quotes are read.
+/// The way of reading strings in quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quoting {
     /// `\` only before `"` and `\` (RFC 9051 §9, QUOTED-CHAR): what a server reads.

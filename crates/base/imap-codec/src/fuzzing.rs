@@ -9,7 +9,7 @@ use crate::{NameEncoding, parse_command, parse_response, print};
 const LITERAL_BYTES_MAX: u64 = 64;
 const LINE_BYTES_MAX: usize = 256;
 
-/// As a command: a parsed value means the same after printing and parsing.
+/// Checks the data as a command: a parsed value means the same after printing and parsing.
 pub fn command(data: &[u8]) {
     let input = Bytes::copy_from_slice(data);
     for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
@@ -20,7 +20,7 @@ pub fn command(data: &[u8]) {
     }
 }
 
-/// As a response, which is printed if it was understood.
+/// Checks the data as a response, which is printed if it was understood.
 pub fn response(data: &[u8]) {
     let input = Bytes::copy_from_slice(data);
     for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
@@ -30,8 +30,8 @@ pub fn response(data: &[u8]) {
     }
 }
 
-/// As a stream in any pieces, whose size the first byte says: the same frames come out as when it
-/// comes byte by byte.
+/// Checks the data as a stream in any pieces, whose size the first byte says: the same frames
+/// come out as when it comes byte by byte.
 pub fn framing(data: &[u8]) {
     let Some((&first, stream)) = data.split_first() else { return };
     let piece = usize::from(first % 17) + 1;

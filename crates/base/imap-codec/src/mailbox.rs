@@ -9,7 +9,7 @@ use posthaste_mail_model::{MailboxName, NameError, SEPARATOR};
 
 use crate::utf7::{self, Utf7Error};
 
-/// How names beyond ASCII are written on this connection.
+/// The encoding of names beyond ASCII on this connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum NameEncoding {
     /// Modified UTF-7: RFC 3501 §5.1.3, until the client enables something better.
@@ -29,7 +29,7 @@ enum Decoded {
     Raw(Box<[u8]>, MailboxArgError),
 }
 
-/// Why a name from the wire cannot be used. `Display` is fit for a client.
+/// The reason why a name from the wire cannot be used. `Display` is fit for a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum MailboxArgError {
     /// Not modified UTF-7 (RFC 3501 §5.1.3).
@@ -59,7 +59,7 @@ impl fmt::Display for BadName {
 }
 
 impl MailboxArg {
-    /// From the bytes of an argument.
+    /// Reads the bytes of an argument.
     pub fn decode(bytes: &[u8], encoding: NameEncoding) -> Self {
         // Plain names mean the same in both encodings; nearly all are.
         let plain = bytes.iter().all(|&b| matches!(b, 0x20..=0x7e) && b != b'&');

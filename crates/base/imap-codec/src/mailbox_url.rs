@@ -7,7 +7,7 @@ use crate::url::{URL_BYTES_MAX, UrlError, UrlServer, decoded, encode, server_and
 /// `imap://user;AUTH=type@host:port/enc-mailbox`
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MailboxUrl {
-    /// Which server, and as whom.
+    /// The server, and the user there.
     pub server: UrlServer,
     /// The mailbox there; never empty.
     pub mailbox: String,

@@ -7,7 +7,7 @@ use crate::chars::is_astring_char;
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, LIST_ITEMS_MAX};
 
-/// Whose a value is: RFC 5257 §3.3.
+/// The scope of a value: RFC 5257 §3.3.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ValueScope {
     /// `.priv`: each user's own.
@@ -17,7 +17,7 @@ pub enum ValueScope {
 }
 
 impl ValueScope {
-    /// Both, in the order in which they are printed.
+    /// The two scopes, in the order in which they are printed.
     pub const BOTH: [Self; 2] = [Self::Private, Self::Shared];
 
     /// The end of an attribute's name.
@@ -73,7 +73,7 @@ pub struct ValueChange {
     pub entry: EntryName,
     /// The scope.
     pub scope: ValueScope,
-    /// Any octets; `None` removes it.
+    /// The value: any octets; `None` removes it.
     pub value: Option<Bytes>,
 }
 
@@ -130,7 +130,7 @@ impl EntryPattern {
         (is_pattern && text.bytes().all(|b| matches!(b, 0x20..=0x7e))).then(|| Self(text.into()))
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -41,7 +41,7 @@ pub enum SectionText {
 pub struct Partial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most this many bytes; may be 0.
+    /// The most bytes that are returned; may be 0.
     pub count: u64,
 }
 

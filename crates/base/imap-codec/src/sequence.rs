@@ -209,7 +209,7 @@ pub struct EmptySet;
 pub struct UidRanges(pub Vec<(u32, u32)>);
 
 impl UidRanges {
-    /// How many UIDs.
+    /// The number of UIDs.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|&(a, b)| u64::from(a.abs_diff(b)) + 1).sum()
     }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// Why bytes are no modified UTF-7.
+/// The reason why bytes are not modified UTF-7.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Utf7Error {
     /// A byte outside printable ASCII.

@@ -30,7 +30,7 @@ pub enum Flag {
 #[derive(Clone, Debug)]
 pub struct Keyword(Arc<str>);
 
-/// Which slots a keyword may have.
+/// The slots that a keyword may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeywordKind {
     /// One of [`KeywordTable::COMMON`], which have slots reserved.
@@ -39,7 +39,7 @@ enum KeywordKind {
     Own,
 }
 
-/// Why a text is no keyword.
+/// The reason why a text is not a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeywordError {
     /// Empty, or a character that an atom cannot hold.
@@ -108,7 +108,7 @@ impl fmt::Display for Flag {
 pub struct FlagSet(u64);
 
 impl FlagSet {
-    /// No flag.
+    /// The set without a flag.
     pub const EMPTY: Self = Self(0);
     /// Every flag there can be.
     pub const ALL: Self = Self(u64::MAX);
@@ -123,7 +123,7 @@ impl FlagSet {
     /// `\Draft`
     pub const DRAFT: Self = Self(1 << 4);
 
-    /// From the stored bits.
+    /// The set with the stored bits.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -205,7 +205,7 @@ impl KeywordTable {
         if Self::is_common(keyword) { KeywordKind::Common } else { KeywordKind::Own }
     }
 
-    /// From the stored keywords, in slot order.
+    /// The table of the stored keywords, in slot order.
     pub fn from_keywords(keywords: Vec<Keyword>) -> Result<Self, KeywordError> {
         if keywords.len() > Self::SLOTS { Err(KeywordError::TableFull) } else { Ok(Self(keywords)) }
     }

@@ -62,7 +62,7 @@ number!(
     SeqNum
 );
 number!(
-    /// Which life of a mailbox name its UIDs belong to: RFC 9051 §2.3.1.1.
+    /// The life of a mailbox name to which its UIDs belong: RFC 9051 §2.3.1.1.
     UidValidity
 );
 
@@ -72,7 +72,7 @@ number!(
 pub struct ModSeq(u64);
 
 impl ModSeq {
-    /// Before any change; never the mod-sequence of a message.
+    /// The mod-sequence before any change; never that of a message.
     pub const ZERO: Self = Self(0);
     /// The largest value the protocol can carry: 2^63 - 1.
     pub const MAX: Self = Self(i64::MAX as u64);

@@ -18,7 +18,7 @@ pub const SEPARATOR: char = '/';
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(Arc<str>);
 
-/// Why a text is no mailbox name.
+/// The reason why a text is not a mailbox name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NameError {
     /// Nothing there, or nothing between two separators.

@@ -11,7 +11,7 @@ pub struct Rights(u16);
 const LETTERS: &[u8; 12] = b"lrswipkxtean";
 
 impl Rights {
-    /// No right.
+    /// The set without a right.
     pub const NONE: Self = Self(0);
     /// `l`: the mailbox is seen by LIST.
     pub const LOOKUP: Self = Self(1);
@@ -44,8 +44,8 @@ impl Rights {
     /// `d` of RFC 2086, as RFC 4314 §2.1.1 maps it.
     pub const OLD_DELETE: Self = Self::DELETE_MESSAGES.union(Self::EXPUNGE);
 
-    /// From letters, `c` and `d` of RFC 2086 among them. `None` if one is no right: RFC 4314 §3.1
-    /// requires that to be an error.
+    /// Reads letters, `c` and `d` of RFC 2086 among them. `None` if one is no right: RFC 4314
+    /// §3.1 requires that to be an error.
     pub fn parse(letters: &[u8]) -> Option<Self> {
         letters.iter().try_fold(Self::NONE, |rights, letter| {
             let more = match letter {
@@ -64,12 +64,13 @@ impl Rights {
         known.fold(Self::NONE, |rights, place| rights.union(Self(1 << place)))
     }
 
-    /// Each right alone.
+    /// The rights one by one.
     pub fn each(self) -> impl Iterator<Item = Self> {
         (0..LETTERS.len()).map(|place| Self(1 << place)).filter(move |one| self.contains(*one))
     }
 
-    /// As a response has them: with `c` and `d`, if there is a part of them (RFC 4314 §2.1.1).
+    /// The letters for a response: with `c` and `d`, if there is a part of them (RFC 4314
+    /// §2.1.1).
     pub fn with_old(self) -> String {
         let mut text = self.to_string();
         for (old, letter) in [(Self::OLD_CREATE, 'c'), (Self::OLD_DELETE, 'd')] {

@@ -49,7 +49,7 @@ impl<N> NumSet<N> {
         NumSet { ranges: self.ranges, kind: PhantomData }
     }
 
-    /// From ranges in any order, overlapping or not; a range written backwards is turned
+    /// The set of ranges in any order, overlapping or not; a range written backwards is turned
     /// (RFC 9051 §9, seq-range).
     pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut all: Vec<(u32, u32)> = ranges.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect();
@@ -61,7 +61,7 @@ impl<N> NumSet<N> {
         set
     }
 
-    /// All of `low..=high`; empty if `low > high`.
+    /// The set of all of `low..=high`; empty if `low > high`.
     pub fn range(low: u32, high: u32) -> Self {
         if low > high { Self::new() } else { Self { ranges: vec![(low, high)], kind: PhantomData } }
     }
@@ -91,7 +91,7 @@ impl<N> NumSet<N> {
         self.ranges.get(at).is_some_and(|r| r.0 <= n)
     }
 
-    /// How many numbers are in the set.
+    /// The number of numbers in the set.
     pub fn count(&self) -> u64 {
         self.ranges.iter().map(|r| u64::from(r.1 - r.0) + 1).sum()
     }

@@ -17,7 +17,7 @@ pub const USES_MAX: usize = 64;
 /// The folder that a session has selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFolder {
-    /// Its messages.
+    /// The number of the folder's messages.
     pub messages: u32,
     /// Whether it is the INBOX of the session's own account.
     pub is_inbox: bool,

@@ -32,7 +32,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// All of them, in the order of their numbers.
+    /// The counters, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Cpu,
         Self::Commands,
@@ -58,7 +58,7 @@ impl Amounts {
         self.0[counter as usize]
     }
 
-    /// These amounts, with another value of one counter.
+    /// The amounts with another value of one counter.
     #[must_use]
     pub const fn with(mut self, counter: Counter, value: u64) -> Self {
         self.0[counter as usize] = value;

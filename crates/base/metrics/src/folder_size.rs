@@ -29,7 +29,7 @@ pub enum FolderSize {
 }
 
 impl FolderSize {
-    /// All classes, in the order of their sizes.
+    /// The classes, in the order of their sizes.
     pub const ALL: [Self; 10] = [
         Self::None,
         Self::Upto100,

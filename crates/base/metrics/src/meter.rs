@@ -284,7 +284,7 @@ pub struct LongPoll {
     pub elapsed: Duration,
 }
 
-/// From now on each poll of a metered task that uses more CPU time than this is reported. Meant for
+/// Reports each poll of a metered task that uses more CPU time than this from now on. Meant for
 /// tests: each poll reads both clocks once more. Only the first call in a process counts.
 pub fn watch_polls(limit: Duration, report: fn(&LongPoll)) {
     // A second call changes nothing, as documented.

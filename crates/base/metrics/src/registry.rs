@@ -17,7 +17,7 @@ const CLIENT_NAME_MAX: usize = 64;
 /// The name of the sum over entries that are not held one by one.
 pub(crate) const OTHER: &str = "(other)";
 
-/// All counters of a server. Sessions share it.
+/// The counters of a server. Sessions share it.
 #[derive(Debug, Default)]
 pub struct Registry {
     commands: RwLock<HashMap<CommandKey, Arc<Counters>>>,
@@ -39,11 +39,11 @@ struct Accounts {
 /// The sums at one moment. Sums of a command in progress are not in it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// By protocol, command and folder size, in the order of the keys.
+    /// The amounts by protocol, command and folder size, in the order of the keys.
     pub commands: Vec<(CommandKey, Amounts)>,
-    /// By account, the costliest first.
+    /// The costs by account, the costliest first.
     pub accounts: Vec<(String, AccountCost)>,
-    /// By client program, the costliest first.
+    /// The amounts by client program, the costliest first.
     pub clients: Vec<(String, Amounts)>,
 }
 

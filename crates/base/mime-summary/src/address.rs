@@ -380,7 +380,7 @@ fn clean(bytes: &[u8]) -> Cow<'_, [u8]> {
     crate::header::unfold(bytes)
 }
 
-/// Where the comment that begins at `at` ends.
+/// The position where the comment that begins at `at` ends.
 fn comment_end(bytes: &[u8], at: usize) -> usize {
     let (mut at, mut depth) = (at, 0_u32);
     while let Some(&byte) = bytes.get(at) {

@@ -3,7 +3,7 @@
 use crate::header::Field;
 use crate::scan::Span;
 
-/// How much of a Content-* value is read, in bytes. The file names of RFC 2231 stay under a
+/// The most bytes of a Content-* value that are read. The file names of RFC 2231 stay under a
 /// thousand, and BODYSTRUCTURE repeats the value.
 const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 

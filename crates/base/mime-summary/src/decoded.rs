@@ -19,8 +19,8 @@ use crate::transfer::decode_transfer;
 /// memory that [`crate::summary_memory_max`] allows.
 const ENCODED_BYTES_MAX: usize = 16 << 20;
 
-/// How many of them a message may have: ten times what a long digest has. Each costs an allocation
-/// of 2 KiB while the summary is made.
+/// The most of them that a message may have: ten times what a long digest has. Each costs an
+/// allocation of 2 KiB while the summary is made.
 const ENCODED_MESSAGES_MAX: usize = 1000;
 
 /// A message within the message, decoded.
@@ -37,12 +37,12 @@ impl DecodedMessage {
         self.part
     }
 
-    /// Its bytes.
+    /// The bytes of the message.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its parts.
+    /// The structure of the message: its parts.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
@@ -101,15 +101,15 @@ impl Room {
 pub struct DecodedParts(Vec<u8>);
 
 impl DecodedParts {
-    /// For a message that [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded)
-    /// named.
+    /// Decodes a message that
+    /// [`SummaryRef::locate_in_decoded`](crate::SummaryRef::locate_in_decoded) named.
     pub fn of(message: &[u8]) -> Self {
         let mut table = Vec::new();
         write_table(message, &Structure::parse_decoded(message), &mut table);
         Self(table)
     }
 
-    /// All parts, breadth first.
+    /// The parts, breadth first.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartRow> + Clone + '_ {
         rows(&self.0)
     }
@@ -152,7 +152,7 @@ mod tests {
         made
     }
 
-    /// How many of the messages of this message are decoded, and how many are opaque.
+    /// The numbers of messages within this message that are decoded, and that are opaque.
     fn decoded(message: &str) -> (usize, usize) {
         let message = message.as_bytes();
         let mut structure = Structure::parse(message);

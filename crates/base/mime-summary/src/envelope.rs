@@ -16,7 +16,7 @@ use crate::print_budget::PrintBudget;
 /// A client that needs more of a field fetches the header.
 const TEXT_MAX: usize = 64 * 1024;
 
-/// How much of an address field is read, in bytes: some eight thousand addresses.
+/// The most bytes of an address field that are read: some eight thousand addresses.
 const LIST_MAX: usize = 256 * 1024;
 
 /// The fields of ENVELOPE.
@@ -26,19 +26,19 @@ pub struct Envelope<'m> {
     pub date: Option<Cow<'m, [u8]>>,
     /// Subject, unchanged: clients decode encoded words.
     pub subject: Option<Cow<'m, [u8]>>,
-    /// From.
+    /// The addresses of From.
     pub from: Vec<Address<'m>>,
     /// Sender; `None` if it is what From is.
     pub sender: Option<Vec<Address<'m>>>,
     /// Reply-To; `None` if it is what From is.
     pub reply_to: Option<Vec<Address<'m>>>,
-    /// To.
+    /// The addresses of To.
     pub to: Vec<Address<'m>>,
     /// Cc.
     pub cc: Vec<Address<'m>>,
     /// Bcc.
     pub bcc: Vec<Address<'m>>,
-    /// In-Reply-To, unchanged.
+    /// The value of In-Reply-To, unchanged.
     pub in_reply_to: Option<Cow<'m, [u8]>>,
     /// Message-ID, unchanged.
     pub message_id: Option<Cow<'m, [u8]>>,

@@ -27,7 +27,7 @@ pub(crate) const MESSAGE_BYTES: usize = 112;
 /// The bytes that an address prints besides its texts: `(NIL NIL  )`.
 pub(crate) const ADDRESS_BYTES: usize = 11;
 
-/// How often BODY and BODYSTRUCTURE together print a value.
+/// The number of times that BODY and BODYSTRUCTURE together print a value.
 pub(crate) const IN_BOTH: usize = 2;
 
 /// The bytes that the responses of a message of this length may take.
@@ -62,7 +62,7 @@ pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
         }
 }
 
-/// How a field counts for an envelope.
+/// The use of a field in an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnvelopeField {
     /// Printed for Sender and Reply-To as well, if they are absent.

@@ -22,7 +22,7 @@ const fn fold_byte(byte: u8) -> u8 {
     is_space * b' ' + (1 - is_space) * lower
 }
 
-/// How many bytes at the beginning are ASCII.
+/// The number of bytes at the beginning that are ASCII.
 fn ascii_len(bytes: &[u8]) -> usize {
     const STEP: usize = 32;
     let whole = bytes.as_chunks::<STEP>().0.iter().take_while(|chunk| chunk.is_ascii()).count() * STEP;

@@ -48,13 +48,13 @@ pub fn is_header_bounded(message: &[u8]) -> bool {
 /// One header field, by its ranges in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Where the field begins.
+    /// The position where the field begins.
     pub start: u32,
-    /// Where its name ends (equal to `start` for a line that is no field).
+    /// The position where the name ends (equal to `start` for a line that is no field).
     pub name_end: u32,
-    /// Where its value begins: after the colon.
+    /// The position where the value begins: after the colon.
     pub value_start: u32,
-    /// Where the field ends: after its last line end.
+    /// The position where the field ends: after its last line end.
     pub end: u32,
 }
 

@@ -84,7 +84,7 @@ pub(crate) trait Layout {
     fn tag(&mut self, name: &str, tag: Tag);
 }
 
-/// Which tag of an element it is.
+/// The kind of a tag: it begins or ends an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Begin,

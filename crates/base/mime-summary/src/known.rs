@@ -68,7 +68,7 @@ static BY_LEN: [[u8; SAME_LEN_MAX]; NAME_LEN_MAX + 1] = {
 };
 
 impl FieldId {
-    /// Any field without a number.
+    /// The id of any field without a number.
     pub const OTHER: FieldId = FieldId(0);
 
     /// The number of the field with this name, in any case.
@@ -85,7 +85,7 @@ impl FieldId {
         Self::OTHER
     }
 
-    /// As stored.
+    /// The number as it is stored.
     pub(crate) const fn number(self) -> u8 {
         self.0
     }
@@ -166,7 +166,7 @@ pub struct FieldMask {
     pub(crate) known: u64,
     /// Wanted names without a number, in lower case and in order.
     pub(crate) others: Vec<Box<[u8]>>,
-    /// Their [`other_name_bit`]s.
+    /// The [`other_name_bit`]s of the fields without a number.
     pub(crate) other_bits: u64,
     /// Whether the names are those not wanted (`HEADER.FIELDS.NOT`).
     pub(crate) is_negated: bool,
@@ -191,7 +191,7 @@ impl FieldMask {
         mask
     }
 
-    /// All fields but those of these names. RFC 9051 §6.4.5.1: HEADER.FIELDS.NOT.
+    /// The mask of all fields but those of these names. RFC 9051 §6.4.5.1: HEADER.FIELDS.NOT.
     pub fn all_but<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Self {
         FieldMask { is_negated: true, ..Self::only(names) }
     }

@@ -57,7 +57,7 @@ impl<'m> Media<'m> {
         self.is("message", "rfc822") || self.is("message", "global")
     }
 
-    /// Which kind of text it is, if any.
+    /// The kind of text, if it is text.
     pub fn text_kind(&self) -> Option<TextKind> {
         match self.top.eq_ignore_ascii_case(b"text") {
             true if self.sub.eq_ignore_ascii_case(b"html") => Some(TextKind::Html),
@@ -178,7 +178,7 @@ impl<'m> Disposition<'m> {
 
 /// The tags of a Content-Language field: a list with commas. RFC 3282 §2.
 pub fn language_tags(value: &[u8]) -> Vec<&[u8]> {
-    /// How many are read; one or two are usual.
+    /// The most tags that are read; one or two are usual.
     const TAGS_MAX: usize = 50;
     value.split(|&b| b == b',').filter_map(|item| token(item, 0)).map(|(tag, _)| tag).take(TAGS_MAX).collect()
 }

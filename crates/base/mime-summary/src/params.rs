@@ -16,7 +16,7 @@ use crate::in_bounds::InBounds;
 use crate::scan::{is_space, trim_end};
 use crate::words::decode_words;
 
-/// How many parameters of one field are read.
+/// The most parameters of one field that are read.
 const PARAMS_MAX: usize = 100;
 
 /// One raw parameter, its value without quotes and folding.
@@ -33,7 +33,7 @@ pub struct Param<'m> {
 pub struct Params<'m>(Vec<Param<'m>>);
 
 impl<'m> Params<'m> {
-    /// No parameters.
+    /// The list without parameters.
     pub const NONE: Params<'static> = Params(Vec::new());
 
     /// Reads the parameters after the first value of a field: `; name=value` and so on.
@@ -60,7 +60,7 @@ impl<'m> Params<'m> {
         Params(params)
     }
 
-    /// All parameters.
+    /// The parameters in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, Param<'m>> {
         self.0.iter()
     }

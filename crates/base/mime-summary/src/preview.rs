@@ -8,13 +8,14 @@ use crate::transfer::TransferDecoder;
 
 /// Longest preview, in characters. RFC 8970 §3: at most 256, 200 recommended.
 const PREVIEW_CHARS_MAX: usize = 200;
-/// How much of a plain text is read for it.
+/// The most bytes of a plain text that are read for a preview.
 const PLAIN_READ_MAX: usize = 1024;
-/// How much of HTML is read for it: style sheets come first.
+/// The most bytes of HTML that are read for a preview: style sheets come first.
 const HTML_READ_MAX: usize = 16 * 1024;
-/// How many parts are tried.
+/// The most parts that are tried.
 const PARTS_TRIED_MAX: usize = 50;
-/// How much of HTML is rendered first. If that gives too little text, twice as much follows.
+/// The bytes of HTML that are rendered first. If that gives too little text, twice as much
+/// follows.
 const HTML_PIECE: usize = 1024;
 
 /// The preview: of the first plain text that is no attachment, else of the first HTML. If all texts

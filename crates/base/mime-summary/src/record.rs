@@ -60,7 +60,7 @@ use crate::words::decode_words;
 /// The version that is written.
 pub const RECORD_VERSION: u16 = 2;
 
-/// Where the numbers begin.
+/// The position of the numbers in a record.
 pub(crate) const NUMBERS_AT: usize = 28;
 /// The first number that is the end of a section: the base subject comes before.
 pub(crate) const FIRST_END: usize = 2;
@@ -95,7 +95,7 @@ pub(crate) const FLAG_BLANK_LINE: u16 = 2;
 pub(crate) const FLAG_REPLY: u16 = 4;
 /// Not every field of the header is in the table or the masks.
 pub(crate) const FLAG_FIELDS_CUT: u16 = 8;
-/// That blank line is a bare LF.
+/// The flag of a record whose blank line is a bare LF.
 pub(crate) const FLAG_BARE_LF: u16 = 16;
 
 /// The numbers of the head have four bytes, not two.
@@ -114,18 +114,18 @@ pub(crate) const FIRST_SECTIONS: usize = 14;
 pub(crate) const FIRST_NUMBERS: usize = FIRST_END + FIRST_SECTIONS;
 pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 
-/// How much of a header is kept in all: 64 KiB, a hundred times the usual length.
+/// The most bytes of a header that are kept in all: 64 KiB, a hundred times the usual length.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
-/// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand
-/// addresses.
+/// The most bytes of a field that SEARCH, SORT and THREAD look at: 256 KiB, which is several
+/// thousand addresses.
 pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 
-/// How much of a local part SORT compares. RFC 5321 §4.5.3.1.1 allows 64 bytes.
+/// The most bytes of a local part that SORT compares. RFC 5321 §4.5.3.1.1 allows 64 bytes.
 pub(crate) const LOCAL_PART_MAX: usize = 256;
 
-/// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
-/// all scripts in use; ligatures that are a whole sentence take 16.
+/// The most bytes that a folded text may have for each byte of its field. Korean takes 3.4, the
+/// most of all scripts in use; ligatures that are a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
 /// Bytes that a folded text may have besides its share of the field's length.
 const FOLDED_BASE: usize = 256;
@@ -140,8 +140,8 @@ pub struct SummaryParts<'a> {
     pub structure: &'a Structure,
     /// The bytes that FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
-    /// Which bytes of it are repeated twice right after themselves. The list of From is, if
-    /// Sender and Reply-To are missing. They are kept once.
+    /// The range of the envelope's bytes that are repeated twice right after themselves. The list
+    /// of From is, if Sender and Reply-To are missing. They are kept once.
     pub repeated: Range<usize>,
     /// The bytes that FETCH BODY sends.
     pub body: &'a [u8],
@@ -275,7 +275,7 @@ struct HeaderDigest<'m> {
     left_other: u64,
     /// Folded subject, from, to, cc, bcc.
     search: [Vec<u8>; 5],
-    /// How many bytes of the message they come from.
+    /// The number of bytes of the message that each text comes from.
     search_raw: [usize; 5],
     /// Whether folding lost something that an exact comparison needs.
     search_lost: [bool; 5],

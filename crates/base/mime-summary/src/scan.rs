@@ -40,7 +40,7 @@ impl Span {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// As a range of indices.
+    /// The span as a range of indices.
     pub const fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -66,7 +66,7 @@ pub(crate) fn newline_before(bytes: &[u8], end: usize) -> usize {
     }
 }
 
-/// How many lines end in `bytes`.
+/// The number of lines that end in `bytes`.
 pub(crate) fn count_lines(bytes: &[u8]) -> u32 {
     u32::try_from(memchr::memchr_iter(b'\n', bytes).count()).unwrap_or(u32::MAX)
 }

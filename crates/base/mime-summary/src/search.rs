@@ -28,9 +28,9 @@ use crate::transfer::{TransferDecoder, decode_transfer};
 use crate::window::Window;
 use crate::words::decode_words;
 
-/// How much of a body is decoded at a time. It is large enough for the substring search to run at
-/// memory speed. It is small enough to stay in the processor's second cache together with its
-/// decoded text.
+/// The bytes of a body that are decoded at a time. It is large enough for the substring search to
+/// run at memory speed. It is small enough to stay in the processor's second cache together with
+/// its decoded text.
 const PIECE_LEN: usize = 32 * 1024;
 
 /// The cost of decoding and folding a byte, in bytes that are searched for one key. About: text in
@@ -47,7 +47,7 @@ pub struct SearchKey {
     finder: Finder<'static>,
     /// The same with the marks of a character in another order: as texts may have them.
     others: Vec<Finder<'static>>,
-    /// What the index looks for, if there are others.
+    /// The text that the index looks for, if it is another one.
     indexed: Option<Box<[u8]>>,
     /// Octets for exact comparison; `None` if all texts are compared folded.
     exact: Option<Box<Exact>>,
@@ -167,7 +167,7 @@ impl Exact {
     }
 }
 
-/// Where in a message a key is looked for.
+/// The place in a message where a key is looked for.
 #[derive(Debug, Clone)]
 pub enum Within {
     /// RFC 9051 §6.4.4: BODY.
@@ -277,7 +277,7 @@ impl Rendered {
 }
 
 impl TextSearch {
-    /// For a message with this summary.
+    /// A search in a message with this summary.
     pub fn new(keys: &[TextKey], summary: &SummaryRef<'_>) -> Self {
         let found: Vec<bool> = keys
             .iter()
@@ -300,7 +300,7 @@ impl TextSearch {
         self.found[number]
     }
 
-    /// For each key whether it was found.
+    /// The result: for each key, whether it was found.
     pub fn into_found(self) -> Vec<bool> {
         self.found
     }

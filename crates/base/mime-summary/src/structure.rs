@@ -32,16 +32,17 @@ use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_en
 use crate::thread::fnv1a;
 use crate::transfer::Encoding;
 
-/// How deep parts nest before composite parts become leaves. Real mail stays under 20; a hundred
-/// keeps every recursion over the tree (printing, dropping) within a few kilobytes of stack.
+/// The most levels of nested parts: composite parts below them become leaves. Real mail stays
+/// under 20; a hundred keeps every recursion over the tree (printing, dropping) within a few
+/// kilobytes of stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// How many parts a message may have. It is twice the 10,000 that we promise to serve. Each costs
-/// 24 bytes in the stored record and some 60 in BODYSTRUCTURE.
+/// The most parts that a message may have. It is twice the 10,000 that we promise to serve. Each
+/// costs 24 bytes in the stored record and some 60 in BODYSTRUCTURE.
 pub const MAX_PARTS: usize = 20_000;
 
-/// How many fields of the message's own header are listed. Real headers have under 200; the rest is
-/// served from the message itself.
+/// The most fields of the message's own header that are listed. Real headers have under 200; the
+/// rest is served from the message itself.
 pub const MAX_FIELDS: usize = 10_000;
 
 /// Longest boundary that is looked for. RFC 2046 §5.1.1 allows 70; a line may have 998.
@@ -82,18 +83,19 @@ enum Effective {
 pub struct Part {
     /// The kind of its content.
     pub kind: Kind,
-    /// How its content is encoded.
+    /// The transfer encoding of the content.
     pub encoding: Encoding,
     effective: Effective,
     parent: PartIndex,
     first_child: PartIndex,
     last_child: PartIndex,
     next_sibling: PartIndex,
-    /// Its header with the blank line, if there is one. The body begins where the header ends.
+    /// The part's header with the blank line, if there is one. The body begins where the header
+    /// ends.
     pub header: Span,
-    /// Its content, without the line end that belongs to the delimiter after it.
+    /// The part's content, without the line end that belongs to the delimiter after it.
     pub body: Span,
-    /// How many lines end in the body.
+    /// The number of lines that end in the body.
     pub lines: u32,
     /// The text before the first delimiter of a multipart.
     pub preamble: Span,
@@ -101,7 +103,8 @@ pub struct Part {
     pub epilogue: Span,
     /// The part's Content-* fields.
     pub fields: ContentFields,
-    /// It is a leaf whose decoded bytes are a message: see [`Structure::decode_messages`].
+    /// Whether the part is a leaf whose decoded bytes are a message: see
+    /// [`Structure::decode_messages`].
     pub is_encoded_message: bool,
 }
 
@@ -126,8 +129,8 @@ impl Part {
         }
     }
 
-    /// Its Content-Transfer-Encoding, unchanged or with corrected spelling; `7bit` if it is
-    /// absent.
+    /// The Content-Transfer-Encoding of the part, unchanged or with corrected spelling; `7bit` if
+    /// it is absent.
     pub fn encoding_name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
     }
@@ -152,7 +155,7 @@ pub struct Structure {
     fields_complete: bool,
     /// About the octets that its parts print.
     pub(crate) printed: usize,
-    /// How deep they nest.
+    /// The number of levels of nested parts.
     pub(crate) depth: usize,
 }
 
@@ -179,7 +182,7 @@ impl Structure {
         pass.made
     }
 
-    /// All parts: the message first, then in the order in which they begin.
+    /// The parts: the message first, then in the order in which they begin.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -229,7 +232,7 @@ struct Open {
 
 /// A delimiter line.
 struct Delimiter {
-    /// Which open part it belongs to.
+    /// The level of the open part that it belongs to.
     level: usize,
     is_close: bool,
     line: Span,
@@ -238,9 +241,9 @@ struct Delimiter {
 /// The position of a part.
 #[derive(Clone, Copy)]
 struct PartContext {
-    /// Its type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
+    /// The part's type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
     in_digest: bool,
-    /// It may have parts.
+    /// The part may have parts.
     may_nest: bool,
 }
 
@@ -261,7 +264,7 @@ struct Pass<'m> {
     /// Lines ended before `at`.
     lines: u32,
     open: Vec<Open>,
-    /// How many of `open` have a boundary.
+    /// The number of parts in `open` that have a boundary.
     boundaries: usize,
     /// The estimated bytes that the parts so far print, and the limit.
     printed: usize,

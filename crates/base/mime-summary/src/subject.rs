@@ -6,7 +6,7 @@
 use crate::in_bounds::InBounds;
 use crate::scan::Span;
 
-/// Where the base subject lies in the folded subject.
+/// The position of the base subject in the folded subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseSubject {
     /// The range.

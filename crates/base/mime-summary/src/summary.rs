@@ -17,13 +17,13 @@ use crate::table::{InDecoded, Located, PartRow, ROW_LEN, Section, locate, locate
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
-    /// It is shorter than its length field, or than any record.
+    /// The record is shorter than its length field, or than any record.
     #[error("the summary is truncated: {len} bytes")]
     Short {
         /// The number of bytes.
         len: usize,
     },
-    /// It was written by a later release.
+    /// The record was written by a later release.
     #[error("the summary has version {version}; this release reads {RECORD_VERSION}")]
     Version {
         /// The version it has.
@@ -34,7 +34,7 @@ pub enum SummaryError {
     Sections,
 }
 
-/// How the head of a record is laid out.
+/// The layout of the head of a record.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     /// Whether it has version 1, which had fewer numbers and longer entries of the field table.
@@ -148,7 +148,7 @@ impl<'s> SummaryRef<'s> {
         self.bytes.in_bounds(start..self.number(end) as usize)
     }
 
-    /// How many bytes the record has.
+    /// The number of bytes of the record.
     #[inline]
     pub fn record_len(&self) -> usize {
         self.bytes.len()
@@ -198,12 +198,12 @@ impl<'s> SummaryRef<'s> {
         self.section(record::SUBJECT)
     }
 
-    /// From, decoded and folded.
+    /// The value of From, decoded and folded.
     pub fn from_folded(&self) -> &'s [u8] {
         self.section(record::FROM)
     }
 
-    /// To, decoded and folded.
+    /// The value of To, decoded and folded.
     pub fn to_folded(&self) -> &'s [u8] {
         self.section(record::TO)
     }
@@ -225,13 +225,13 @@ impl<'s> SummaryRef<'s> {
         self.flag(record::FLAG_EXACT)
     }
 
-    /// How many bytes the folded texts have together.
+    /// The number of bytes of the folded texts together.
     #[inline]
     pub fn folded_len(&self) -> usize {
         (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.layout.head_len())
     }
 
-    /// How many bytes the kept fields have together.
+    /// The number of bytes of the kept fields together.
     pub fn fields_len(&self) -> usize {
         self.section(record::FIELD_BYTES).len()
     }
@@ -293,7 +293,7 @@ impl<'s> SummaryRef<'s> {
         self.section(record::PARTS).len() / ROW_LEN
     }
 
-    /// All parts, breadth first; the message itself is the first.
+    /// The parts, breadth first; the message itself is the first.
     pub fn parts(&self) -> impl Iterator<Item = PartRow> + Clone + 's {
         rows(self.section(record::PARTS))
     }
@@ -366,7 +366,7 @@ impl<'s> SummaryRef<'s> {
         self.selected_spans(mask).filter_map(move |span| fields.get(span))
     }
 
-    /// Where in the kept fields they are.
+    /// The spans of the selected fields in the kept fields.
     fn selected_spans<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = Range<usize>> + use<'s, 'q> {
         let (fields, wanted) = (self.section(record::FIELD_BYTES), mask.known);
         let is_negated = mask.is_negated;
@@ -394,7 +394,7 @@ impl<'s> SummaryRef<'s> {
         entries.filter_map(|entry| entry.first_chunk().copied())
     }
 
-    /// How many fields are kept.
+    /// The number of fields that are kept.
     pub fn field_count(&self) -> usize {
         let len = if self.layout.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
         self.section(record::FIELD_TABLE).len() / len

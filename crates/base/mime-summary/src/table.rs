@@ -37,12 +37,12 @@ pub enum Section {
     Mime,
 }
 
-/// Where a section lies.
+/// The position of a section, and its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
     /// The section's bytes in the message.
     pub span: Span,
-    /// For the body of a part: how it is encoded, which BINARY undoes; identity for all else.
+    /// The transfer encoding of a part's body, which BINARY undoes; identity for all else.
     pub encoding: Encoding,
     /// The kind of the part's content.
     pub kind: Kind,
@@ -61,11 +61,11 @@ pub struct PartRow {
     pub child_count: u32,
     /// The kind of its content.
     pub kind: Kind,
-    /// How it is encoded.
+    /// The transfer encoding of the body.
     pub encoding: Encoding,
-    /// Which kind of text it is, if any.
+    /// The kind of text, if it is text.
     pub text: Option<TextKind>,
-    /// It is a leaf whose decoded bytes are a message.
+    /// Whether the part is a leaf whose decoded bytes are a message.
     pub is_encoded_message: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct PartRow {
 pub struct InDecoded<'p> {
     /// The bytes of that message, as they are in the message around it.
     pub span: Span,
-    /// How they are encoded.
+    /// The transfer encoding of the bytes.
     pub encoding: Encoding,
     /// The path of the section within.
     pub path: &'p [u32],
@@ -221,7 +221,7 @@ pub(crate) fn write_table(message: &[u8], structure: &Structure, into: &mut Vec<
     }
 }
 
-/// All rows of a table.
+/// The rows of a table.
 pub(crate) fn rows(table: &[u8]) -> impl Iterator<Item = PartRow> + Clone + '_ {
     (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
 }

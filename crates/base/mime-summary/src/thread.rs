@@ -6,8 +6,8 @@
 
 use crate::params::read_quoted;
 
-/// How many identifiers of References are kept: the first (the root) and the last ones before the
-/// message.
+/// The most identifiers of References that are kept: the first (the root) and the last ones
+/// before the message.
 pub(crate) const IDS_MAX: usize = 32;
 
 /// FNV-1a, 64 bit: stable across releases, because it is stored.

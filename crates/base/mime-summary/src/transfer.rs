@@ -7,7 +7,7 @@
 
 use crate::in_bounds::InBounds;
 
-/// How the content of a part is encoded for transfer. RFC 2045 §6.
+/// The transfer encoding of the content of a part. RFC 2045 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// Lines of ASCII; also what an absent field means.
@@ -195,7 +195,8 @@ fn trim_line(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How much white space before a line end counts as added on the way: bounds the bytes held back.
+/// The most white space before a line end that counts as added on the way: bounds the bytes held
+/// back.
 const ESCAPE_MAX: usize = 1000;
 
 /// `=XY`, or a soft line break; returns how many bytes it took, `None` if the piece ends too early.

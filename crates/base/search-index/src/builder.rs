@@ -51,7 +51,7 @@ impl Lexicon {
 #[derive(Debug, Default)]
 pub struct Builder {
     uids: Vec<u32>,
-    /// How long the text of each message is.
+    /// The length of the text of each message.
     texts: Vec<u64>,
     opaque: Vec<bool>,
     lexicons: [Lexicon; 2],
@@ -127,7 +127,7 @@ impl Builder {
 
 /// The messages of each word.
 struct Lists {
-    /// Where the list of each word ends.
+    /// The end of the list of each word.
     ends: Vec<u32>,
     ordinals: Vec<u16>,
 }

@@ -4,7 +4,7 @@
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, RANGES_MAX, number};
 use crate::sort_keys::KeyTable;
 
-/// Where the head has the bytes of the columns, and the checksum of the front.
+/// The position in the head of the number of bytes of the columns, and of the front's checksum.
 pub(crate) const KEYS_LEN_AT: usize = 52;
 pub(crate) const FRONT_SUM_AT: usize = 56;
 
@@ -15,7 +15,7 @@ pub struct Front<'b> {
     keys: KeyTable<'b>,
 }
 
-/// Where the parts of a front are, and how long it is.
+/// The positions of the parts of a front, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrontParts {
     pub(crate) messages: usize,
@@ -51,7 +51,7 @@ impl<'b> Front<'b> {
     /// Bytes of a segment that say how long its front is.
     pub const HEAD_LEN: usize = HEAD_LEN;
 
-    /// How long the front of a segment is that begins with these bytes. `None` if they begin no
+    /// The length of the front of a segment that begins with these bytes. `None` if they begin no
     /// segment.
     pub fn len_of(head: &[u8]) -> Option<usize> {
         FrontParts::of(head).filter(|_| head.starts_with(&MAGIC)).map(|parts| parts.end)

@@ -2,8 +2,9 @@
 
 use crate::{Builder, Collector, Front, Query, Scope, Segment, SortKeys, TEXTS, merge};
 
-/// As a segment, once as it is and once with the right sum: what is read proposes only messages
-/// that it has. As the texts of messages: each is proposed for its own pieces.
+/// Checks the data as a segment, once as it is and once with the right sum: what is read proposes
+/// only messages that it has. Then checks it as the texts of messages: each is proposed for its
+/// own pieces.
 pub fn segment(data: &[u8]) {
     let _ = Segment::read(data.to_vec());
     front(data);

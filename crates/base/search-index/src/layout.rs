@@ -7,7 +7,7 @@ pub const MESSAGES_MAX: usize = 4096;
 /// are looked at again.
 pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
 
-/// How a segment begins: its name and its version.
+/// The first bytes of a segment: its name and its version.
 pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x06";
 /// Bytes before the ranges.
 pub(crate) const HEAD_LEN: usize = 60;

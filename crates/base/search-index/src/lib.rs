@@ -39,7 +39,7 @@ pub use segment::Segment;
 pub use sort_keys::{KeyTable, SortKeys, TEXTS, TextColumn};
 pub use terms::{Collector, Terms};
 
-/// Which texts of a message a key is looked for in.
+/// The texts of a message in which a key is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Short ones, which only some keys are looked for in: subject and addresses.
@@ -49,6 +49,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Both scopes.
+    /// The two scopes.
     pub const ALL: [Self; 2] = [Self::Envelope, Self::Texts];
 }

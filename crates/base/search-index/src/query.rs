@@ -5,7 +5,7 @@ use memchr::memmem::Finder;
 use crate::Scope;
 use crate::words::{Class, WHOLE_MAX, class};
 
-/// It is before, between and after words, and in no word.
+/// The byte that is before, between and after words, and in no word.
 pub(crate) const SEPARATOR: u8 = 0;
 
 /// Shorter pieces are not looked up: they are in too many words.

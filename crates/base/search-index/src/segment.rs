@@ -60,7 +60,7 @@ const HELD_MAX: u32 = 1024;
 /// Messages as bits.
 pub(crate) type Map = [u64; MAP_WORDS];
 
-/// Where the parts of one scope are.
+/// The positions of the parts of one scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Section {
     words: usize,
@@ -145,7 +145,7 @@ impl Segment {
         &self.bytes
     }
 
-    /// How many messages it covers.
+    /// The number of messages that the segment covers.
     pub fn messages(&self) -> usize {
         self.front.messages
     }
@@ -155,7 +155,7 @@ impl Segment {
         self.bytes.get(20..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Its front; `None` does not occur in a segment that was verified.
+    /// The segment's front; `None` does not occur in a segment that was verified.
     pub fn front(&self) -> Option<Front<'_>> {
         Front::of(&self.bytes, &self.front)
     }
@@ -243,7 +243,7 @@ impl Segment {
         set.flat_map(bits).take_while(|block| *block < blocks).collect()
     }
 
-    /// Where the words and the lists of a block are.
+    /// The words of a block, and their lists.
     fn block(&self, section: &Section, block: usize) -> Option<(&[u8], &[u8])> {
         let at = |block: usize, part: usize| {
             number(&self.bytes, section.blocks_at + block * 8 + part).map(|at| at as usize)
@@ -287,7 +287,7 @@ impl Segment {
         }
     }
 
-    /// Each word of a scope with its list, ascending.
+    /// The words of a scope, each with its list, ascending.
     pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], List<'_>)> + '_ {
         let section = self.section(scope);
         let words = &self.bytes[section.words_at..section.lists_at];

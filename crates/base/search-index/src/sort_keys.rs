@@ -33,7 +33,7 @@ const IS_REPLY: u8 = 8;
 /// The keys of SORT and THREAD of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SortKeys<'k> {
-    /// When it was sent, in seconds since 1970.
+    /// The time when the message was sent, in seconds since 1970.
     pub sent: Option<i64>,
     /// The hash of its Message-ID.
     pub id: Option<u64>,
@@ -197,7 +197,7 @@ impl<'b> KeyTable<'b> {
         self.flags.get(message).is_some_and(|flags| flags & HAS_VALUES != 0)
     }
 
-    /// When a message was sent, in seconds since 1970.
+    /// The time when a message was sent, in seconds since 1970.
     pub fn sent(&self, message: usize) -> Option<i64> {
         let flags = self.flags.get(message)?;
         (flags & HAS_DATE != 0).then(|| i64::from_le_bytes(self.sent[message]))
@@ -219,7 +219,7 @@ impl<'b> KeyTable<'b> {
         })
     }
 
-    /// All values of each message.
+    /// The sort keys of each message.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Option<SortKeys<'b>>> + 'b {
         let texts = self.texts;
         self.links().enumerate().map(move |(message, keys)| {

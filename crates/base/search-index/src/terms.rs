@@ -22,7 +22,7 @@ const PLACES: usize = 4096;
 pub(crate) struct WordSet {
     /// A separator, and each word with one after it.
     bytes: Vec<u8>,
-    /// Where each word begins.
+    /// The position where each word begins.
     starts: Vec<u32>,
     /// Numbers of words, plus 1; 0 for a free place. A word's place is found by its hash.
     table: Vec<u32>,
@@ -53,8 +53,8 @@ impl WordSet {
         &self.bytes[from..next - 1]
     }
 
-    /// Where the search for a word begins. No two words are hashed one after the other, so the
-    /// length need not be hashed.
+    /// The place where the search for a word begins. No two words are hashed one after the other,
+    /// so the length need not be hashed.
     fn first_place(&self, word: &[u8], mask: usize) -> usize {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(word);
@@ -107,7 +107,7 @@ impl WordSet {
     }
 }
 
-/// Each word of bytes with separators before, between and after them.
+/// The words of bytes that have separators before, between and after them.
 pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
     let inner = bytes.get(1..).unwrap_or_default();
     inner.split(|byte| *byte == SEPARATOR).filter(|word| !word.is_empty())
@@ -177,7 +177,7 @@ impl Collector {
         self.is_opaque = is_opaque;
     }
 
-    /// How many different words were added.
+    /// The number of different words that were added.
     pub fn count(&self) -> usize {
         self.sets.iter().map(WordSet::len).sum()
     }

@@ -41,7 +41,7 @@ static IS_PLAIN: [bool; 256] = {
     table
 };
 
-/// How many bytes at the beginning are of class [`Class::Plain`].
+/// The number of bytes at the beginning that are of class [`Class::Plain`].
 #[inline]
 fn plain_len(text: &[u8]) -> usize {
     let mut len = 0;

@@ -20,7 +20,7 @@ pub(crate) struct Writer {
     bytes: Vec<u8>,
     front_len: usize,
     messages: usize,
-    /// Where the numbers of the next scope are in the head.
+    /// The position of the next scope's numbers in the head.
     counts_at: usize,
     scope: Parts,
 }

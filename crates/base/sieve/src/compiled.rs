@@ -92,7 +92,7 @@ pub(crate) struct Fcc {
     pub(crate) options: FileOptions,
 }
 
-/// In the order of their precedence, highest first (RFC 5229 §4.1).
+/// The modifiers in the order of their precedence, highest first (RFC 5229 §4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Modifier {
     Lower,
@@ -289,7 +289,7 @@ pub(crate) struct Compare {
     pub(crate) keys: Keys,
 }
 
-/// Where the values come from.
+/// The source of the values.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Header { names: Texts, index: Option<Index>, mime: Option<Mime> },

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use crate::date::Moment;
 use crate::script::Script;
 
-/// Which scripts `include` looks among. RFC 6609 §3.1.
+/// The place of the scripts among which `include` looks. RFC 6609 §3.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Location {
     /// The account's own.

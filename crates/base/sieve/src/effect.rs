@@ -5,7 +5,8 @@ use posthaste_mime_summary::InBounds;
 use crate::error::RunError;
 use crate::notify::Mailto;
 
-/// Which header a message has: 0 is the one it came with, others are in [`Outcome::headers`].
+/// The number of a header that a message has: 0 is the one it came with, others are in
+/// [`Outcome::headers`].
 pub type Version = usize;
 
 /// One thing to do.
@@ -38,7 +39,7 @@ pub enum Effect {
     Discard,
     /// Refuse it.
     Reject {
-        /// Why, for its sender.
+        /// The reason for the sender.
         reason: String,
         /// `ereject`: by a protocol error wherever possible, never silently (RFC 5429 §2.1).
         is_strict: bool,
@@ -83,9 +84,9 @@ impl Target {
 /// A reply of `vacation`. RFC 5230 §5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VacationReply {
-    /// To this address: the reverse path.
+    /// The address that the reply goes to: the reverse path.
     pub to: String,
-    /// From field, if the script gives one.
+    /// The From field, if the script gives one.
     pub from: Option<String>,
     /// Subject field.
     pub subject: String,
@@ -100,7 +101,7 @@ pub struct VacationReply {
     pub key: String,
     /// See `key`.
     pub seconds: Option<u64>,
-    /// Where to store a copy of the reply (RFC 8580).
+    /// The mailbox for a copy of the reply (RFC 8580).
     pub fcc: Option<Target>,
 }
 
@@ -111,7 +112,7 @@ pub struct Notification {
     pub method: String,
     /// The parsed URI.
     pub mailto: Mailto,
-    /// From field, if the script gives one.
+    /// The From field, if the script gives one.
     pub from: Option<String>,
     /// 1 is urgent, 2 normal, 3 unimportant.
     pub importance: u8,
@@ -119,7 +120,7 @@ pub struct Notification {
     pub options: Vec<String>,
     /// The text; `None` for the method's own.
     pub message: Option<String>,
-    /// Where to store a copy of the notification (RFC 8580).
+    /// The mailbox for a copy of the notification (RFC 8580).
     pub fcc: Option<Target>,
 }
 
@@ -132,9 +133,10 @@ pub struct Outcome {
     /// Headers that `addheader` and `deleteheader` made, each whole with its blank line: version 1
     /// first.
     pub headers: Vec<Vec<u8>>,
-    /// Where the body begins in the message as it came.
+    /// The position of the body in the message as it came.
     pub body_start: usize,
-    /// Why the run ended early. The effects are then the implicit keep alone (RFC 5228 §2.10.6).
+    /// The reason why the run ended early. The effects are then the implicit keep alone (RFC 5228
+    /// §2.10.6).
     pub error: Option<RunError>,
     /// The actions that were left out, and why: replies that RFC 5230 forbids, for example.
     pub notes: Vec<String>,

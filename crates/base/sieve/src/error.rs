@@ -33,7 +33,7 @@ impl CompileError {
     }
 }
 
-/// All faults of a script, in its order; never empty.
+/// The faults of a script, in its order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileErrors(pub Vec<CompileError>);
 
@@ -51,7 +51,7 @@ impl fmt::Display for CompileErrors {
     }
 }
 
-/// Why a run ended early. The message is kept then (RFC 5228 §2.10.6).
+/// The reason why a run ended early. The message is kept then (RFC 5228 §2.10.6).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RunError {
     /// The script: empty for the one that was run, else the name of an included one.

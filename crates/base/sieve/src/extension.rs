@@ -9,7 +9,7 @@ macro_rules! extensions {
         pub enum Extension { $(#[doc = $rfc] $variant,)* }
 
         impl Extension {
-            /// All of them.
+            /// The extensions that exist.
             pub const ALL: &[Extension] = &[$(Extension::$variant,)*];
 
             /// The extension's name in `require`.
@@ -77,10 +77,10 @@ impl fmt::Display for Extension {
 pub struct ExtensionSet(u64);
 
 impl ExtensionSet {
-    /// No extension.
+    /// The set without an extension.
     pub const EMPTY: ExtensionSet = ExtensionSet(0);
 
-    /// All that this crate has.
+    /// The set of all extensions that this crate has.
     pub fn all() -> Self {
         Extension::ALL.iter().copied().collect()
     }
@@ -95,7 +95,7 @@ impl ExtensionSet {
         self.0 |= 1 << extension as u32;
     }
 
-    /// These without one.
+    /// The set without one extension.
     pub const fn without(self, extension: Extension) -> Self {
         ExtensionSet(self.0 & !(1 << extension as u32))
     }

@@ -22,7 +22,8 @@ impl Context for World {
     }
 }
 
-/// As a script: what is understood means the same when it is printed, and runs to an end.
+/// Checks the data as a script: what is understood means the same when it is printed, and runs to
+/// an end.
 pub fn script(data: &[u8]) {
     let source = String::from_utf8_lossy(data);
     let limits = Limits { steps_max: 20_000, regex_bytes_max: 16 * 1024, ..Limits::default() };
@@ -47,7 +48,7 @@ const MESSAGE: &[u8] = b"From: A <a@example.org>\r\nTo: b+c@example.com\r\nSubje
     Date: 1 Jan 2010 00:00:00 +0100\r\nMessage-ID: <1@x>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
     --b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\nx\r\n--b--\r\n";
 
-/// As a message, for a script that looks at all of it.
+/// Checks the data as a message, for a script that looks at all of it.
 pub fn message(data: &[u8]) {
     const SCRIPT: &str = include_str!("fuzzing.sieve");
     static COMPILED: std::sync::OnceLock<Script> = std::sync::OnceLock::new();

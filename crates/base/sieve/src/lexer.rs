@@ -22,7 +22,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// In words, for an error.
+    /// The token in words, for an error.
     pub(crate) fn described(&self) -> String {
         match self {
             Token::Word(word) => format!("\"{word}\""),

@@ -8,7 +8,7 @@
 pub struct Limits {
     /// Longest script, in bytes. A filter editor's largest exports have some 100 KiB.
     pub script_bytes_max: usize,
-    /// How deep blocks and tests nest. Every recursion over a script is bounded by it.
+    /// The most levels of blocks and tests. Every recursion over a script is bounded by it.
     pub nesting_max: usize,
     /// Most errors that one compilation reports.
     pub errors_max: usize,
@@ -30,9 +30,9 @@ pub struct Limits {
     /// Regular expressions that one script compiles. Together with their size this bounds what a
     /// compiled script takes besides its text: ten bytes of a script can fill one of them.
     pub regexes_max: usize,
-    /// How deep `include` nests.
+    /// The most levels of `include`.
     pub include_depth_max: usize,
-    /// How many scripts a run may include.
+    /// The most scripts that a run may include.
     pub includes_max: usize,
     /// Least and greatest time in seconds between two vacation replies to one sender (RFC 5230
     /// §4.1, RFC 6131 §2).

@@ -16,7 +16,7 @@ pub(crate) fn is_field_name(name: &str) -> bool {
 pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],
     fields: Vec<Field<'m>>,
-    /// Where the blank line after the header begins.
+    /// The position where the blank line after the header begins.
     header_end: usize,
     structure: OnceCell<Structure>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Field<'m> {
     name: Cow<'m, [u8]>,
     /// The whole field with its line end.
     whole: Cow<'m, [u8]>,
-    /// Where in it the value begins.
+    /// The position in it where the value begins.
     value_start: usize,
 }
 
@@ -98,7 +98,7 @@ impl<'m> Message<'m> {
         Message { bytes, fields, header_end, structure: OnceCell::new() }
     }
 
-    /// Where the body begins.
+    /// The position where the body begins.
     pub(crate) fn body_start(&self) -> usize {
         behind_blank(self.bytes, self.header_end)
     }
@@ -117,7 +117,7 @@ impl<'m> Message<'m> {
         self.fields.iter().find(|field| field.is(name)).map(Field::value)
     }
 
-    /// How many bytes a look at the header of a part costs.
+    /// The number of bytes that a look at the header of a part costs.
     pub(crate) fn part_header_len(&self, part: PartIndex) -> u64 {
         self.structure().part(part).map_or(0, |part| u64::from(part.header.len()))
     }

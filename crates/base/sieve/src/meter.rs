@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that a comparison passes in the time of one step. Work is counted in such parts.
 const BYTES_PER_STEP: u64 = 64;
 
-/// Why a run must end.
+/// The reason why a run must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
-    /// It takes more than this many steps.
+    /// The run takes more than this many steps.
     Steps(u64),
     /// A text would take more memory in the form that is compared.
     Memory,

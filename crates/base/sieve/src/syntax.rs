@@ -36,7 +36,7 @@ pub struct Test {
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// Where it begins.
+    /// The position where the argument begins.
     pub place: Position,
     /// The argument's value.
     pub value: Value,

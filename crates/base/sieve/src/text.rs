@@ -20,7 +20,7 @@ pub(crate) enum Piece {
     Match(usize),
 }
 
-/// Where a variable lives.
+/// The place of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Variable {
     /// In the run of this script, by its number.

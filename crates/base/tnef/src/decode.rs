@@ -18,13 +18,13 @@ use crate::tags::{IID_MESSAGE, attribute};
 /// The first bytes of a TNEF stream: MS-OXTNEF §2.1.3.1.
 pub(crate) const SIGNATURE: u32 = 0x223E_9F78;
 
-/// How deep messages nest in one another before one stays as bytes. Forwards of forwards stay under
-/// ten; each level costs some kilobytes of stack.
+/// The most levels of nested messages: a message below them stays as bytes. Forwards of forwards
+/// stay under ten; each level costs some kilobytes of stack.
 pub const DEPTH_MAX: usize = 16;
 
-/// How many properties, values, recipients, attributes and attachments a message may have, nested
-/// messages included. A meeting with a thousand attendees has 20,000 values. Each costs up to 100
-/// bytes, so all of them stay under 10 MiB.
+/// The most properties, values, recipients, attributes and attachments that a message may have,
+/// nested messages included. A meeting with a thousand attendees has 20,000 values. Each costs up
+/// to 100 bytes, so all of them stay under 10 MiB.
 pub const VALUES_MAX: usize = 100_000;
 
 /// Whether bytes begin as TNEF does.
@@ -49,7 +49,7 @@ pub(crate) fn decode_and_name(bytes: &[u8], left: &mut dyn FnMut(Damage)) -> Res
 /// Counts what it reads.
 pub(crate) struct Decoder {
     values_left: usize,
-    /// Why a message inside it stays bytes: the first such reason.
+    /// The reason why a message inside it stays bytes: the first such reason.
     left: Option<Damage>,
 }
 

@@ -1,7 +1,7 @@
 //! Why bytes are not TNEF that can be read, and why a model cannot be written.
 
-/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it names the
-/// fault and its place.
+/// The reason why a TNEF stream, or something in it, cannot be used. The text is for the log: it
+/// names the fault and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The first four bytes are not TNEF's signature.
@@ -12,7 +12,7 @@ pub enum Damage {
     Truncated {
         /// The structure that was being read.
         what: &'static str,
-        /// Where, from the start of its stream.
+        /// The position, from the start of its stream.
         at: usize,
     },
     /// The sum over an attribute's bytes differs from the stored one.
@@ -26,7 +26,7 @@ pub enum Damage {
     Level {
         /// The level as it stands.
         level: u8,
-        /// Where, from the start of its stream.
+        /// The position, from the start of its stream.
         at: usize,
     },
     /// A property's type is none of those that MS-OXCDATA §2.11.1 lists.
@@ -37,7 +37,7 @@ pub enum Damage {
         /// The type as it stands.
         kind: u16,
     },
-    /// It has more values than a message is allowed.
+    /// The message has more values than is allowed.
     #[error("it has over {limit} properties and values")]
     TooMany {
         /// The limit.
@@ -90,10 +90,10 @@ pub enum Damage {
     /// Each new boundary would begin with one of the message's own multiparts.
     #[error("its multiparts leave no boundary for new ones")]
     Boundaries,
-    /// It has no frame, or one that does not fit the rest of it.
+    /// The message has no frame, or one that does not fit the rest of it.
     #[error("it has no frame that matches the rest of the message")]
     Frame,
-    /// It is a report, a task and the like, and has neither text nor files.
+    /// The message is a report, a task or similar, and has neither text nor files.
     #[error("its class is {class:?}, and it has nothing that mail can show")]
     Empty {
         /// The message class.
@@ -102,7 +102,7 @@ pub enum Damage {
     /// RTF has pictures that mail cannot show, as metafiles are. The rest is converted.
     #[error("{count} pictures of its RTF are not shown: they are no PNG and no JPEG, or too many")]
     Pictures {
-        /// How many.
+        /// The number of pictures that are not shown.
         count: usize,
     },
     /// The transfer encoding of the part that holds it is unknown.
@@ -110,7 +110,7 @@ pub enum Damage {
     TransferEncoding,
 }
 
-/// Why a model cannot be written as TNEF.
+/// The reason why a model cannot be written as TNEF.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A property from 0x8000 on must have a name, and no other may have one.

@@ -8,9 +8,9 @@ use crate::{Outcome, convert, decode, encode, enrich, restore, rtf};
 /// The most text of compressed RTF whose length is made right.
 const TEXT_MAX: usize = 1 << 20;
 
-/// As all of these: nothing panics, each value that is read is written again, and conversions are
-/// bounded and repeatable. Once as it is, and once with right sums, without which little of it
-/// would be read.
+/// Checks the data in every way: nothing panics, each value that is read is written again, and
+/// conversions are bounded and repeatable. The data is read as it is, and again with right sums,
+/// without which little of it would be read.
 pub fn any(data: &[u8]) {
     one(data);
     one(&with_sums(data));

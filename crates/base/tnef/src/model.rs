@@ -49,15 +49,16 @@ pub struct Attribute {
 /// An attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attachment {
-    /// How it is shown (attAttachRendData).
+    /// The way of showing the attachment (attAttachRendData).
     pub rendering: Rendering,
-    /// Its attributes that have no field here, in their order; attAttachData is one of them.
+    /// The attachment's attributes that have no field here, in their order; attAttachData is one
+    /// of them.
     pub attributes: Vec<Attribute>,
     /// The attachment's properties (attAttachment).
     pub properties: Vec<Property>,
 }
 
-/// Where and how an attachment is shown: MS-OXTNEF §2.1.3.3.15.
+/// The place and the way of showing an attachment: MS-OXTNEF §2.1.3.3.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rendering {
     /// 1 is a file, 2 an OLE object.
@@ -182,7 +183,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All types.
+    /// The types that exist.
     pub const ALL: [Kind; 16] = [
         Kind::Null,
         Kind::Int16,
@@ -237,7 +238,7 @@ impl Value {
         }
     }
 
-    /// As a number; `None` if it is none.
+    /// The value as a number; `None` if it is none.
     pub fn number(&self) -> Option<i64> {
         match self {
             Value::Int16(n) => Some(i64::from(*n)),
@@ -256,7 +257,7 @@ impl Value {
         }
     }
 
-    /// As bytes; `None` if it has none.
+    /// The value as bytes; `None` if it has none.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Binary(bytes) | Value::String8(bytes) => Some(bytes),
@@ -279,8 +280,8 @@ impl Value {
         }
     }
 
-    /// As text, of which 8-bit text is in this code page. A NUL ends it. `None` if it is no text,
-    /// or empty.
+    /// The value as text, of which 8-bit text is in this code page. A NUL ends it. `None` if it
+    /// is no text, or empty.
     pub fn text(&self, code_page: u32) -> Option<String> {
         let mut text = match self {
             Value::String(text) => text.clone(),
@@ -360,7 +361,7 @@ impl Message {
         self.named(name)?.text(self.text_code_page())
     }
 
-    /// Its categories: PidNameKeywords (MS-OXCMSG §2.2.1.17). Blank ones are left out.
+    /// The message's categories: PidNameKeywords (MS-OXCMSG §2.2.1.17). Blank ones are left out.
     pub fn keywords(&self) -> Vec<String> {
         let is_it = |name: &Name| {
             name.set == SET_PUBLIC_STRINGS
@@ -378,8 +379,7 @@ impl Message {
         attribute_text(&self.attributes, id, self.code_page)
     }
 
-    /// Its class: `IPM.Note`, `IPM.Schedule.Meeting.Request` … The names of old clients are
-    /// mapped to those of today (MS-OXTNEF §2.1.3.3.11).
+    /// The message's class: `IPM.Note`, `IPM.Schedule.Meeting.Request` …
     pub fn class(&self) -> String {
         let class = self.text(property::MESSAGE_CLASS);
         let class = class.or_else(|| self.attribute_text(attribute::MESSAGE_CLASS)).unwrap_or_default();

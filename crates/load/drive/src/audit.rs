@@ -35,7 +35,7 @@ pub struct AuditOptions {
     pub others: Vec<Target>,
     /// The accounts.
     pub accounts: Accounts,
-    /// How to connect.
+    /// The settings of connections.
     pub dialer: Dialer,
     /// Whether every body is fetched and verified, or only the serials in the headers.
     pub bodies: bool,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long servers may take to stop before the program ends without them. Long enough for one that
-/// has nothing left to do, short enough for a person who waits.
+/// The time that servers may take to stop before the program ends without them. Long enough for
+/// one that has nothing left to do, short enough for a person who waits.
 const STOPPING_MAX: Duration = Duration::from_secs(3);
 
 /// Processes to stop when the program ends at once.
@@ -86,7 +86,7 @@ pub fn on_exit_stop(pid: u32) {
     children(|children| children.add(pid));
 }
 
-/// It has ended by itself.
+/// Records that a child process has ended by itself.
 pub fn ended(pid: u32) {
     children(|children| children.0.remove(&pid));
 }

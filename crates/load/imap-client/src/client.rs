@@ -15,7 +15,7 @@ use crate::{Error, Handler, Status, Transcript, command, listing};
 /// Room for commands that an idle client keeps: most are shorter.
 const OUTPUT_BYTES_IDLE: usize = 2 * 1024;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// OK, NO or BAD.

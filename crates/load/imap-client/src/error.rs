@@ -33,7 +33,7 @@ pub enum Error {
     /// No complete answer in time.
     #[error("no answer within {seconds} s")]
     Timeout {
-        /// How long was waited.
+        /// The length of the wait.
         seconds: u64,
     },
     /// Bytes that are not the protocol.

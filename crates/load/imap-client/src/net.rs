@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::{Error, read_buffer};
 
-/// How a connection is protected.
+/// The protection of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
     /// Not at all.
@@ -33,7 +33,7 @@ pub enum Security {
     StartTls,
 }
 
-/// Where to connect.
+/// The address that connections go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Name or address, also checked against the certificate.
@@ -53,7 +53,7 @@ const PACED_BYTES: usize = 4 * 1024;
 /// of that is its own overhead.
 const PACED_BUFFER_BYTES: u32 = 8 * 1024;
 
-/// How to connect: shared by all connections of a run.
+/// The settings of connections: shared by all connections of a run.
 #[derive(Clone)]
 pub struct Dialer {
     tls: TlsConnector,
@@ -68,7 +68,7 @@ pub struct Dialer {
     pub pace: Option<u32>,
 }
 
-/// Which certificates a client accepts.
+/// The certificates that a client accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
     /// Any: the instrument measures, it does not entrust anything to the server.

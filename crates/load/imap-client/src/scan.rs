@@ -19,7 +19,7 @@ pub const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Buffers above this are given back once a response is done, so that an idle client stays small.
 const KEEP_BYTES: usize = 16 * 1024;
 
-/// How a command, or a greeting, ended.
+/// The status with which a command, or a greeting, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Done.
@@ -106,7 +106,7 @@ pub trait Handler {
 /// A handler that ignores everything.
 impl Handler for () {}
 
-/// Why the scanner stopped before the end of the input.
+/// The reason why the scanner stopped before the end of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
     /// `a<tag> OK …`: tag number, status, text with its code.
@@ -128,7 +128,7 @@ pub struct NotImap {
 #[derive(Default)]
 pub struct Scanner {
     partial: Vec<u8>,
-    /// Where the last line of `partial` begins: after its last literal.
+    /// The position where the last line of `partial` begins: after its last literal.
     line_start: usize,
     literal_left: u64,
     streaming: bool,

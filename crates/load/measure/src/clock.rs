@@ -37,7 +37,7 @@ impl Reference {
         Self::read(|| agent.clock(), format!("the clock of the agent {address}"))
     }
 
-    /// This machine's clock.
+    /// The clock of this machine.
     pub fn own() -> Self {
         let words = "the generator's own clock".to_owned();
         Self::read(|| Ok(machine::clock()), words.clone()).unwrap_or_else(|_| Self {
@@ -78,7 +78,7 @@ impl Reference {
         self.at.checked_add(later)
     }
 
-    /// For the result of a run that began at this moment.
+    /// The clock for the result of a run that began at this moment.
     pub fn clock(&self, start: Instant) -> Clock {
         Clock {
             start_unix_s: self.unix_s(start),

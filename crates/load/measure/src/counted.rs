@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Longest wait for a part of an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a server gives its own figures.
+/// The place where a server gives its own figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Figures {
     /// HTTP at this host and port.
@@ -67,7 +67,7 @@ impl fmt::Display for Figures {
 #[derive(Clone, Debug)]
 pub struct Reading {
     source: String,
-    /// When it was read; a file has no time.
+    /// The time when it was read; a file has no time.
     at: Option<Instant>,
     /// By protocol, command, class of folder.
     commands: BTreeMap<(String, String, String), Amounts>,
@@ -151,7 +151,7 @@ struct OfAccount {
 }
 
 impl Reading {
-    /// From the JSON of `/cost`; `source` is what errors and reports call it.
+    /// Reads the JSON of `/cost`; `source` is the name of it in errors and reports.
     ///
     /// # Errors
     /// It is not such a list.

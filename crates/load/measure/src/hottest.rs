@@ -26,7 +26,7 @@ const PERCENT_MIN: f64 = 0.5;
 pub struct Profile {
     /// The functions worth naming, hottest first.
     pub hottest: Vec<HotFunction>,
-    /// All samples by function, most first.
+    /// The samples by function, most first.
     pub sampled: Vec<SampledFunction>,
 }
 
@@ -42,7 +42,7 @@ pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Profile> 
 /// Processes and threads that are started meanwhile are sampled, too: perf's counters are
 /// inherited.
 fn record(root: u32, length: Duration, file: &Path) -> Result<(), String> {
-    let pids = Tree::new(root).look().map_err(|e| e.to_string())?.pids;
+    let pids = Tree::new(root).read_usage().map_err(|e| e.to_string())?.pids;
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     // Without -e perf chooses: cycles where the processor counts them, else the clock.
     let mut command = Command::new("perf");

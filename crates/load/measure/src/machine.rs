@@ -17,7 +17,7 @@ pub struct ClockFacts {
     pub unix_s: f64,
     /// The machine's boot id.
     pub machine: String,
-    /// How far it is from UTC at most.
+    /// The largest error of the clock against UTC.
     pub utc_bound_s: Offered<f64>,
 }
 
@@ -25,7 +25,7 @@ pub struct ClockFacts {
 /// leaves some to the server.
 static CPUS: OnceLock<u32> = OnceLock::new();
 
-/// This machine. `mhz` overrides the clock.
+/// The facts of this machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let values = |name: &str| -> Vec<String> {
@@ -56,7 +56,7 @@ pub fn facts(mhz: Option<f64>) -> Machine {
     }
 }
 
-/// This machine's clock now.
+/// The clock of this machine now.
 pub fn clock() -> ClockFacts {
     let machine = read("/proc/sys/kernel/random/boot_id");
     let utc_bound_s = utc_bound_s();
@@ -64,7 +64,7 @@ pub fn clock() -> ClockFacts {
     ClockFacts { unix_s: now.as_secs_f64(), machine, utc_bound_s }
 }
 
-/// How far this machine's clock is from UTC at most, by its kernel.
+/// The largest error of this machine's clock against UTC, by its kernel.
 fn utc_bound_s() -> Offered<f64> {
     // SAFETY: timex is plain numbers, for which all zeroes is a value. With `modes` zero the call
     // changes nothing; it fills the structure and keeps no pointer.

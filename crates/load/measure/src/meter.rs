@@ -41,7 +41,7 @@ impl Meter {
     pub fn cpu_s(&mut self) -> io::Result<f64> {
         match &mut self.0 {
             Kind::Group(group) => group.cpu().map(|(user, system)| user + system),
-            Kind::Tree(tree) => tree.look().map(|usage| usage.user_s + usage.system_s),
+            Kind::Tree(tree) => tree.read_usage().map(|usage| usage.user_s + usage.system_s),
             Kind::Remote(remote) => remote.sample().map(|sample| sample.cpu_s()),
             Kind::Parts(parts) => parts.iter_mut().map(Self::cpu_s).sum(),
         }

@@ -18,7 +18,7 @@ const PSS_EVERY: u32 = 5;
 /// Watches one target.
 pub struct Monitor {
     kind: Kind,
-    looks: u32,
+    reads: u32,
     samples: Vec<(f64, Sample)>,
 }
 
@@ -50,7 +50,7 @@ impl Monitor {
                 let mut tree = pid.map(Tree::new);
                 let group = cgroup.as_deref().map(Group::open).transpose()?;
                 let pids = match (&mut tree, &group) {
-                    (Some(tree), _) => tree.look()?.pids,
+                    (Some(tree), _) => tree.read_usage()?.pids,
                     (None, Some(group)) => group.pids(),
                     (None, None) => return Ok(None),
                 };
@@ -69,21 +69,21 @@ impl Monitor {
                 Kind::Local { tree, group, counters: Counters::start(&pids), waits, source }
             }
         };
-        Ok(Some(Self { kind, looks: 0, samples: Vec::new() }))
+        Ok(Some(Self { kind, reads: 0, samples: Vec::new() }))
     }
 
-    /// A sample that is not kept, for an agent.
-    pub fn look(&mut self) -> io::Result<Sample> {
-        let with_pss = self.looks.is_multiple_of(PSS_EVERY);
-        self.looks += 1;
+    /// Reads a sample that is not kept, for an agent.
+    pub fn read_sample(&mut self) -> io::Result<Sample> {
+        let with_pss = self.reads.is_multiple_of(PSS_EVERY);
+        self.reads += 1;
         match &mut self.kind {
             Kind::Remote(remote) => remote.sample(),
             Kind::Parts(parts) => {
-                let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.look()?)));
+                let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.read_sample()?)));
                 samples.collect::<io::Result<_>>().map(Sample::sum)
             }
             Kind::Local { tree, group, counters, waits, source } => {
-                let usage = tree.as_mut().map(Tree::look).transpose();
+                let usage = tree.as_mut().map(Tree::read_usage).transpose();
                 // The tree may have ended while its group still has its usage.
                 let usage =
                     if group.is_some() { usage.unwrap_or_default() } else { usage? }.unwrap_or_default();
@@ -92,7 +92,7 @@ impl Monitor {
                     cpu_user_s: usage.user_s,
                     cpu_system_s: usage.system_s,
                     io: usage.io,
-                    waits: waits.look(),
+                    waits: waits.read_totals(),
                     context_switches: usage.switches,
                     roles: usage.roles,
                     ..Sample::default()
@@ -120,7 +120,7 @@ impl Monitor {
 
     /// Takes a sample at this second of the run and keeps it.
     pub fn sample(&mut self, at_s: f64) -> io::Result<()> {
-        let sample = self.look()?;
+        let sample = self.read_sample()?;
         self.samples.push((at_s, sample));
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Monitor {
         let inside = self.samples.iter().filter(|(t, _)| *t >= *t0 && *t <= *t1);
         let mut pss: Vec<Pss> = inside.filter_map(|(_, s)| s.pss).collect();
         if pss.is_empty() {
-            // A window shorter than the time between two looks at memory: the last look before it.
+            // In a window without a sample of memory, the last one before it counts.
             let before = self.samples.iter().rev().filter(|(t, _)| *t <= *t1);
             pss.extend(before.filter_map(|(_, s)| s.pss).take(1));
         }

@@ -19,7 +19,7 @@ pub struct Stat {
     pub user: [u64; 2],
     /// CPU in the kernel, likewise.
     pub system: [u64; 2],
-    /// When it started, so that a reused number is noticed.
+    /// The time when the process started, so that a reused number is noticed.
     pub started: u64,
 }
 
@@ -90,8 +90,8 @@ impl Tree {
         Self { root, last: HashMap::new(), roles: BTreeMap::new(), switches: 0 }
     }
 
-    /// Looks at it.
-    pub fn look(&mut self) -> io::Result<Usage> {
+    /// Reads the usage of the processes.
+    pub fn read_usage(&mut self) -> io::Result<Usage> {
         let members = members(self.root, read_all()?);
         if members.is_empty() {
             return Err(io::Error::new(
@@ -188,7 +188,7 @@ fn switches_of(pid: u32) -> Option<u64> {
 /// Proportional set size of processes: shared pages are split among those who share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pss {
-    /// All of it, bytes.
+    /// The whole memory, bytes.
     pub all: u64,
     /// Without pages of files: what the kernel cannot take back by forgetting it.
     pub own: u64,
@@ -254,11 +254,11 @@ mod tests {
             .unwrap();
         let mut line = [0u8; 1];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-        let usage = Tree::new(child.id()).look().unwrap();
+        let usage = Tree::new(child.id()).read_usage().unwrap();
         assert_eq!(usage.pids.len(), 1, "the loops have ended");
         assert!(usage.user_s + usage.system_s >= 0.05, "{usage:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(Tree::new(child.id()).look().is_err());
+        assert!(Tree::new(child.id()).read_usage().is_err());
     }
 }

@@ -39,7 +39,7 @@ pub fn keep_to_the_last(first: u32, all: u32) -> Result<(), String> {
 /// # Errors
 /// A thread may use others, or the process does not exist: what to do.
 pub fn keeps_to_the_first(root: u32, first: u32) -> Result<(), String> {
-    let pids = Tree::new(root).look().map_err(|e| e.to_string())?.pids;
+    let pids = Tree::new(root).read_usage().map_err(|e| e.to_string())?.pids;
     for pid in pids {
         for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
             // A thread may end meanwhile.

@@ -56,14 +56,14 @@ pub struct Sample {
     pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.
     pub io: Option<[u64; 2]>,
-    /// Its waits, in total.
+    /// The server's waits, in total.
     #[serde(default)]
     pub waits: WaitTotals,
     /// Context switches of living processes, summed up between samples.
     pub context_switches: Option<u64>,
     /// Cycles, instructions, cache misses.
     pub counters: Option<[u64; 3]>,
-    /// Why there are no counters.
+    /// The reason why there are no counters.
     pub counters_missing: String,
     /// CPU seconds and living processes by program name.
     pub roles: BTreeMap<String, (f64, u32)>,

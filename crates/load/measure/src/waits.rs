@@ -39,7 +39,7 @@ struct PressureTotals {
     of: PressureOf,
 }
 
-/// Where the totals of a server are read.
+/// The files from which the totals of a server are read.
 pub struct WaitSources {
     disk: Result<Disk, String>,
     pressure: Result<(PathBuf, PressureOf), String>,
@@ -59,8 +59,8 @@ impl WaitSources {
         Self { disk, pressure: own.or(machine).ok_or_else(|| none.to_owned()), group: group.cloned() }
     }
 
-    /// Reads them.
-    pub fn look(&self) -> WaitTotals {
+    /// Reads the totals.
+    pub fn read_totals(&self) -> WaitTotals {
         let limit = self.group.as_ref().map(Group::memory_limit);
         let limit = limit.unwrap_or_else(|| Err("the server is in no control group of its own".into()));
         WaitTotals {
@@ -232,13 +232,15 @@ mod tests {
     #[test]
     fn a_folder_has_a_disk_or_it_is_said_why_not() {
         let folder = tempfile::tempdir().unwrap();
-        match WaitSources::of(Some(folder.path()), None).look().disk_busy_ms {
+        match WaitSources::of(Some(folder.path()), None).read_totals().disk_busy_ms {
             Offered::Value(_) => {}
             Offered::NotOffered(why) => assert!(why.contains("disk") || why.contains("device"), "{why}"),
         }
         let missing = folder.path().join("missing");
-        assert!(WaitSources::of(Some(&missing), None).look().disk_busy_ms.value().is_none());
-        let Offered::NotOffered(why) = WaitSources::of(None, None).look().disk_busy_ms else { panic!() };
+        assert!(WaitSources::of(Some(&missing), None).read_totals().disk_busy_ms.value().is_none());
+        let Offered::NotOffered(why) = WaitSources::of(None, None).read_totals().disk_busy_ms else {
+            panic!()
+        };
         assert!(why.contains("--server-data"), "{why}");
     }
 

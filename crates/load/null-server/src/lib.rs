@@ -24,7 +24,7 @@ use store::Store;
 pub use server::Faults;
 pub use sink::{Relay, Taken, sink};
 
-/// Where a null server listens; it ends with the program.
+/// The addresses of a null server; it ends with the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// IMAP, without TLS.

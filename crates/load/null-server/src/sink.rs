@@ -73,7 +73,7 @@ pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<Taken>)> {
 
 /// A relay; it stops when it is dropped.
 pub struct Relay {
-    /// Where it takes mail.
+    /// The address at which it takes mail.
     pub address: SocketAddr,
     /// The messages for the other domain, which it has taken.
     pub taken: Arc<Taken>,

@@ -14,7 +14,7 @@ pub struct Mail {
     pub body: Arc<[u8]>,
 }
 
-/// How a set names messages.
+/// The way in which a set names messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     Sequence,

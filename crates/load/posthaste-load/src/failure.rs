@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Why a command failed.
+/// The reason why a command failed.
 pub enum Failure {
     /// Exit code 1.
     Failed(String),

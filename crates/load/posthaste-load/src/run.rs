@@ -212,7 +212,7 @@ fn share_processors(args: &RunArgs) -> Result<(), Failure> {
 /// The longest wait for --start-at. A longer one is a mistake in the date.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// When the run begins, and by whose clock.
+/// The start of the run, and the clock that it is of.
 fn begin(args: &RunArgs, options: &RunOptions) -> Result<Begin, Failure> {
     let clock = Reference::of(&options.watch);
     let Some(at) = args.start_at else {

@@ -381,7 +381,7 @@ impl Temporary {
     }
 }
 
-/// How the names of temporary directories begin; the number of the process follows.
+/// The beginning of the names of temporary directories; the number of the process follows.
 const TEMPORARY: &str = "posthaste-study-";
 
 /// Temporary directories of processes that have ended.

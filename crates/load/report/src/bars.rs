@@ -32,7 +32,7 @@ pub struct Part {
 pub struct Row {
     /// The row's name.
     pub name: String,
-    /// Each bar: its parts from the left, and the text at its end.
+    /// The bars, each with its parts from the left and the text at its end.
     pub bars: Vec<(Vec<Part>, String)>,
 }
 

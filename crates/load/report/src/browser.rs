@@ -44,8 +44,8 @@ fn browse(chromium: &str, profile: &Path, page: &Path, flags: &[String]) -> Outp
         .unwrap()
 }
 
-/// Writes the page, takes its picture; the text of its document and the path of the picture.
-fn look(
+/// Opens the page in the browser: the text of its document, and the path of a picture of it.
+fn render(
     name: &str,
     results: &[Results],
     theme: &str,
@@ -83,7 +83,7 @@ fn a_run_in_a_browser_by_day_and_by_night() {
     let results = [Results::Run(Box::new(sample::run_with_errors("Posthaste <b>")))];
     let mut pictures = Vec::new();
     for theme in ["light", "dark"] {
-        let Some((dom, picture, _kept)) = look("run", &results, theme, 3600) else { return };
+        let Some((dom, picture, _kept)) = render("run", &results, theme, 3600) else { return };
         for expected in
             ["12 ERRORS", "Before you believe a figure", "response time (ms, logarithmic)", "SELT", "99.9 %"]
         {
@@ -110,7 +110,7 @@ fn servers_beside_each_other_in_a_browser() {
         Results::Study(Box::new(sample::item_count(&["Posthaste", "Dovecot"]))),
     ];
     for theme in ["light", "dark"] {
-        let Some((dom, picture, _kept)) = look("several", &results, theme, 6000) else { return };
+        let Some((dom, picture, _kept)) = render("several", &results, theme, 6000) else { return };
         for expected in
             ["Runs beside each other", "Megacycles per session", "messages in the folder", "500,000", "×"]
         {

@@ -34,9 +34,9 @@ pub struct Band {
     pub name: String,
     /// Class of the shade.
     pub class: &'static str,
-    /// From here.
+    /// The start of the band.
     pub from: f64,
-    /// To here.
+    /// The end of the band.
     pub to: f64,
 }
 
@@ -72,7 +72,7 @@ impl From<Plot> for Chart {
     }
 }
 
-/// Where things are.
+/// The positions of the parts of a chart.
 struct Frame {
     x: Scale,
     y: Scale,

@@ -60,7 +60,7 @@ fn work(generators: &[GeneratorResult]) -> Table {
     table
 }
 
-/// Where each ran, with which accounts, and by which clock.
+/// The machine, the accounts and the clock of each generator.
 fn machines(generators: &[GeneratorResult]) -> Table {
     let row = |one: &GeneratorResult| {
         let utc = match &one.clock.utc_bound_s {

@@ -35,7 +35,7 @@ pub fn colour(series: usize) -> String {
     format!("c{}", series % 8 + 1)
 }
 
-/// How high the legend will be.
+/// The height that the legend will have.
 pub fn height(entries: &[(String, Look)], width: f64) -> f64 {
     positions(entries, width).last().map_or(0.0, |(_, row)| (*row as f64 + 1.0) * ROW + 4.0)
 }

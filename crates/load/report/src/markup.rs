@@ -15,7 +15,7 @@ pub struct Markup {
 pub type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
 
 impl Markup {
-    /// Nothing yet.
+    /// Markup without content.
     pub fn new() -> Self {
         Self::default()
     }

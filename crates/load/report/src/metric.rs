@@ -11,7 +11,7 @@ pub struct Metric {
     pub name: &'static str,
     /// The figure's unit.
     pub unit: &'static str,
-    /// Where it is in the result; `None` if it was not measured.
+    /// Reads the figure from a result; `None` if it was not measured.
     pub of: fn(&RunResult) -> Option<f64>,
 }
 
@@ -24,7 +24,7 @@ const fn metric(
     Metric { key, name, unit, of }
 }
 
-/// All of them, in the order they are shown.
+/// The metrics, in the order in which they are shown.
 pub const METRICS: &[Metric] = &[
     metric("throughput_per_s", "Throughput", "transactions/s", |r| Some(r.total.rate_per_s)),
     metric("mean_ms", "Response time, mean", "ms", |r| timed(r, r.total.mean_ms)),

@@ -22,7 +22,7 @@ const NAMES_MAX: f64 = 150.0;
 pub struct Row<'a> {
     /// The transaction.
     pub name: String,
-    /// By run.
+    /// The times by run.
     pub times: Vec<Option<&'a Summary>>,
 }
 

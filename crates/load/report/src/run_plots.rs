@@ -21,7 +21,7 @@ pub type Named<'a> = (String, &'a RunResult);
 pub struct Figure {
     /// The plot's title.
     pub caption: String,
-    /// How to read it.
+    /// The explanation of how to read the plot.
     pub note: String,
     /// The drawing.
     pub svg: Markup,
@@ -37,7 +37,7 @@ impl Figure {
         })
     }
 
-    /// As HTML.
+    /// Prints the figure as HTML.
     pub fn draw(self, out: &mut Markup) {
         out.raw("<figure>").element("figcaption", &[], &self.caption).append(self.svg);
         if !self.note.is_empty() {
@@ -47,7 +47,7 @@ impl Figure {
     }
 }
 
-/// All plots of these runs.
+/// The plots of these runs.
 pub fn figures(runs: &[Named]) -> Vec<Figure> {
     let plots = [
         against_clients(runs),

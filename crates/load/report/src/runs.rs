@@ -13,7 +13,7 @@ use crate::run_plots::{Named, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
 use crate::{compare, counted, facts, faults, generators};
 
-/// All about these runs.
+/// Prints everything about these runs.
 pub fn section(runs: &[Named], out: &mut Markup) {
     match runs {
         [] => {}

@@ -61,12 +61,12 @@ impl Scale {
         Self { log: true, low: bottom, high: top, start: 0.0, end: 1.0, step: None }
     }
 
-    /// This axis on other pixels.
+    /// The axis on other pixels.
     pub fn onto(self, start: f64, end: f64) -> Self {
         Self { start, end, ..self }
     }
 
-    /// Where a value is; `None` if it has no position.
+    /// The position of a value; `None` if it has none.
     pub fn position(&self, value: f64) -> Option<f64> {
         let share = match self.log {
             true if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),

@@ -27,7 +27,7 @@ fn sentences(study: &StudyResult) -> Vec<String> {
     said
 }
 
-/// How many rounds the cells have.
+/// The number of rounds of the cells.
 fn rounds(study: &StudyResult) -> Option<String> {
     let mut cells: Vec<(&str, &str, &BTreeMap<String, f64>, usize)> = Vec::new();
     for point in study.points.iter().filter(|point| point.measured().is_some()) {
@@ -55,7 +55,7 @@ fn rounds(study: &StudyResult) -> Option<String> {
     }
 }
 
-/// When they were measured.
+/// The times at which the points were measured.
 fn sittings(study: &StudyResult) -> Option<String> {
     let started = study.points.iter().filter_map(|point| Some(point.measured()?.started_unix));
     let with_points: Vec<&Sitting> = study.sittings.iter().filter(|s| s.points > 0).collect();

@@ -29,7 +29,7 @@ const POINT_KEYS: [&str; 11] = [
     "disk_operations",
 ];
 
-/// What stands behind the points of a study.
+/// The details that a report shows of the points of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// The run of each.
@@ -38,7 +38,7 @@ pub enum Behind {
     Nothing,
 }
 
-/// All about one study.
+/// Prints everything about one study.
 pub fn section(study: &StudyResult, behind: Behind, out: &mut Markup) {
     let quick = if study.quick { " (quick)" } else { "" };
     out.element("h2", &[("id", &format!("study-{}", study.study))], &format!("Study {}{quick}", study.study));

@@ -46,7 +46,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// With these heads.
+    /// A table with these heads.
     pub fn new(head: &[&str]) -> Self {
         Self { head: head.iter().map(|h| (*h).to_owned()).collect(), ..Self::default() }
     }
@@ -57,7 +57,7 @@ impl Table {
         Self { rows, words: true, ..Self::default() }
     }
 
-    /// As HTML; nothing if there are no rows.
+    /// Prints the table as HTML; nothing if there are no rows.
     pub fn draw(&self, out: &mut Markup) {
         if self.rows.is_empty() {
             return;

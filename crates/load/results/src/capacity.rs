@@ -6,7 +6,7 @@ use crate::fit::{Fits, Polynomial};
 /// Messages a heavy user receives per second: 80 in a working day of 8 hours, as the article rounds
 /// it.
 pub const HEAVY_USER_MESSAGES_PER_SECOND: f64 = 0.00278;
-/// How much busier the busiest time is than the average.
+/// The ratio of the load at the busiest time to the average load.
 pub const PEAK_LOAD_FACTOR: f64 = 2.0;
 /// Share of the processors that planning allows.
 pub const CPU_LIMIT_PERCENT: f64 = 75.0;
@@ -33,7 +33,7 @@ pub fn fetch_rate_at(points: &[(f64, f64)], users: f64) -> Option<f64> {
 /// A projection of CPU against users to a limit.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    /// Both fits of CPU percent against users.
+    /// The two fits of CPU percent against users.
     pub fits: Fits,
     /// Users at the limit by [`Projection::fit`]; `None` if neither fit gets there.
     pub users: Option<f64>,

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// The server's own figures of a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Where they were read.
+    /// The place where the figures were read.
     pub source: String,
     /// Between the two readings.
     pub seconds: f64,
     /// Accounts that gave commands.
     pub accounts: u64,
-    /// By protocol, command and class of folder.
+    /// The figures by protocol, command and class of folder.
     pub commands: Vec<CountedCommand>,
     /// Commands and CPU by client program, the costliest first.
     pub clients: Vec<CountedClient>,
@@ -45,7 +45,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// These less earlier ones. A server that started again meanwhile counts from zero.
+    /// The amounts less earlier ones. A server that started again meanwhile counts from zero.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let less = |now: u64, then: u64| if now >= then { now - then } else { now };
@@ -85,7 +85,7 @@ impl AddAssign for Amounts {
 pub struct CountedCommand {
     /// `imap`, `pop3`, `lmtp`, …
     pub protocol: String,
-    /// Its name, or `session` for what belongs to no command, or `background`.
+    /// The command's name, or `session` for what belongs to no command, or `background`.
     pub command: String,
     /// The class of the selected folder: the most messages of it, `none`, or `+Inf`.
     pub folder: String,
@@ -114,7 +114,7 @@ pub struct CountedThread {
 }
 
 impl Counted {
-    /// All commands together, work in the background included.
+    /// The sum of all commands, work in the background included.
     pub fn total(&self) -> Amounts {
         let mut total = Amounts::default();
         self.commands.iter().for_each(|c| total += c.amounts);

@@ -78,7 +78,7 @@ impl Polynomial {
         roots.into_iter().filter(|x| x.is_finite() && *x > 0.0).reduce(f64::min)
     }
 
-    /// For people: `y = 1.2 + 0.34 x`.
+    /// The formula for people: `y = 1.2 + 0.34 x`.
     pub fn formula(&self) -> String {
         let terms: Vec<String> = self
             .coefficients
@@ -145,7 +145,7 @@ pub struct Fits {
 }
 
 impl Fits {
-    /// Both fits; `None` with fewer than two distinct points.
+    /// The two fits; `None` with fewer than two distinct points.
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         Some(Self { linear: Polynomial::fit(points, 1)?, quadratic: Polynomial::fit(points, 2) })
     }

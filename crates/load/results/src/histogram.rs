@@ -61,7 +61,7 @@ impl Latency {
         if self.times.is_empty() { 0.0 } else { self.times.max() as f64 / 1e3 }
     }
 
-    /// As results keep it.
+    /// The summary that results keep.
     pub fn summary(&self, seconds: f64, errors: u64, (bytes_in, bytes_out): (u64, u64)) -> Summary {
         Summary {
             count: self.count(),
@@ -84,7 +84,7 @@ impl Latency {
         }
     }
 
-    /// From buckets that [`Self::summary`] wrote: how runs are merged.
+    /// A histogram from buckets that [`Self::summary`] wrote. Runs are merged with it.
     pub fn from_buckets(buckets: &[(u64, u64)]) -> Self {
         let mut latency = Self::default();
         for &(us, count) in buckets {

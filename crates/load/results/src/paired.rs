@@ -27,7 +27,7 @@ pub enum Verdict {
     Larger,
     /// The second is smaller.
     Smaller,
-    /// They differ by less than the tolerance.
+    /// The two differ by less than the tolerance.
     Same,
     /// The interval is too wide for a verdict.
     Undecided,
@@ -49,7 +49,7 @@ impl Paired {
         Some(Self { pairs: n, ratio: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
     }
 
-    /// Its verdict, if a difference below `tolerance` (0.02: two percent) does not matter.
+    /// The verdict, if a difference below `tolerance` (0.02: two percent) does not matter.
     pub fn verdict(self, tolerance: f64) -> Verdict {
         let most = 1.0 + tolerance.max(0.0);
         match self {

@@ -27,9 +27,9 @@ pub enum Results {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered<T> {
-    /// It was measured.
+    /// The value was measured.
     Value(T),
-    /// It could not be: the reason.
+    /// The value could not be measured: the reason.
     NotOffered(String),
 }
 
@@ -84,17 +84,17 @@ pub struct RunResult {
     pub caveats: Vec<String>,
     /// The measured window.
     pub window: Window,
-    /// All transactions together.
+    /// The sum of all transactions.
     pub total: Summary,
-    /// Each transaction.
+    /// The transactions.
     pub transactions: Vec<Transaction>,
-    /// Each kind of users, if there were several.
+    /// The kinds of users, if there were several.
     #[serde(default)]
     pub kinds: Vec<UserKindResult>,
     /// The generators whose results were merged into this one; empty for a single one.
     #[serde(default)]
     pub generators: Vec<GeneratorResult>,
-    /// Each protocol command.
+    /// The protocol commands.
     pub commands: Vec<NamedSummary>,
     /// Per second, from the start of the ramp.
     pub series: Series,
@@ -120,9 +120,9 @@ pub struct UserKindResult {
     pub workload: String,
     /// The number of users.
     pub clients: u32,
-    /// All their transactions together.
+    /// The sum of the kind's transactions.
     pub total: Summary,
-    /// Each of their commands.
+    /// The commands of these users.
     pub commands: Vec<NamedSummary>,
 }
 
@@ -131,13 +131,13 @@ pub struct UserKindResult {
 pub struct Clock {
     /// The start of the ramp, seconds since 1970 by that clock.
     pub start_unix_s: f64,
-    /// Whose clock it is, in words.
+    /// The name of the clock in words.
     pub reference: String,
     /// The machine of that clock: its boot id. Clocks of one machine are one clock.
     pub machine: String,
-    /// How far the clock was misread at most: for an agent, half of the shortest round trip.
+    /// The largest error of reading the clock: for an agent, half of the shortest round trip.
     pub reading_bound_s: f64,
-    /// How far the clock is from UTC at most, as its kernel says (adjtimex(2), `maxerror`).
+    /// The largest error of the clock against UTC, as its kernel says (adjtimex(2), `maxerror`).
     pub utc_bound_s: Offered<f64>,
 }
 
@@ -150,9 +150,9 @@ pub struct GeneratorResult {
     pub command: Vec<String>,
     /// The generator's machine.
     pub machine: Machine,
-    /// Its accounts, as a pattern.
+    /// The generator's accounts, as a pattern.
     pub users: String,
-    /// Its virtual users.
+    /// The number of its virtual users.
     pub clients: u32,
     /// The start of its window, in seconds of the merged result.
     pub start_s: f64,
@@ -160,9 +160,9 @@ pub struct GeneratorResult {
     pub end_s: f64,
     /// The clock by which they are known.
     pub clock: Clock,
-    /// All its transactions together.
+    /// The sum of its transactions.
     pub total: Summary,
-    /// Its own cost.
+    /// The cost of the generator itself.
     pub cost: GeneratorCost,
     /// Processors of the server in its window, if it watched the server.
     pub server_cpus: Option<f64>,
@@ -188,7 +188,7 @@ pub struct Machine {
     pub cpus: u32,
     /// The clock by which CPU seconds become megacycles.
     pub mhz: f64,
-    /// Where that figure is from.
+    /// The source of the clock rate.
     pub mhz_source: String,
     /// Physical memory.
     pub memory_bytes: u64,
@@ -201,7 +201,7 @@ pub struct Machine {
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// No errors, audit clean if there was one.
+    /// Whether there were no errors, and a clean audit if there was one.
     pub clean: bool,
     /// The sentence a run is summed up in.
     pub headline: String,
@@ -224,7 +224,7 @@ pub struct Outcome {
 pub struct Window {
     /// Seconds from the start of the ramp to the start of measuring.
     pub start_s: f64,
-    /// To its end.
+    /// The end of the window, seconds from the start of the ramp.
     pub end_s: f64,
     /// Steady state found inside, seconds from the start of the ramp.
     pub steady_start_s: f64,
@@ -239,7 +239,7 @@ pub struct Window {
 /// Counts and times of one kind of thing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many ended well in the window.
+    /// The number that ended well in the window.
     pub count: u64,
     /// Per second.
     pub rate_per_s: f64,
@@ -257,7 +257,7 @@ pub struct Summary {
     pub p999_ms: f64,
     /// The longest.
     pub max_ms: f64,
-    /// How many failed in the window.
+    /// The number that failed in the window.
     pub errors: u64,
     /// Bytes from the server.
     pub bytes_in: u64,
@@ -403,7 +403,7 @@ pub struct ServerCost {
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
     pub disk_write_bytes: Offered<u64>,
-    /// Its possible waits.
+    /// The possible waits of the server.
     #[serde(default)]
     pub waits: Waits,
     /// Voluntary and involuntary context switches of processes alive at both ends.
@@ -416,8 +416,8 @@ pub struct ServerCost {
     /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
-    /// All samples of that run by function, most first; none if it has no profile, and in a result
-    /// of an earlier version.
+    /// The samples of that run by function, most first; none if it has no profile, and in a
+    /// result of an earlier version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampled: Vec<SampledFunction>,
 }
@@ -433,7 +433,7 @@ pub struct HotFunction {
     pub object: String,
     /// The function's name, or its address if the file has no symbols.
     pub function: String,
-    /// In the kernel.
+    /// Whether the function is in the kernel.
     pub kernel: bool,
 }
 
@@ -444,7 +444,7 @@ pub struct SampledFunction {
     pub object: String,
     /// The function's name, or its address if the file has no symbols.
     pub function: String,
-    /// In the kernel.
+    /// Whether the function is in the kernel.
     pub kernel: bool,
     /// The number of samples.
     pub samples: u64,
@@ -508,7 +508,7 @@ pub struct AuditResult {
     pub messages_expected: u64,
     /// Acknowledged and not there.
     pub missing: u64,
-    /// There more often than acknowledged.
+    /// Messages that exist more often than acknowledged.
     pub duplicated: u64,
     /// Expunged and still there, or never sent.
     pub unexpected: u64,
@@ -524,7 +524,7 @@ pub struct AuditResult {
 }
 
 impl AuditResult {
-    /// Nothing amiss.
+    /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.missing + self.duplicated + self.unexpected + self.altered + self.reused + self.unreadable == 0
     }

@@ -40,8 +40,8 @@ pub fn find(samples: &[f64]) -> Steady {
 }
 
 impl Window {
-    /// From one second of a run to another, with the steady part of it. `done`: transactions of
-    /// each second of the run.
+    /// The window from one second of a run to another, with the steady part of it. `done`:
+    /// transactions of each second of the run.
     pub fn of(done: &[u64], start_s: f64, end_s: f64) -> Self {
         let from = start_s.ceil() as usize;
         let samples: Vec<f64> = done.iter().skip(from).map(|n| *n as f64).collect();

@@ -23,7 +23,7 @@ pub struct StudyResult {
     pub study: String,
     /// The question it answers.
     pub description: String,
-    /// Which article it repeats.
+    /// The article that the study repeats.
     pub after: String,
     /// The article's result in a sentence.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct StudyResult {
     /// The settings that all sittings share, by the name of the flag.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// When it was measured.
+    /// The times when the study was measured.
     #[serde(default)]
     pub sittings: Vec<Sitting>,
 }

@@ -24,15 +24,15 @@ pub struct Waits {
 /// Time in which tasks waited for a resource, by the kernel's pressure stall information.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
-    /// At least one task waited, in percent of the window.
+    /// The share of the window in which at least one task waited, percent.
     pub some_percent: f64,
-    /// All tasks that had something to do waited, in percent of the window.
+    /// The share of the window in which all tasks that had something to do waited, percent.
     pub full_percent: f64,
-    /// Whose tasks.
+    /// The tasks that the pressure is of.
     pub of: PressureOf,
 }
 
-/// Whose tasks a pressure is of.
+/// The tasks that a pressure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PressureOf {
@@ -47,7 +47,7 @@ pub enum PressureOf {
 pub struct MemoryLimit {
     /// The limit, the system's cache of the group's files included.
     pub bytes: u64,
-    /// How often the group reached it in the window.
+    /// The number of times that the group reached the limit in the window.
     pub reached: u64,
 }
 

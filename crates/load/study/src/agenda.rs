@@ -17,7 +17,7 @@ struct Place {
     at: BTreeMap<String, f64>,
 }
 
-/// All points of a study.
+/// The agenda of a study: all its points.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     servers: Vec<String>,
@@ -95,7 +95,8 @@ impl Agenda {
         points
     }
 
-    /// Where a point stands among all: rounds one after the other, another server first in each.
+    /// The position of a point among all: rounds one after the other, another server first in
+    /// each.
     fn position(&self, point: &StudyPoint) -> (u32, usize, usize) {
         let place = self.places.iter().position(|place| place.is_of(point)).unwrap_or(usize::MAX);
         let servers = self.servers.len().max(1);

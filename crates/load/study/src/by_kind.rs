@@ -17,7 +17,7 @@ impl Study {
 }
 
 impl PlannedPoint {
-    /// What the users of one kind do at this point; `None` where all users do the same.
+    /// The workload of the users of one kind at this point; `None` where all users do the same.
     pub(crate) fn workload_of(&self, study: &Study, kind: usize) -> Option<Workload> {
         let kind = study.mix(self.workload)?.kinds.get(kind)?;
         Some(self.adapted(kind.workload.clone()))

@@ -115,16 +115,16 @@ pub struct LargeFolders {
     pub sizes: Sizes,
 }
 
-/// How long the parts of a point take.
+/// The lengths of the parts of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Measuring of a trial while load is raised.
     pub trial: Duration,
     /// Users start.
     pub ramp: Duration,
-    /// Nothing is counted.
+    /// The time before the measurement, in which nothing is counted.
     pub warmup: Duration,
-    /// Everything is.
+    /// The time that is measured.
     pub measure: Duration,
 }
 
@@ -135,7 +135,7 @@ pub struct Study {
     pub name: String,
     /// The question it answers.
     pub description: String,
-    /// Which article it repeats.
+    /// The article that the study repeats.
     pub after: String,
     /// The result of the article in a sentence.
     pub published: String,
@@ -150,7 +150,7 @@ pub struct Study {
     pub think: Option<Duration>,
     /// Sizes of messages filled in instead of the workloads'.
     pub sizes: Option<Sizes>,
-    /// Other sizes for the largest folders.
+    /// The sizes of the largest folders, if they differ.
     pub large_folders: Option<LargeFolders>,
     /// Products of values: each map is one, all its combinations are points.
     pub sweeps: Sweeps,
@@ -162,12 +162,12 @@ pub struct Study {
     pub simulate: Option<Simulate>,
     /// Durations.
     pub times: Times,
-    /// How often each point is measured. With more than one round all servers run at once, and
-    /// take turns at each point.
+    /// The number of times that each point is measured. With more than one round all servers run
+    /// at once, and take turns at each point.
     pub rounds: u32,
-    /// Each transaction of the workloads is a point of its own, and runs alone.
+    /// Whether each transaction of the workloads is a point of its own, and runs alone.
     pub each_transaction: bool,
-    /// How many transactions a point measures of those that are measured alone.
+    /// The number of transactions that a point measures, of those that are measured alone.
     pub transactions_alone: u32,
     /// The filled store is put back before each point.
     pub put_back: bool,
@@ -181,7 +181,7 @@ pub struct Study {
     pub arms: Vec<Arm>,
     /// Servers that are measured beside another one wherever that one is.
     pub beside: Vec<(Which, Vec<Which>)>,
-    /// Which version of the study this is.
+    /// The version of the study.
     pub length: Length,
     /// The file, whole.
     pub source: String,
@@ -395,7 +395,8 @@ fn refused_together(study: &Study) -> Option<&'static str> {
     .find_map(|(is, what)| is.then_some(what))
 }
 
-/// What a study with a mix of users does not have: each of these is for one workload.
+/// The settings that a study with a mix of users does not have: each of these is for one
+/// workload.
 fn refused_with_a_mix(study: &Study) -> Option<&'static str> {
     let mixes = || study.mixes.iter().filter(|mix| mix.kinds.len() > 1);
     let kinds = mixes().map(|mix| mix.kinds.len()).max()?;

@@ -7,7 +7,7 @@ use toml::Spanned;
 /// The users of one kind at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedKind {
-    /// How many of them there are.
+    /// The number of users of the kind.
     pub clients: u32,
     /// Index into the plan's populations.
     pub population: usize,

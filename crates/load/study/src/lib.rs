@@ -34,7 +34,7 @@ pub use plan::Plan;
 pub use resume::{Versions, may_resume};
 pub use server::{Build, Cassandra, CassandraPlace, Running, Watched, Which};
 
-/// Which version of a study.
+/// The version of a study: its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Length {
     /// As its article did it.

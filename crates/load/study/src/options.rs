@@ -15,7 +15,7 @@ use crate::server::{Cassandra, Which};
 pub struct Options {
     /// The servers, in order.
     pub servers: Vec<Which>,
-    /// Where servers keep their data.
+    /// The folder in which servers keep their data.
     pub folder: PathBuf,
     /// Whether it stays; otherwise each server's data goes before the next one's comes.
     pub keep: bool,
@@ -62,7 +62,7 @@ pub struct Course<'a> {
     pub earlier: Option<StudyResult>,
     /// Is called with everything measured so far, after each point.
     pub save: Box<dyn FnMut(&StudyResult) + 'a>,
-    /// No point begins that would end later.
+    /// The longest time of the study: no point begins that would end later.
     pub max_time: Option<Duration>,
 }
 

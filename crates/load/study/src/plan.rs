@@ -131,7 +131,7 @@ pub struct Stage {
     pub points: Vec<PlannedPoint>,
 }
 
-/// All a study does to each server.
+/// The work that a study does on each server.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The populations of accounts.
@@ -237,7 +237,7 @@ impl Plan {
         self.populations.len() - 1
     }
 
-    /// How the names of a population begin, and what each account has.
+    /// The first part of a population's names, and the contents of each account.
     pub(crate) fn contents(
         &self,
         study: &Study,
@@ -299,8 +299,8 @@ impl Plan {
         self.disk_bytes().saturating_mul(copies)
     }
 
-    /// How long it takes on one server, roughly: filling, and measuring with the profiles and the
-    /// simulated processor.
+    /// The rough time of the study on one server: filling, and measuring with the profiles and
+    /// the simulated processor.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
         let fill: f64 = self
             .populations
@@ -329,7 +329,7 @@ impl Plan {
         (all.clone().count(), all.map(|sampled| sampled + before).sum())
     }
 
-    /// How long one point takes, roughly, on one server.
+    /// The rough time of one point on one server.
     pub fn point_time(&self, study: &Study) -> Duration {
         let t = &study.times;
         let mut point = t.ramp + t.warmup + t.measure + Duration::from_secs(1);
@@ -411,7 +411,7 @@ impl Plan {
     }
 }
 
-/// How long both runs of one workload on a simulated processor take, roughly.
+/// The rough time of both runs of one workload on a simulated processor.
 pub(crate) fn simulation_time(study: &Study) -> Duration {
     study.simulate.map_or(Duration::ZERO, |simulate| {
         // The second run has twice as many transactions.

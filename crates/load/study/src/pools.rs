@@ -5,10 +5,10 @@ use posthaste_load_text::{Mistake, Source};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// How many users do what, on this machine.
+/// The number of users on this machine by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Users {
-    /// With an account, and with mail in it.
+    /// Users with an account that has mail.
     pub registered: u32,
     /// Users that get mail.
     pub receiving: u32,

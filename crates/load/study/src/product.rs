@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// All combinations; the value that changes fastest is the last key.
+/// The combinations of all values; the value that changes fastest is the last key.
 pub(crate) fn product(sweep: &BTreeMap<String, Vec<f64>>) -> Vec<BTreeMap<String, f64>> {
     let mut points = vec![BTreeMap::new()];
     for (key, values) in sweep {

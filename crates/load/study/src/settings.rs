@@ -2,9 +2,9 @@
 
 /// Bytes that the filled store takes on the disk.
 pub(crate) const FILLED_BYTES: &str = "bytes of the filled store";
-/// How users send mail.
+/// The setting for the way by which users send mail.
 pub(crate) const SENT_BY: &str = "users send by";
-/// How mail from outside arrives.
+/// The setting for the way by which mail from outside arrives.
 pub(crate) const ARRIVES_BY: &str = "mail arrives by";
 /// Messages that the other server took during the run.
 pub(crate) const TAKEN_BY_OTHER: &str = "messages taken by the other server";

@@ -48,7 +48,7 @@ pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".into() }
 }
 
-/// How many times another: `0.52 ×`.
+/// The ratio of a value to the first: `0.52 ×`.
 pub fn ratio(value: f64, first: f64) -> Option<String> {
     (first != 0.0 && first.is_finite() && value.is_finite()).then(|| format!("{} ×", figure(value / first)))
 }

@@ -3,7 +3,7 @@
 use crate::markov::stationary;
 use crate::random::Random;
 
-/// How the next transaction is chosen.
+/// The way of choosing the next transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice {
     /// By a table of transitions; rows are normalised when used.
@@ -35,7 +35,7 @@ impl Choice {
     }
 }
 
-/// Where one virtual user is in its choices.
+/// The state of one virtual user's choices.
 #[derive(Clone, Debug, Default)]
 pub struct Chooser {
     last: Option<usize>,

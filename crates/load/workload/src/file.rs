@@ -11,7 +11,7 @@ use crate::corpus::{Shares, Sizes};
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
     Between, Choice, Costing, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
-    Step, Think, Track, Transaction, Workload,
+    Think, Track, Transaction, TransactionStep, Workload,
 };
 
 #[derive(Deserialize)]
@@ -323,7 +323,7 @@ impl Reader<'_> {
         }
     }
 
-    fn step(&self, raw: &Spanned<RawStep>, protocol: Protocol) -> Result<Step, Mistake> {
+    fn step(&self, raw: &Spanned<RawStep>, protocol: Protocol) -> Result<TransactionStep, Mistake> {
         let step = StepReader { source: &self.source, raw: raw.get_ref(), used: Vec::new().into() }.read()?;
         let fits = if protocol == Protocol::Imap { !step.is_pop3() } else { !step.is_imap() };
         if fits {
@@ -374,49 +374,50 @@ const VERBS: &[&str] = &[
 ];
 
 impl StepReader<'_> {
-    fn read(self) -> Result<Step, Mistake> {
+    fn read(self) -> Result<TransactionStep, Mistake> {
         let step = match self.raw.r#do.get_ref().as_str() {
-            "capability" => Step::Capability,
-            "raw" => Step::Raw(self.text("command", self.raw.command.as_ref())?),
-            "noop" => Step::Noop,
-            "check" => Step::Check,
-            "list" => {
-                Step::List(self.optional("pattern", self.raw.pattern.as_ref()).unwrap_or_else(|| "*".into()))
-            }
+            "capability" => TransactionStep::Capability,
+            "raw" => TransactionStep::Raw(self.text("command", self.raw.command.as_ref())?),
+            "noop" => TransactionStep::Noop,
+            "check" => TransactionStep::Check,
+            "list" => TransactionStep::List(
+                self.optional("pattern", self.raw.pattern.as_ref()).unwrap_or_else(|| "*".into()),
+            ),
             "status" => {
                 let items = self.optional("items", self.raw.items.as_ref());
-                Step::Status(
+                TransactionStep::Status(
                     self.mailbox(Mailbox::Random)?,
                     items.unwrap_or_else(|| "MESSAGES UNSEEN UIDNEXT".into()),
                 )
             }
-            "select" => Step::Select { mailbox: self.mailbox(Mailbox::Random)?, examine: false },
-            "examine" => Step::Select { mailbox: self.mailbox(Mailbox::Random)?, examine: true },
-            "unselect" => Step::Unselect,
-            "fetch" => {
-                Step::Fetch(self.messages(Messages::All)?, self.text("items", self.raw.items.as_ref())?)
-            }
-            "search" => Step::Search(self.criterion()?),
-            "store" => Step::Store {
+            "select" => TransactionStep::Select { mailbox: self.mailbox(Mailbox::Random)?, examine: false },
+            "examine" => TransactionStep::Select { mailbox: self.mailbox(Mailbox::Random)?, examine: true },
+            "unselect" => TransactionStep::Unselect,
+            "fetch" => TransactionStep::Fetch(
+                self.messages(Messages::All)?,
+                self.text("items", self.raw.items.as_ref())?,
+            ),
+            "search" => TransactionStep::Search(self.criterion()?),
+            "store" => TransactionStep::Store {
                 messages: self.messages(Messages::One)?,
                 how: self.optional("how", self.raw.how.as_ref()).unwrap_or_else(|| "+FLAGS".into()),
                 flags: self.text("flags", self.raw.flags.as_ref())?,
             },
-            "copy" => Step::Copy(self.messages(Messages::One)?, self.mailbox(Mailbox::Other)?),
-            "move" => Step::Move(self.messages(Messages::One)?, self.mailbox(Mailbox::Other)?),
-            "expunge" => Step::Expunge,
-            "append" => Step::Append(self.mailbox(Mailbox::Current)?),
-            "create" => Step::Create,
-            "delete" => Step::Delete,
-            "rename" => Step::Rename,
-            "idle" => Step::Idle(self.seconds(30.0)),
-            "send" => Step::Send { to: self.recipient()? },
-            "await-delivery" => Step::AwaitDelivery(self.seconds(30.0)),
-            "pause" => Step::Pause(self.seconds(1.0)),
-            "stat" => Step::Stat,
-            "uidl" => Step::Uidl,
-            "retr" => Step::Retr(self.messages(Messages::New)?),
-            "dele" => Step::Dele,
+            "copy" => TransactionStep::Copy(self.messages(Messages::One)?, self.mailbox(Mailbox::Other)?),
+            "move" => TransactionStep::Move(self.messages(Messages::One)?, self.mailbox(Mailbox::Other)?),
+            "expunge" => TransactionStep::Expunge,
+            "append" => TransactionStep::Append(self.mailbox(Mailbox::Current)?),
+            "create" => TransactionStep::Create,
+            "delete" => TransactionStep::Delete,
+            "rename" => TransactionStep::Rename,
+            "idle" => TransactionStep::Idle(self.seconds(30.0)),
+            "send" => TransactionStep::Send { to: self.recipient()? },
+            "await-delivery" => TransactionStep::AwaitDelivery(self.seconds(30.0)),
+            "pause" => TransactionStep::Pause(self.seconds(1.0)),
+            "stat" => TransactionStep::Stat,
+            "uidl" => TransactionStep::Uidl,
+            "retr" => TransactionStep::Retr(self.messages(Messages::New)?),
+            "dele" => TransactionStep::Dele,
             other => {
                 let what = format!("no step is called `{other}`{}", suggestion(other, VERBS.iter().copied()));
                 return Err(self.source.at(self.raw.r#do.span(), &what));
@@ -523,7 +524,7 @@ mod tests {
 
     #[test]
     fn a_valid_file_is_read() {
-        assert_eq!(parse(GOOD, "f").unwrap().transactions[0].steps, [Step::Noop]);
+        assert_eq!(parse(GOOD, "f").unwrap().transactions[0].steps, [TransactionStep::Noop]);
     }
 
     #[test]
@@ -541,7 +542,10 @@ mod tests {
         let alone = with("cost = 'alone'\nbefore = [{ do = 'check' }]\nafter = [{ do = 'unselect' }]");
         let workload = parse(&alone, "f").unwrap_or_else(|e| panic!("{e}"));
         let only = &workload.transactions[0];
-        assert_eq!((&only.before[..], &only.after[..]), (&[Step::Check][..], &[Step::Unselect][..]));
+        assert_eq!(
+            (&only.before[..], &only.after[..]),
+            (&[TransactionStep::Check][..], &[TransactionStep::Unselect][..])
+        );
         assert!(workload.is_measured_alone() && !parse(GOOD, "f").unwrap().is_measured_alone());
         let error = mistake(&with("before = [{ do = 'check' }]"));
         assert!(error.starts_with("mine.toml:6:") && error.contains("`cost = \"alone\"`"), "{error}");

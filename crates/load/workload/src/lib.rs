@@ -1,9 +1,9 @@
 //! Workloads: what virtual users do, and the mail that they send, as data.
 //!
-//! A workload has transactions made of protocol [`Step`]s, a [`Chooser`] that selects the next one,
-//! and think times between them. It is read from TOML. The built-in ones are files like any other
-//! (`workload show NAME` prints them). [`corpus`] makes the mail. All random choices come from
-//! [`Random`], so a seed repeats a run.
+//! A workload has transactions made of [`TransactionStep`]s, a [`Chooser`] that selects the next
+//! transaction, and think times between them. It is read from TOML. The built-in ones are files
+//! like any other (`workload show NAME` prints them). [`corpus`] makes the mail. All random
+//! choices come from [`Random`], so a seed repeats a run.
 //!
 //! Nothing here opens a connection.
 
@@ -24,7 +24,7 @@ pub use choose::{Choice, Chooser};
 pub use file::{load, parse};
 pub use mix::{Mix, UserKind, load_mix, parse_mix};
 pub use random::Random;
-pub use step::{Criterion, Mailbox, Messages, Recipient, Step};
+pub use step::{Criterion, Mailbox, Messages, Recipient, TransactionStep};
 pub use think::Think;
 
 /// The protocol a workload speaks to read mail.
@@ -36,7 +36,7 @@ pub enum Protocol {
     Pop3,
 }
 
-/// How long a session lasts.
+/// The length of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionKind {
     /// One session per virtual user for the whole run; each step list is a transaction inside it.
@@ -45,7 +45,7 @@ pub enum SessionKind {
     Each,
 }
 
-/// How closely mailboxes are followed.
+/// The extent to which mailboxes are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Track {
     /// Every message: UID, flags, which one it is. One virtual user per account.
@@ -72,18 +72,18 @@ pub struct Transaction {
     /// The description for people.
     pub description: String,
     /// The transaction's steps.
-    pub steps: Vec<Step>,
-    /// How its cost is measured.
+    pub steps: Vec<TransactionStep>,
+    /// The way of measuring the transaction's cost.
     pub cost: Costing,
     /// Steps before it that are not measured.
-    pub before: Vec<Step>,
+    pub before: Vec<TransactionStep>,
     /// Steps after it that are not measured.
-    pub after: Vec<Step>,
-    /// It is of mail that comes by LMTP, and by nothing else.
+    pub after: Vec<TransactionStep>,
+    /// Whether the transaction is of mail that comes by LMTP, and by nothing else.
     pub needs_lmtp: bool,
 }
 
-/// How the server's cost of a transaction is measured.
+/// The way of measuring the server's cost of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Costing {
     /// By the whole window, in which users do nothing else.
@@ -121,20 +121,20 @@ pub struct Workload {
     pub name: String,
     /// The description for people.
     pub description: String,
-    /// Where it comes from.
+    /// The source of the workload.
     pub after: String,
     /// IMAP or POP3.
     pub protocol: Protocol,
     /// Whether it uses TLS.
     pub tls: bool,
-    /// How long sessions last.
+    /// The length of sessions.
     pub session: SessionKind,
-    /// How closely mailboxes are followed.
+    /// The extent to which mailboxes are followed.
     pub track: Track,
     /// Users who read no faster than a modem lets them.
     pub modem: Option<Modem>,
     /// Steps done once after login, before the first transaction; not timed as a transaction.
-    pub opening: Vec<Step>,
+    pub opening: Vec<TransactionStep>,
     /// Think time between transactions.
     pub think: Think,
     /// The choice of the next transaction.
@@ -181,13 +181,14 @@ impl Workload {
 
     /// Whether users select mailboxes that were not selected before.
     pub fn selects_fresh(&self) -> bool {
-        let fresh = |step: &Step| matches!(step, Step::Select { mailbox: Mailbox::Fresh, .. });
+        let fresh =
+            |step: &TransactionStep| matches!(step, TransactionStep::Select { mailbox: Mailbox::Fresh, .. });
         self.chosen().any(|t| t.steps.iter().any(fresh))
     }
 
     /// Whether users send to accounts other than their own, so that there must be one.
     pub fn sends_to_others(&self) -> bool {
-        let other = |step: &Step| matches!(step, Step::Send { to: Recipient::Other });
+        let other = |step: &TransactionStep| matches!(step, TransactionStep::Send { to: Recipient::Other });
         self.chosen().any(|t| t.steps.iter().any(other))
     }
 
@@ -198,6 +199,6 @@ impl Workload {
 
     /// Whether users send mail.
     pub fn submits(&self) -> bool {
-        self.transactions.iter().flat_map(|t| &t.steps).any(|s| matches!(s, Step::Send { .. }))
+        self.transactions.iter().flat_map(|t| &t.steps).any(|s| matches!(s, TransactionStep::Send { .. }))
     }
 }

@@ -1,6 +1,6 @@
 //! The stationary distribution of a Markov table.
 
-/// Each row divided by its sum; a row of zeros stays.
+/// The rows, each divided by its sum; a row of zeros stays.
 pub fn normalised(table: &[Vec<f64>]) -> Vec<Vec<f64>> {
     table
         .iter()

@@ -16,7 +16,7 @@ const KINDS_MAX: usize = 16;
 pub struct UserKind {
     /// The users' workload.
     pub workload: Workload,
-    /// How many of them there are, relative to the other kinds.
+    /// The number of users of this kind, relative to the other kinds.
     pub share: f64,
 }
 

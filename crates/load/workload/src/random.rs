@@ -17,13 +17,13 @@ fn splitmix(state: &mut u64) -> u64 {
 }
 
 impl Random {
-    /// From two numbers: a seed and what this stream is for.
+    /// A generator from two numbers: a seed and the purpose of this stream.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut state = seed ^ stream.rotate_left(32).wrapping_mul(0x2545_f491_4f6c_dd1d);
         Self([splitmix(&mut state), splitmix(&mut state), splitmix(&mut state), splitmix(&mut state)])
     }
 
-    /// Any `u64`.
+    /// The next random `u64`.
     pub fn next_u64(&mut self) -> u64 {
         let [s0, s1, s2, s3] = &mut self.0;
         let out = s0.wrapping_add(*s3).rotate_left(23).wrapping_add(*s0);

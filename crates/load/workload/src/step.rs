@@ -1,9 +1,9 @@
 //! The steps transactions are made of. In a file: `{ do = "fetch", messages = "all", items = "UID
 //! FLAGS" }`.
 
-/// A protocol step, its words understood.
+/// A step of a transaction, its words parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum TransactionStep {
     /// CAPABILITY.
     Capability,
     /// A command of the workload's own words, sent as it is and expected to be answered OK.
@@ -146,7 +146,7 @@ pub(super) const MESSAGES_WORDS: &[&str] =
 pub(super) const RECIPIENT_WORDS: &[&str] = &["random", "self", "other"];
 
 impl Mailbox {
-    /// From its word; a name is written `=Name`.
+    /// The mailbox with this word; a name is written `=Name`.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "current" => Self::Current,
@@ -180,7 +180,7 @@ impl Messages {
 }
 
 impl Criterion {
-    /// From its word; anything in capitals is sent as it is.
+    /// The criterion with this word; anything in capitals is sent as it is.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "subject" => Self::Subject,
@@ -204,7 +204,7 @@ impl Recipient {
     }
 }
 
-impl Step {
+impl TransactionStep {
     /// The name under which its commands are counted.
     pub fn verb(&self) -> &'static str {
         match self {

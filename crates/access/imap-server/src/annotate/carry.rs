@@ -40,7 +40,7 @@ impl<'s> CarriedAnnotations<'s> {
         way: CopyOrMove,
     ) -> Result<Self, Failure> {
         if way == CopyOrMove::Move && from.owner == to.owner {
-            // It takes the same space as before.
+            // The annotations take the same space as before.
             return Ok(Self::all(from, to, rights));
         }
         let (mut read, mut pace) = (from.read(uids).await?, Pace::default());

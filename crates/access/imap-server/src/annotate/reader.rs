@@ -57,7 +57,7 @@ pub(crate) struct AnnotationReader<'s> {
 /// A change of messages within all limits, and the state that it is based on.
 pub(crate) struct Planned<'s> {
     reader: AnnotationReader<'s>,
-    /// For each account that keeps some of the values.
+    /// The stored and the new values, for each account that keeps some of them.
     parts: Vec<(Before, Arc<[NewValue]>)>,
     /// Memory for what was read.
     _paid: Option<BytePermit>,
@@ -255,7 +255,7 @@ impl<'s> AnnotationReader<'s> {
             Err(error) => Err(error),
         };
         if let Err(StoreError::NoMailbox(_)) = &touched {
-            // Its deletion may have come before the values were written.
+            // The mailbox may have been deleted before the values were written: they are removed.
             let all: Vec<_> = [self.login, self.owner].iter().chain(keepers).copied().collect();
             self.service.directory.forget_annotations_of(self.owner, self.mailbox, &all).await?;
         }

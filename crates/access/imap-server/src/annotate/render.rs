@@ -33,7 +33,7 @@ const COMPARED_STEPS: usize = 10;
 #[derive(Default)]
 pub(crate) struct Rendered {
     by_uid: BTreeMap<u32, Vec<u8>>,
-    /// For all other messages.
+    /// The text for all other messages.
     without: Vec<u8>,
     /// Memory for what is printed.
     _paid: Option<BytePermit>,
@@ -79,7 +79,8 @@ pub(crate) async fn render(
         let text = format!("A FETCH has at most {ENTRIES_MAX} entries of annotations");
         return Err(Reply::no(Code::Limit, text).into());
     }
-    // The values, and the text of all items: it is held until the last message is printed.
+    // Memory for the values and for the text of all items, which is held until the last message
+    // is printed.
     let made = |all: &MessageAnnotations| wanted.iter().map(|item| text_max(item, all)).sum();
     let ReadValues { by_uid, mut paid } = reader.read_for(Some(uids), &made).await?;
     let mut pace = Pace::default();

@@ -154,7 +154,7 @@ async fn ranked(all: &ByUid, entry: &str, scope: Scope, pace: &mut Pace) -> Rank
             texts.push((*uid, text));
         }
     }
-    // Others run between: texts of an account have some MB, and many may begin alike.
+    // The loop yields to other tasks: an account's texts have some MB, and many may begin alike.
     let mut in_order: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
     for (uid, text) in &texts {
         in_order.entry(text).or_default().push(*uid);

@@ -18,7 +18,7 @@ use crate::session::Session;
 
 pub(super) async fn run(session: &mut Session, tag: &Tag, command: AclCommand) -> Result<Reply, Failure> {
     let (asker, wire, reports) = session.reporting(tag)?;
-    // All that can wait is done before the response.
+    // No work that may wait is done within the response.
     let data = wire.reporting(reports, Box::pin(execute(asker, command))).await?;
     if let Some(data) = data {
         session.wire.say(Untagged::Acl(data));
@@ -62,7 +62,7 @@ async fn get(asker: Asker<'_>, mailbox: MailboxArg) -> Result<AclData, Failure> 
 
 /// RFC 4314 §3.5.
 async fn my_rights(asker: Asker<'_>, mailbox: MailboxArg) -> Result<AclData, Failure> {
-    let rights = asker.look(&mailbox).await?.rights;
+    let rights = asker.find_unchecked(&mailbox).await?.rights;
     if !rights.intersects(TO_ASK) {
         return Err(StoreError::NoSuchName.into());
     }

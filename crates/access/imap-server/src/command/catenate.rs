@@ -44,7 +44,7 @@ enum Piece {
 }
 
 impl Assembly {
-    /// No message was made before.
+    /// An assembly that has made no message yet.
     pub(super) fn new() -> Self {
         Self { total: 0, paid: Vec::new(), made: Vec::new(), pace: Pace::default() }
     }

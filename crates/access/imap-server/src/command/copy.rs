@@ -204,8 +204,8 @@ async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget
     Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })
 }
 
-/// If the target was deleted since the list was read, the client may create it.
-/// RFC 9051 §6.4.7.
+/// The failure of a copy. If the target was deleted since the list was read, the client may
+/// create it. RFC 9051 §6.4.7.
 pub(super) fn not_copied(target: &Destination, error: StoreError) -> Failure {
     let is_target_deleted = matches!(error, StoreError::NoMailbox(id) if id == target.id());
     let failure = Failure::from(error);

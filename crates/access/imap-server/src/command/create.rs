@@ -59,7 +59,8 @@ fn no_use(text: &'static str) -> Reply {
     Reply::no(Code::UseAttr, text)
 }
 
-/// Where a new name leads. Whether the account above it exists shows in no answer.
+/// The account and the name that a new name refers to. No answer shows whether the account above
+/// it exists.
 pub(super) async fn target(asker: Asker<'_>, name: MailboxName) -> Result<ResolvedName, Failure> {
     asker.resolve(name).await.map_err(|failure| match failure {
         Failure::Store(StoreError::NoSuchName) => not_there(),

@@ -50,7 +50,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
         match next_event(session, watch.as_mut(), shared.as_deref_mut()).await {
             IdleEvent::News(news) => {
                 news?;
-                // Another process may have taken the right to read them.
+                // Another process may have withdrawn the right to read the messages.
                 session.renew_rights().await?;
                 announce::selected(session, Numbers::Free).await?;
             }

@@ -214,18 +214,18 @@ struct ListLine<'l> {
 /// The facts about a name.
 #[derive(Default)]
 struct NameFacts {
-    /// Its place in the list, if it is a mailbox.
+    /// The name's place in the list, if it is a mailbox.
     entry: Option<usize>,
     subscribed: bool,
     /// Another server has it: RFC 2193.
     remote: bool,
     /// Below it are mailboxes.
     has_children: bool,
-    /// It is a level above a subscription, and so are all levels above it.
+    /// The name is a level above a subscription, and so are all levels above it.
     above_subscription: bool,
-    /// It matches a pattern.
+    /// The name matches a pattern.
     matches: bool,
-    /// It matches the selection options.
+    /// The name matches the selection options.
     selected: bool,
     /// A name below it matches the selection options.
     selected_below: bool,
@@ -399,8 +399,8 @@ fn is_selected(list: &MailboxList, known: &NameFacts, want: ListSelection) -> bo
     (!want.subscribed || known.subscribed || known.remote) && (!want.special_use || special)
 }
 
-/// All names the answer may contain. Levels that are not mailboxes represent names below them that
-/// match no pattern. If one pattern matches every name, such levels are left out.
+/// The names that the answer may contain. Levels that are not mailboxes represent names below
+/// them that match no pattern. If one pattern matches every name, such levels are left out.
 fn known_names(
     list: &MailboxList,
     want: ListSelection,
@@ -495,7 +495,7 @@ fn described(
     data
 }
 
-/// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.
+/// Reports a mailbox under its new name, with the old name, in rev2: RFC 9051 §6.3.4, §6.3.6.
 pub(super) async fn report_name(
     session: &mut Session,
     name: &MailboxName,

@@ -33,7 +33,8 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     let account = &login.account;
     if let Some(referral) = account.referral.as_deref().filter(|referral| !referral.admits) {
         session.source().referred(&login, &referral.url);
-        // As below: a client that does not follow it has to connect again after a few tries.
+        // A client that does not follow the referral must connect again after a few tries, as
+        // below.
         session.bad_commands += 1;
         // RFC 2221 §4: the server has no mailboxes for the user. It is sent after the right
         // password only, so that other clients do not learn which accounts there are.
@@ -42,7 +43,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     }
     let peer = session.wire.peer().address.ip();
     let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
-        // It is no failed login, but a client that tries again and again has to connect again too.
+        // This is not a failed login, but a client that repeats it must connect again, too.
         session.bad_commands += 1;
         // RFC 5530 §3
         return Err(

@@ -19,7 +19,7 @@ use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-/// Which names are shown.
+/// The names that are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Subscriptions here: LSUB.

@@ -90,7 +90,7 @@ pub(super) async fn set(
     Ok(DONE)
 }
 
-/// What a SETMETADATA has changed in the user's own account.
+/// The changes of a SETMETADATA in the user's own account.
 struct StoredMetadata<'n> {
     of: Annotated,
     changes: Vec<(&'n str, Option<Bytes>)>,
@@ -164,7 +164,8 @@ async fn set_of_others(
     };
     let private = Change { account, of, values: changes("/private/") };
     let shared = Change { account: found.resolved.owner, of, values: changes("/shared/") };
-    // The user's own first: nobody else has seen them if they have to be taken back.
+    // The user's own annotations are written first: no other user has seen them if they must be
+    // undone.
     let undo = private.make(service).await?;
     undo.unless(shared.make(service).await.map(drop), service).await?;
     forget_if_deleted(service, found.resolved.owner, found.entry.id).await?;
@@ -321,7 +322,7 @@ impl MetadataRequest<'_> {
     }
 }
 
-/// How far below a name DEPTH looks.
+/// The depth to which DEPTH looks below a name.
 trait Reach {
     /// Whether an entry below `top` is within reach.
     fn reaches(self, top: &str, entry: &str) -> bool;

@@ -151,7 +151,7 @@ async fn targets(
             let known = session.selected.as_ref().filter(|known| known.mailbox.id() == target.entry.id);
             let count = match known {
                 Some(known) => known.announced.exists(),
-                // A mailbox that was deleted meanwhile has none.
+                // A mailbox that was deleted meanwhile has no messages.
                 None => head.map_or(0, |head| head.counts.messages),
             };
             if count > 0 {
@@ -251,7 +251,7 @@ impl Search<'_> {
             if self.wanted.returns.save
                 && let Some(saved) = saved
             {
-                // RFC 5182 §2.1: a failed search empties it.
+                // RFC 5182 §2.1: a failed search empties the saved result.
                 selected.saved_search = saved;
             }
             session.selected = Some(selected);
@@ -260,7 +260,7 @@ impl Search<'_> {
         let account = session.login()?.id;
         let opened = match session.service.store.open_for(account, entry.id).await {
             Ok(opened) => opened,
-            // It was deleted meanwhile.
+            // The mailbox was deleted meanwhile.
             Err(StoreError::NoMailbox(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -318,7 +318,8 @@ impl Search<'_> {
         {
             response.mailbox = Some((MailboxArg::from(&entry.name), entry.uid_validity));
             print_esearch(wire, &response).await?;
-            // RFC 6203 §4. Levels are of a message alone, so those of all mailboxes compare.
+            // RFC 6203 §4. A score depends on its message only, so scores of several mailboxes
+            // can be compared.
             if self.wanted.returns.relevancy
                 && let Some(listed) = answer.listed
             {

@@ -6,7 +6,7 @@ use super::DONE;
 use crate::reply::Reply;
 use crate::session::Session;
 
-/// One's own mailboxes, those of other users, and shared ones.
+/// The response of NAMESPACE: the user's own mailboxes, those of other users, and shared ones.
 pub(super) fn run(session: &mut Session) -> Reply {
     let out = session.wire.out();
     out.extend_from_slice(b"* NAMESPACE ((\"\" \"/\"))");

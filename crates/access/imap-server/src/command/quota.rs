@@ -58,7 +58,7 @@ pub(super) async fn get_root(
     Ok(DONE)
 }
 
-/// Where the name of a mailbox leads, and the account that it counts for.
+/// The mailbox that a name refers to, and the account that it counts for.
 async fn counted_for(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ResolvedName, Account), Failure> {
     let resolved = asker.resolve(mailbox.name()?).await?;
     if resolved.others.is_some() {
@@ -209,7 +209,7 @@ async fn say_quota(
     Ok(())
 }
 
-/// What an account uses of its limits.
+/// The use that an account makes of its limits.
 async fn resources_of(
     service: &ImapService,
     account: &Account,

@@ -53,7 +53,7 @@ pub(super) async fn run(
     Ok(DONE)
 }
 
-/// Where both names lead, and the list of mailboxes there.
+/// The mailboxes that both names refer to, and the list that has them.
 async fn ends(
     asker: Asker<'_>,
     from: &MailboxArg,
@@ -103,8 +103,8 @@ async fn rename(
     renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
 }
 
-/// How many messages of INBOX may be moved, and the memory for that. All of them are one commit,
-/// as those of a MOVE are.
+/// The number of messages of INBOX that may be moved, and the memory for that. All of them are
+/// one commit, as those of a MOVE are.
 async fn room_for_inbox(asker: Asker<'_>, list: &MailboxList) -> Result<(u64, Option<HeldPermit>), Failure> {
     let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
     let messages = u64::from(asker.service.store.open_for(asker.login.id, inbox.id).await?.view().exists());

@@ -45,7 +45,7 @@ pub(super) async fn run(
     let values = annotations_of(&message, rights)?;
     message.flags = permitted(message.flags, rights);
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
-    // Its memory is held until the message is stored.
+    // The memory of the assembly is held until the message is stored.
     let mut assembly = Assembly::new();
     let Prepared { messages, held: _held } = prepared(session, tag, &mut assembly, message).await?;
     let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
@@ -65,7 +65,7 @@ pub(super) async fn run(
     let replaced = ctx.wire.reporting(reports, replacing).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
     if replaced.copied.uids.is_empty() {
-        // Without the message that it replaces, nothing is added.
+        // The message to replace does not exist, so nothing is added.
         return Err(match set.numbering() {
             Numbering::Seq => Reply::no(Code::ExpungeIssued, "The message was expunged").into(),
             Numbering::Uid => no_such().into(),

@@ -160,7 +160,7 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = Arc::clone(&ctx.selected.announced);
     let ranges = expunged.ranges().len() + known.known_uids.as_ref().map_or(0, |set| set.0.ranges().len());
-    // Rows may be looked at by mod-sequence, for gaps, and one by one for the match data.
+    // Rows may be read three times: by mod-sequence, for gaps, and one by one for the match data.
     let steps = 4 * range_steps(ranges) + 3 * row_steps(&view);
     let known = known.clone();
     let work = move || {
@@ -198,8 +198,8 @@ fn vanished(view: &View, known: &Qresync, client_has: &NumSet, expunged: Option<
     // The grammar admits neither `$` nor `*` here.
     let seqs = seqs.resolve(0);
     let uids = uids.resolve(None, &NumSet::new());
-    // The client's n-th message had this UID. While ours has the same one, no message below it is
-    // missing.
+    // The client's n-th message had this UID. If the view's n-th message has the same UID, no
+    // message below it is missing.
     let agreed = seqs
         .iter()
         .zip(uids.iter())

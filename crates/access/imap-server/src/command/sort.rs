@@ -93,12 +93,12 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Rep
     Ok(search::done(args.numbering, expunged + sorted.gathered.expunged))
 }
 
-/// Why an order is not kept up to date.
+/// The reason why an order is not kept up to date.
 fn order_that_changes(criteria: &[SortCriterion]) -> Option<&'static str> {
     criteria.iter().find_map(|criterion| match criterion.key {
-        // A message that changes would have to be compared with the words of all others.
+        // The score of a changed message depends on the words of all others.
         SortKey::Relevancy => Some("An order by relevancy is not kept up to date"),
-        // Every change moves a message.
+        // Every change of a message moves it in this order.
         SortKey::ModSeq => Some("An order by mod-sequence is not kept up to date"),
         _ => None,
     })
@@ -130,7 +130,7 @@ struct Sorted {
     seqs: Vec<u32>,
     /// The places among them, in the order of the result.
     places: Arc<[u32]>,
-    /// How well they match, if that is wanted.
+    /// The scores of the messages, if they are requested.
     scores: Option<Scores>,
 }
 
@@ -225,7 +225,7 @@ async fn order(
     let (threads, count) = (source.threads(), gathered.uids.len());
     let steps = count as u64 * SORT_STEPS;
     let mut order = threads.run(gathered.uid_steps(), move || Order::new(count)).await?;
-    // The sort is stable: the key that counts least comes first.
+    // The sort is stable, so the least significant key is sorted by first.
     for criterion in criteria.iter().rev() {
         let keys = match (scores, criterion.key) {
             (Some(scores), SortKey::Relevancy) => by_scores(gathered, scores, pace).await,
@@ -360,7 +360,7 @@ async fn esearch(
     let page = returns.partial.map(|range| (range, places_of(range, count)));
     let places = page.as_ref().map(|(_, places)| places);
     if returns.save {
-        // The result before gives its memory back. If this one is not saved, `$` is empty.
+        // The previous result frees its memory first. If this one cannot be saved, `$` is empty.
         ctx.selected.saved_search = SavedSearch::default();
         let uids = saved(ctx, sorted.reported(returns, places)).await?;
         ctx.selected.saved_search = SavedSearch::of(ctx.service, ctx.login.id, uids)?;

@@ -103,7 +103,7 @@ pub(super) async fn modified(
     Ok(Some(Code::Modified(numbers)))
 }
 
-/// How many messages of the command are still there.
+/// The part of a command's messages that still exist.
 enum Remaining {
     All,
     /// Other sessions expunged the rest, and this session has not reported that yet.
@@ -114,14 +114,14 @@ enum Remaining {
 /// The messages of the command that were not changed.
 struct NotChanged {
     there: Remaining,
-    /// Their flags already were as requested.
+    /// The messages whose flags already were as requested.
     same: NumSet,
 }
 
 impl NotChanged {
     fn of(uids: &NumSet, stored: &FlagsStored, numbering: Numbering) -> Self {
         let expunged = match numbering {
-            // The client means messages that no longer exist.
+            // The sequence numbers name messages that no longer exist.
             Numbering::Seq => uids.difference(&stored.view.existing(uids)).difference(&stored.changed),
             // RFC 9051 §6.4.9: a UID that does not exist is no error.
             Numbering::Uid => NumSet::new(),
@@ -198,7 +198,7 @@ fn reply(modified: Option<Code>, there: Remaining) -> Reply {
     }
 }
 
-/// How a change is made with few rights.
+/// The changes that are made with few rights.
 enum Instead {
     /// As it is.
     Nothing,

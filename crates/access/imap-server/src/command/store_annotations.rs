@@ -68,7 +68,7 @@ pub(super) async fn run(
         // RFC 9051 §6.4.9: a UID that does not exist is no error.
         Numbering::Uid => (Numbers::Free, NumSet::new()),
     };
-    // RFC 5257 §4.5: as if it were .SILENT, but with MODSEQ.
+    // RFC 5257 §4.5: the responses are those of `.SILENT`, but with MODSEQ.
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Own::Changed { uids: &touched, known: Some(&own) }).await?;
     written?;
@@ -102,13 +102,14 @@ impl Changed {
         let next = view.head().uid_next.value();
         let is_there =
             |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
-        // The stored values are read before the test of the mod-sequences. A value that others
-        // write after it, before this command's, is found by its record.
+        // The stored values are read before the mod-sequences are tested. A value that others
+        // write between that test and this command's write is found by its record.
         let planned = reader.plan(&view.existing(uids), values, &is_there).await?;
         let (mut modified, mut others, mut tested) = (NumSet::new(), OnConflict::Follow, uids.clone());
         if unchanged_since.is_some() {
-            // The test and the change are one step. Annotations are separate records, so the
-            // mod-sequences rise before they are written: a later test fails.
+            // The test and the change of mod-sequences are one commit. Annotations are separate
+            // records and are written later. A test that comes meanwhile fails, because the
+            // mod-sequences have risen.
             modified = mailbox.touch(uids, unchanged_since).await?.modified;
             (tested, others) = (uids.difference(&modified), OnConflict::Refuse);
         }
@@ -117,10 +118,10 @@ impl Changed {
         if let Ok(written) = &written {
             modified = written.iter().fold(modified, |all, part| all.union(&part.left));
         }
-        // Also after a failure: some messages may have their values.
+        // This is done after a failure, too: some messages may have their values.
         let touched = reader.touch(&there, &[]).await?;
-        // These were expunged or moved meanwhile. The session that did it may have found no values
-        // to remove or move.
+        // These messages were expunged or moved meanwhile. The session that did so may have found
+        // no values to remove or move.
         let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
         let withdrawn = withdrawn.unwrap_or_default();
         if !withdrawn.is_empty()

@@ -34,7 +34,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
     let StoreLabels { set, unchanged_since, action, answer, labels } = command;
     let flags = flags(ctx, action, &labels).await?;
     if action == StoreAction::Replace && unchanged_since.is_some() {
-        // The first change would make the second one fail.
+        // The first of the two changes raises the mod-sequences, so the test of the second would
+        // fail.
         return Err(Reply::no(Code::Cannot, "UNCHANGEDSINCE needs +X-GM-LABELS or -X-GM-LABELS").into());
     }
     let change = |action, flags| StoreCommand { set: set.clone(), unchanged_since, action, answer, flags };
@@ -42,12 +43,13 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
         StoreAction::Replace => {
             let others = others(ctx, &flags);
             if !others.is_empty() {
-                // Silent, unless it is all that happens.
+                // No response is sent for this change, unless it is the only one.
                 let answer = if flags.is_empty() { answer } else { StoreAnswer::Silent };
                 let reply =
                     store::run(ctx, tag, StoreCommand { answer, ..change(StoreAction::Remove, others) })
                         .await?;
-                // Messages that others have expunged keep none from their new labels.
+                // Messages that others have expunged do not keep the rest from getting their new
+                // labels.
                 if flags.is_empty() {
                     return done(ctx, tag, set, (answer, reply)).await;
                 }

@@ -34,7 +34,7 @@ pub(super) const URL_STEPS: u64 = SLICE_STEPS / 20;
 /// Bytes that are looked at between two counts of the steps.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Where the data of a session's URLs is read.
+/// The source of the data of a session's URLs.
 #[derive(Clone, Copy)]
 pub(super) struct UrlSource<'s> {
     pub(super) service: &'s ImapService,

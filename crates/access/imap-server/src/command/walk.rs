@@ -46,7 +46,7 @@ pub(super) struct StoredMessage<'m> {
     pub(super) body: BodyId,
     /// SAVEDATE, unix seconds.
     pub(super) saved: i64,
-    /// All that delivery computed.
+    /// The values that delivery computed.
     pub(super) summary: SummaryRef<'m>,
 }
 
@@ -58,11 +58,11 @@ pub(super) struct Visited<'m> {
     pub(super) stored: StoredMessage<'m>,
 }
 
-/// How a command has handled a message.
+/// The outcome of a command for one message.
 pub(super) enum Handled {
-    /// It is answered.
+    /// The message is answered.
     Done,
-    /// It is answered, and the output buffer is full: the walk pauses.
+    /// The message is answered, and the output buffer is full: the walk pauses.
     Full,
     /// The command answers it later, see [`Walk::deferred`].
     Deferred,
@@ -79,14 +79,14 @@ pub(super) struct Pass {
 
 /// The messages that a walk did not answer.
 pub(super) struct Unanswered {
-    /// How many were expunged by someone while this session still knows them.
+    /// The number of messages that others expunged while this session still knows them.
     pub(super) expunged: u32,
     /// UIDs of those that exist and cannot be read.
     pub(super) unreadable: NumSet,
 }
 
 impl Unanswered {
-    /// All messages were answered.
+    /// The value for a walk that answered all messages.
     pub(super) const fn none() -> Self {
         Self { expunged: 0, unreadable: NumSet::new() }
     }
@@ -104,7 +104,7 @@ struct DeferredMessage {
     row: Row,
     body: BodyId,
     saved: i64,
-    /// Where the copy of its summary is; the length of a long one, which was not copied.
+    /// The position of the summary's copy; the length of a long summary, which was not copied.
     summary: Result<Range<usize>, usize>,
 }
 
@@ -249,7 +249,7 @@ impl Faults {
                 self.unreadable.push(uid.value());
                 Ok(None)
             }
-            // It has a new UID, and its EXPUNGE is reported next.
+            // The message has a new UID, and its EXPUNGE is reported next.
             Err(Failure::Store(StoreError::Superseded(_))) => {
                 self.expunged();
                 Ok(None)
@@ -383,7 +383,7 @@ impl<'v> Walk<'v> {
         let mut visit = |stored: Stored<'_>| {
             while let Some(NextMessage { seq, row }) = batch.get(done) {
                 if row.uid() > stored.uid {
-                    // Not requested.
+                    // The stored message was not requested.
                     return ControlFlow::Continue(());
                 }
                 done += 1;
@@ -405,7 +405,8 @@ impl<'v> Walk<'v> {
                         let stored = StoredMessage { body, saved, summary };
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
-                    // Delivery did not make it. This message is the first after the pause.
+                    // Delivery did not make the summary. The walk continues with this message
+                    // after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
                         unmade = Some(WithoutSummary { body: stored.body, saved: stored.saved });

@@ -47,7 +47,7 @@ impl Members {
     }
 
     fn find(&self, number: u32) -> Result<usize, usize> {
-        // Most changes are those of the newest messages.
+        // Most changes concern the newest messages.
         match self.blocks.last() {
             Some(last) if last.number == number => Ok(self.blocks.len() - 1),
             Some(last) if last.number < number => Err(self.blocks.len()),

@@ -123,7 +123,7 @@ impl Contexts {
         if permit.grow_to(more).is_err() {
             return false;
         }
-        // It stays as long as the contexts do.
+        // The permit is kept as long as the contexts.
         permit.complete();
         self.paid.push(permit);
         self.paid_bytes += more;

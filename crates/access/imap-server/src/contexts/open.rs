@@ -18,7 +18,7 @@ use crate::wire::Wire;
 pub(crate) struct InitialResult {
     /// The UIDs.
     pub(crate) uids: NumSet,
-    /// For a SORT: its criteria, and the UIDs in order.
+    /// The criteria of a SORT, and the UIDs in order.
     pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
 }
 

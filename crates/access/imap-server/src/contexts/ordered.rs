@@ -23,7 +23,7 @@ pub(super) type Run = (u32, Vec<u32>);
 
 /// Some of the members.
 struct Block {
-    /// It stays the same while blocks before it come and go.
+    /// The number stays the same while blocks before this one are added and removed.
     name: u32,
     uids: Vec<u32>,
 }
@@ -33,7 +33,7 @@ struct Block {
 pub(super) struct Order {
     /// No block is empty.
     blocks: Vec<Block>,
-    /// How many members are before each block.
+    /// The number of members before each block.
     before: Vec<usize>,
     /// The index of each block by its name.
     index: Vec<u32>,
@@ -126,7 +126,7 @@ impl Order {
     /// Adds members, each before the one with this index. The indices ascend; they are those
     /// before any is added.
     pub(super) async fn insert(&mut self, placed: &[(usize, u32)], pace: &mut Pace) {
-        // From the last one on, so that the indices before it stay right.
+        // The last one is added first, so that the indices before it remain valid.
         for &(at, uid) in placed.iter().rev() {
             self.insert_one(at, uid);
             pace.worked(MEMBER_STEPS).await;
@@ -146,7 +146,7 @@ impl Order {
 
     fn insert_one(&mut self, at: usize, uid: u32) {
         let Some((index, offset)) = self.find(at) else {
-            // The first member of all.
+            // The order was empty.
             let name = self.name();
             self.of.insert(uid, name);
             self.blocks.push(Block { name, uids: vec![uid] });

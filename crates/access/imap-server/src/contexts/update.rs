@@ -35,7 +35,7 @@ pub(crate) struct Searcher<'s> {
 }
 
 impl<'s> Searcher<'s> {
-    /// Where long work is done.
+    /// The threads that do long work.
     pub(crate) fn threads(self) -> Threads<'s> {
         Threads { service: self.service, account: self.account }
     }
@@ -108,8 +108,8 @@ pub(crate) async fn report_changes(
 }
 
 impl Contexts {
-    /// After ENABLE UIDONLY no sequence number is sent (RFC 9586 §3): ends the contexts that need
-    /// them.
+    /// Ends the contexts that need sequence numbers: after ENABLE UIDONLY none is sent (RFC 9586
+    /// §3).
     pub(crate) fn end_numbered(&mut self, wire: &mut Wire) {
         self.list.retain(|context| {
             if context.numbering == Numbering::Seq {
@@ -134,12 +134,12 @@ impl Contexts {
         while let Some(context) = self.list.get_mut(at) {
             let source = Source { service: by.service, account: by.account, selected };
             let to = &mut Reporter { wire, turn: &mut turn };
-            let looked = context.look(to, source, step, &due).await;
+            let updated = context.update(to, source, step, &due).await;
             turn.give();
             part_ended().await;
-            let ended = match looked {
+            let ended = match updated {
                 Ok(UpdateOutcome::Done) => None,
-                // Its EXPUNGE comes next, and then the rest can be evaluated.
+                // The EXPUNGE of that message is reported next. Then the rest can be evaluated.
                 Ok(UpdateOutcome::Postponed) => {
                     postponed = true;
                     None
@@ -188,7 +188,7 @@ fn is_passing(error: &StoreError) -> bool {
 
 /// The outcome of an update of a context.
 enum UpdateOutcome {
-    /// It is up to date.
+    /// The result is up to date.
     Done,
     /// Somebody expunged a message that has to be read.
     Postponed,
@@ -196,7 +196,7 @@ enum UpdateOutcome {
 
 impl Context {
     /// Evaluates the messages that are due and those whose change matters here.
-    async fn look(
+    async fn update(
         &mut self,
         to: &mut Reporter<'_, '_>,
         source: Source<'_>,
@@ -252,7 +252,7 @@ impl Context {
         let Source { service, account, selected } = source;
         let by = Threads { service, account };
         let new = NewMessages { view: step.new, seqs: &seqs, enabled: step.enabled, by };
-        // The client may have to be waited for.
+        // The turn is given up: the FETCH responses may wait for the client.
         to.turn.give();
         Box::pin(new.fetch(to.wire, selected, self.items.clone())).await?;
         to.turn.take(Of::Evaluated(added.count())).await;
@@ -293,7 +293,8 @@ impl Context {
             let places = match &self.sorted {
                 Some(sorted) => {
                     let runs = sorted.order.runs(&added, pace).await;
-                    // From the first place on: everything before a place is there already.
+                    // Places are printed from the first to the last, so the client already has
+                    // everything before a place.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
                 None => print::unordered(view, self.numbering, &added, pace).await,
@@ -316,7 +317,8 @@ impl Context {
             Some(sorted) => {
                 stood = sorted.order.runs(dropped, pace).await;
                 sorted.order.remove(dropped, pace).await;
-                // From the last place on: no removal shifts another.
+                // Places are printed from the last to the first, so that no removal shifts
+                // another place.
                 let last_first: Vec<Run> = stood.iter().rev().cloned().collect();
                 print::ordered(view, self.numbering, &last_first, pace).await
             }
@@ -332,7 +334,7 @@ async fn concerned(step: &ViewChange<'_>, watched: Watched) -> NumSet<SeqNum> {
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();
     }
-    // Slots that mean another keyword now.
+    // The slots whose keyword is another one now.
     let renamed = new.head().keywords.renamed_since(&old.head().keywords);
     let matters = |before: FlagSet, now: FlagSet| {
         let differ = FlagSet::from_bits(before.bits() ^ now.bits());

@@ -28,7 +28,7 @@ impl PartCondition {
         SearchKey::GmRaw(format!("{FILENAME}{name}"))
     }
 
-    /// From the text of one of these keys.
+    /// Reads the condition from the text of one of these keys.
     pub(crate) fn of_key(key: &str) -> Self {
         match key.strip_prefix(FILENAME) {
             Some(name) => Self::FileName(Box::new(Text::new(name))),

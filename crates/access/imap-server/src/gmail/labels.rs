@@ -44,7 +44,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// By Gmail's word in lower case, without the backslash.
+    /// The mailbox with this name at Gmail, in lower case and without the backslash.
     pub(super) fn named(word: &str) -> Option<Self> {
         Some(match word {
             "inbox" => Self::Inbox,
@@ -153,7 +153,8 @@ fn keyword_text(label: &str) -> String {
     let mut text = String::with_capacity(label.len());
     let bytes = label.as_bytes();
     for (at, &byte) in bytes.iter().enumerate() {
-        // An `=` that would be read as an escape is one, and so is the mark of what is no label.
+        // An `=` is escaped if it would be read as an escape. So is a leading `$`, which marks a
+        // keyword that is not a label.
         let is_mark = match byte {
             b'=' => hex(&bytes[at + 1..]).is_some(),
             b'$' => at == 0,

@@ -12,7 +12,8 @@ use super::{labels, raw};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 
-/// Why a result is not kept up to date: a query may name ages, and keywords that do not exist yet.
+/// The reason why a result is not kept up to date: a query may name ages, and keywords that do
+/// not exist yet.
 pub(crate) const NOT_KEPT: &str = "A result by X-GM-RAW is not kept up to date";
 
 /// Whether criteria name labels or have a query.

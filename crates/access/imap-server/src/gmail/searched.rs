@@ -17,7 +17,7 @@ pub(crate) struct Searched<'s> {
     pub(crate) mailbox: Option<&'s MailboxEntry>,
     /// The keywords of its messages.
     pub(crate) keywords: &'s KeywordTable,
-    /// How the client writes labels.
+    /// The encoding in which the client writes labels.
     pub(crate) names: NameEncoding,
     /// The address that `from:me` means.
     pub(crate) me: &'s str,

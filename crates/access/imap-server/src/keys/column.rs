@@ -14,7 +14,7 @@ impl<T> Default for Column<T> {
 }
 
 impl<T: Copy> Column<T> {
-    /// For each of these UIDs, which ascend, its value.
+    /// The values of these UIDs, which ascend.
     pub(crate) fn of<'c>(&'c self, uids: &'c [u32]) -> impl Iterator<Item = Option<T>> + 'c {
         let mut at = 0;
         uids.iter().map(move |uid| {

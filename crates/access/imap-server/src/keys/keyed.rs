@@ -36,7 +36,7 @@ impl Keyed {
         self.mixed(self.start ^ number)
     }
 
-    /// Both halves of a product.
+    /// The two halves of a product, mixed.
     fn mixed(self, value: u64) -> u64 {
         let product = u128::from(value) * u128::from(self.factor);
         product as u64 ^ (product >> 64) as u64
@@ -57,7 +57,7 @@ mod tests {
             let text = format!("subject {n:x}{}", "\0".repeat(n % 3));
             places[keyed.text(text.as_bytes()) as usize % PLACES] += 1;
         }
-        // Eight in each on average: 40 in one would be a chance of less than one in 10^12.
+        // Each place has eight on average. The chance that one has 40 is less than one in 10^12.
         assert!(places.iter().all(|count| *count < 40));
         assert_eq!(keyed.text(b"the same"), keyed.text(b"the same"));
         assert_ne!(keyed.text(b"the same"), keyed.text(b"the same\0"));

@@ -33,7 +33,7 @@ impl LinkColumn {
         self.identifiers.reserve(more);
     }
 
-    /// How many identifiers have a number.
+    /// The number of identifiers that have a number.
     pub(crate) fn identifiers(&self) -> usize {
         self.identifiers.hashes.len()
     }
@@ -43,7 +43,8 @@ impl LinkColumn {
         self.links.len() + self.references.len() + self.identifiers()
     }
 
-    /// How many identifiers get another place when these links are made. Mostly none does.
+    /// The number of identifiers that are moved in the table when these links are made: mostly
+    /// zero.
     pub(crate) fn moved_for(&self, new: &NewLinks) -> usize {
         let more = new.messages.len() + new.references.len();
         if self.identifiers.has_room(more) { 0 } else { self.identifiers() + more }
@@ -140,7 +141,7 @@ impl Identifiers {
         self.slots.len() > (self.hashes.len() + more) * 4 / 3
     }
 
-    /// Where to look for an identifier first.
+    /// The place at which the search for an identifier begins.
     fn place(&self, hash: u64) -> usize {
         self.keyed.number(hash) as usize & self.slots.len().wrapping_sub(1)
     }

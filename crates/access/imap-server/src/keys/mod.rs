@@ -295,7 +295,7 @@ mod tests {
         assert!(has(2) && has(1));
         cache.keep(mailbox(3), table(), 1000);
         assert!(has(1) && !has(2) && has(3));
-        // Most of its messages are expunged: it is not worth its memory.
+        // Most of the table's messages are expunged, but it is small.
         cache.keep(mailbox(1), table(), 0);
         assert!(has(1), "a small table stays");
         cache.forget(mailbox(1));

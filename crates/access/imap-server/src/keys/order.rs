@@ -13,7 +13,7 @@ const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
 const STEPS: u64 = 4;
 
-/// Which keys come first.
+/// The order of the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     /// The lowest.
@@ -62,7 +62,7 @@ impl Order {
                 pace.worked(chunk.len() as u64 * STEPS).await;
             }
             if is_in_order {
-                // As times of arrival mostly are.
+                // Times of arrival are mostly in order.
                 return;
             }
             let most = (range >> (32 * part)).min(u64::from(u32::MAX)) as u32;

@@ -36,7 +36,7 @@ pub(crate) struct ThreadStep {
 /// Messages in their order.
 #[derive(Clone, Debug)]
 pub(crate) enum Answered {
-    /// Their places among those that were asked for, from 0.
+    /// The places of the messages among those that were asked for, from 0.
     Sort(Arc<[u32]>),
     /// Each before its children.
     Thread(Arc<[ThreadStep]>),

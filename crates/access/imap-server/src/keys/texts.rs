@@ -66,7 +66,7 @@ impl NewTexts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
     bytes: Vec<u8>,
-    /// Where each text ends.
+    /// The end of each text.
     ends: Vec<usize>,
     /// Part of each text's hash.
     hashes: Vec<u32>,
@@ -293,7 +293,7 @@ impl Texts {
             }
             at += len;
         }
-        // They keep the beginnings of the texts, and come in the order of this part.
+        // The entries keep the beginnings of the texts, in the order of this part.
         for (entry, part) in tied.iter_mut().zip(&parts) {
             *entry = (*entry & !NUMBER) | (part & NUMBER);
         }
@@ -332,7 +332,7 @@ fn is_tied(a: Entry, b: Entry) -> bool {
     (a ^ b) >> 32 == 0 && (a >> 32) as u8 as usize > PART
 }
 
-/// How many entries are tied with the first one, itself included.
+/// The number of entries that are tied with the first one, itself included.
 fn tied_len(entries: &[Entry]) -> usize {
     let Some(first) = entries.first() else { return 0 };
     1 + entries.iter().skip(1).take_while(|entry| is_tied(*first, **entry)).count()

@@ -106,12 +106,13 @@ impl Notify {
         std::mem::take(&mut self.own_uids)
     }
 
-    /// This session's own client closed a mailbox and expunged messages.
+    /// Records that this session's own client closed a mailbox and expunged messages.
     pub(crate) fn note_closed(&mut self, mailbox: MailboxId, modseq: ModSeq) {
         self.closed = Some(ReportedState { mailbox, modseq });
     }
 
-    /// What this session's own client did to the names is not reported to it (RFC 5465 §5).
+    /// Takes over the list of names: changes by this session's own client are not reported to it
+    /// (RFC 5465 §5).
     pub(crate) fn adopt_list(&mut self) {
         self.own_list = self.watch.list();
         self.list = self.list_now();
@@ -125,8 +126,8 @@ impl Notify {
         }
     }
 
-    /// What this session's own client added is not reported to it (RFC 5465 §5). `uids` are those
-    /// of the selected mailbox, if the messages are there.
+    /// Records what this session's own client added: that is not reported to it (RFC 5465 §5).
+    /// `uids` are those of the selected mailbox, if the messages are there.
     pub(crate) fn note_own(&mut self, own: OwnArrivals, uids: Option<&NumSet>) {
         if self.own.len() < OWN_MAX {
             self.own.push(own);

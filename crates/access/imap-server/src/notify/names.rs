@@ -93,7 +93,7 @@ impl Differences<'_> {
     ) {
         for name in self.old.subscribed.symmetric_difference(&self.new.subscribed) {
             pace.worked(2 * self.groups_steps()).await;
-            // SUBSCRIBED names it before the change or after it.
+            // The filter SUBSCRIBED contains the mailbox before the change or after it.
             let is_wanted = |own| events_of(self.groups, name, own).subscriptions;
             if (is_wanted(self.own.1) || is_wanted(self.own.0)) && reported.insert(name.clone()) {
                 lines.push(match self.new.find(name) {

@@ -47,7 +47,7 @@ pub(crate) struct SelectedRequest {
 }
 
 impl SelectedRequest {
-    /// Which reports the client does not want.
+    /// The reports that the client does not want.
     pub(crate) fn quiet(&self) -> Quiet {
         Quiet { messages: !self.messages, flags: !self.flags, annotations: !self.annotations }
     }
@@ -133,7 +133,8 @@ impl GroupEvents {
                 }
             }
         }
-        // RFC 5465 §5: both or none, and nothing on flags without them.
+        // RFC 5465 §5: MessageNew and MessageExpunge come together, and events on flags only with
+        // them.
         if asked.items.is_some() != asked.expunge {
             return Err(Reply::bad("MessageNew and MessageExpunge go together"));
         }

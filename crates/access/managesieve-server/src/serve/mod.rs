@@ -42,7 +42,7 @@ const REVOKED: &str =
 const SILENT: &str = "Idle for too long";
 const LATE: &str = "You took too long to log in";
 
-/// Where a way to log in may be used in the clear.
+/// The connections on which a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaintextAuth {
     /// Nowhere, this machine included.
@@ -56,13 +56,13 @@ pub enum PlaintextAuth {
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ManageSieveOptions {
-    /// Where passwords may go in the clear.
+    /// The connections on which passwords may be sent in the clear.
     pub plaintext_auth: PlaintextAuth,
-    /// Where SCRAM may run in the clear, in addition to where passwords may.
+    /// The connections on which SCRAM may run in the clear, in addition to those for passwords.
     pub plaintext_scram: PlaintextAuth,
     /// The whole time before a login.
     pub login_within: Duration,
-    /// How long a client that logged in may stay silent (RFC 5804 §1.2: 30 minutes at least).
+    /// The longest silence of a client that logged in (RFC 5804 §1.2: 30 minutes at least).
     pub silence_within: Duration,
 }
 
@@ -140,7 +140,7 @@ struct Driver {
     connection: Connection,
     session: Session,
     lease: Option<Lease>,
-    /// When the client must have logged in.
+    /// The time by which the client must have logged in.
     login_due: Instant,
     output: String,
     shutdown: Shutdown,
@@ -354,7 +354,7 @@ impl Driver {
         Next::Command
     }
 
-    /// Where a login comes from, for the log.
+    /// The source of a login, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
         Source { address: connection.peer().ip(), protocol: Service::Sieve.name(), session: connection.id() }
@@ -432,7 +432,7 @@ impl Driver {
         }
     }
 
-    /// How long the client may still take to log in; `None` if it has.
+    /// The time that the client still has to log in; `None` if it has logged in.
     fn login_left(&self) -> Option<Duration> {
         let left = || self.login_due.saturating_duration_since(self.connection.clock().now());
         self.session.account.is_none().then(left)

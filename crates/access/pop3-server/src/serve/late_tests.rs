@@ -36,7 +36,7 @@ async fn session_of(service: Arc<Pop3Service>, octets: usize) -> Piped {
     piped
 }
 
-/// Its commands are there when its time is over: nothing is waited for.
+/// A client whose commands are there when its time is over: nothing is waited for.
 #[tokio::test]
 async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     let mut client = session_over(4096).await;

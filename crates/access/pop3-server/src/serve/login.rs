@@ -15,7 +15,7 @@ use crate::command::{self, SyntaxError};
 use crate::maildrop::Maildrop;
 use crate::session::Refusal;
 
-/// How an exchange ends before the directory ends it.
+/// The end of an exchange before the directory ends it.
 enum EarlyEnd {
     /// The client gave it up.
     Cancelled,
@@ -144,7 +144,7 @@ impl Driver {
         Ok(maildrop)
     }
 
-    /// Where a login comes from, for the log.
+    /// The source of a login, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
         Source { address: connection.peer().ip(), protocol: Service::Pop3.name(), session: connection.id() }

@@ -277,7 +277,7 @@ impl Driver {
         }
     }
 
-    /// How long the server waits for a line.
+    /// The time that the server waits for a line.
     fn read_timeout(&self) -> Duration {
         let options = &self.service.options;
         if self.session.is_logged_in() {
@@ -286,12 +286,13 @@ impl Driver {
         options.pre_login_within.min(self.login_left())
     }
 
-    /// How long the client may still take to log in.
+    /// The time that the client still has to log in.
     fn login_left(&self) -> Duration {
         self.login_deadline.saturating_duration_since(self.connection.clock().now())
     }
 
-    /// How long a client may leave answers unread. Before the login that ends with its deadline.
+    /// The longest time for which a client may leave answers unread. Before the login that ends
+    /// with its deadline.
     fn write_within(&self) -> Duration {
         let within = self.service.options.write_within;
         if self.session.is_logged_in() { within } else { within.min(self.login_left()) }

@@ -19,12 +19,12 @@ const FETCH_WITHIN: Duration = Duration::from_secs(60);
 /// To connect to one address, so that another one is tried in time.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
-/// Why there is no text.
+/// The reason why there is no text.
 #[derive(Debug)]
 pub(super) enum FetchError {
     /// The host cannot be reached, or has no such page.
     Away(String),
-    /// Its certificate is not valid for its name.
+    /// The certificate is not valid for the host's name.
     Certificate(String),
 }
 

@@ -114,11 +114,11 @@ impl CachedPolicy {
 pub(crate) struct DomainPolicy {
     /// The policy that counts.
     pub policy: Option<Policy>,
-    /// Why a newer policy could not be fetched, for reports.
+    /// The reason why a newer policy could not be fetched, for reports.
     pub fault: Option<Fault>,
 }
 
-/// Why a policy could not be fetched (RFC 8460 §4.3.2.2).
+/// The reason why a policy could not be fetched (RFC 8460 §4.3.2.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     Fetch(String),

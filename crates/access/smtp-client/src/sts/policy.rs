@@ -14,9 +14,9 @@ const PATTERNS_MAX: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
-    /// It gets no mail.
+    /// The host gets no mail.
     Enforce,
-    /// It is reported, and gets mail.
+    /// The host is reported, and gets mail.
     Testing,
     /// Nothing.
     None,
@@ -32,7 +32,7 @@ pub(crate) struct Policy {
     pub max_age: i64,
 }
 
-/// Why a text is no policy.
+/// The reason why a text is not a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PolicyError {
     #[error("the policy does not consist of `key: value` lines")]
@@ -99,7 +99,7 @@ impl Policy {
         })
     }
 
-    /// Its lines without their ends, as reports quote them (RFC 8460 §4.4).
+    /// The policy's lines without their ends, as reports quote them (RFC 8460 §4.4).
     pub fn lines(&self) -> Vec<String> {
         let mode = match self.mode {
             Mode::Enforce => "enforce",

@@ -25,7 +25,7 @@ pub enum Command {
     Lhlo(String),
     /// Begins a transaction.
     Mail {
-        /// Where reports go.
+        /// The address that reports go to.
         from: ReversePath,
         /// The parameters of extensions.
         parameters: MailParameters,
@@ -87,13 +87,13 @@ pub struct MailParameters {
     pub smtputf8: bool,
     /// The author, as a relaying client names it (RFC 4954 §5): xtext, read and not used.
     pub auth: Option<String>,
-    /// How much of the message a report about a failure returns.
+    /// The part of the message that a report about a failure returns.
     pub ret: Option<Return>,
     /// The client's name for the transaction, for reports.
     pub envid: Option<EnvelopeId>,
     /// TLS at every step from here on (RFC 8689 §2).
     pub require_tls: bool,
-    /// How urgent it is (RFC 6710 §4.1).
+    /// The message's priority (RFC 6710 §4.1).
     pub priority: Option<Priority>,
 }
 

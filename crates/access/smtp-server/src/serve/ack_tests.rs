@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use super::test_service::service_with_ana;
 use super::*;
 
-/// How many acknowledgements the session requested while an LMTP client sent these pieces after
-/// RCPT. Each piece has the answer that the client waits for.
+/// The number of acknowledgements that the session requested while an LMTP client sent these
+/// pieces after RCPT. Each piece has the answer that the client waits for.
 async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let service = service_with_ana(Role::Lmtp).await;
 

@@ -58,7 +58,7 @@ impl Driver {
     ) -> Vec<Reply> {
         let Transaction { from, parameters, recipients } = transaction;
         let Verified { message, is_quarantined, client_name, memory, .. } = verified;
-        // The message as it came is gone.
+        // The message as it was received has been freed.
         drop(memory);
         let is_quarantined = is_quarantined || self.is_junk();
         let account = self.session.account().map(|account| account.name.as_str());
@@ -123,7 +123,7 @@ impl Driver {
         (peer.port() != 0).then(|| peer.ip().to_canonical())
     }
 
-    /// How a script's refusal reaches the sender.
+    /// The way in which a script's refusal reaches the sender.
     fn refusals(&self, outgoing: &Outgoing) -> Refusals {
         match self.service.role {
             Role::Lmtp => Refusals::Each,

@@ -125,7 +125,7 @@ async fn discarded_data_does_not_delay_the_end() {
     talk.expect("421 4.3.2 ").await;
 }
 
-/// Its client learns why the session ends.
+/// The client of the message learns why the session ends.
 #[tokio::test]
 async fn a_message_without_an_end_has_a_deadline() {
     let budget = posthaste_net::ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);

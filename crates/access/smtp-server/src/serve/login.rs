@@ -82,7 +82,7 @@ impl Driver {
         })
     }
 
-    /// Where a login comes from, for the log.
+    /// The source of a login, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
         Source {

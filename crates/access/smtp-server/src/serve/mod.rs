@@ -116,7 +116,7 @@ struct Driver {
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
     replies: Vec<u8>,
-    /// When a message or a login must have come.
+    /// The time by which a message or a login must have come.
     message_due: Instant,
     /// Octets of messages since the last yield to other sessions.
     came: usize,
@@ -380,8 +380,8 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// How long a client may still take before a message or a login has come, and the rest of a
-    /// message that has begun. After a login, only the limits of the account apply otherwise.
+    /// The time that a client still has before a message or a login has come, and for the rest of
+    /// a message that has begun. After a login, only the limits of the account apply otherwise.
     fn time_left(&self) -> Duration {
         let rest = self.incoming.as_ref().map_or(Duration::MAX, |(_, incoming)| incoming.time_left());
         match self.session.account() {

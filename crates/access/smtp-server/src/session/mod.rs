@@ -111,7 +111,7 @@ pub struct Transaction {
 /// A recipient of a message.
 #[derive(Clone, Debug)]
 pub struct Addressee {
-    /// As named in RCPT.
+    /// The address as named in RCPT.
     pub to: Mailbox,
     /// The parameters of RCPT.
     pub parameters: RcptParameters,
@@ -301,7 +301,8 @@ impl Session {
         }
     }
 
-    /// After the handshake nothing is known of the client but its address (RFC 3207 §4.2).
+    /// Records that TLS has started: nothing is known of the client then but its address (RFC
+    /// 3207 §4.2).
     pub fn tls_started(&mut self, tls: Option<TlsFacts>, mechanisms: Mechanisms) {
         self.reset();
         self.greeting = None;
@@ -343,7 +344,7 @@ impl Session {
         self.bounded(action)
     }
 
-    /// How many recipients the message has so far.
+    /// The number of recipients that the message has so far.
     pub fn recipients(&self) -> usize {
         self.transaction.as_ref().map_or(0, |transaction| transaction.recipients.len())
     }
@@ -401,7 +402,7 @@ impl Session {
         self.transaction.is_some() && self.stage == Stage::Chunks
     }
 
-    /// As the client named itself; empty before its greeting.
+    /// The name that the client gave; empty before its greeting.
     pub fn client_name(&self) -> &str {
         self.greeting.as_ref().map_or("", |greeting| greeting.name.as_str())
     }

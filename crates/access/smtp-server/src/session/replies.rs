@@ -108,7 +108,7 @@ pub(crate) fn refused_by_author(author: &str) -> Reply {
 pub(crate) fn queued(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Queued, id {id}"))
 }
-/// Why a message for other domains was not taken.
+/// The reply to a message for other domains that was not taken.
 pub(crate) fn not_relayed(refusal: &RelayRefusal) -> Reply {
     match refusal {
         // RFC 5321 §6.3.

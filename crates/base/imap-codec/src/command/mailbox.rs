@@ -6,7 +6,7 @@ use posthaste_mail_model::{ModSeq, UidValidity};
 
 use crate::{EntryName, ListPattern, MailboxArg, SeqSet, UidSet};
 
-/// How a mailbox is opened.
+/// The way of opening a mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
     /// SELECT.
@@ -107,7 +107,7 @@ impl fmt::Display for SpecialUse {
 /// LIST: RFC 9051 §6.3.9.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListArgs {
-    /// Which syntax it was written in: `LIST "" ""` requests the separator only in the basic one.
+    /// The syntax of the command: `LIST "" ""` requests the separator only in the basic one.
     pub syntax: ListSyntax,
     /// The mailboxes.
     pub selection: ListSelection,

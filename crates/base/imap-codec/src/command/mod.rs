@@ -374,7 +374,7 @@ pub enum StoreAnswer {
 pub struct AppendMessage {
     /// Flags it gets.
     pub flags: Vec<Flag>,
-    /// Its INTERNALDATE; `None` is now.
+    /// The message's INTERNALDATE; `None` is now.
     pub date: Option<DateTime>,
     /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
     pub annotations: Vec<ValueChange>,
@@ -382,10 +382,10 @@ pub struct AppendMessage {
     pub content: AppendContent,
 }
 
-/// Where the bytes of a message come from.
+/// The source of the bytes of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AppendContent {
-    /// They were sent.
+    /// The bytes were sent.
     Sent(AppendText),
     /// `CATENATE (…)`: RFC 4469 §3. Never empty.
     Catenate(Vec<CatenatePart>),
@@ -394,7 +394,7 @@ pub enum AppendContent {
 /// Bytes of a message that were sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppendText {
-    /// How they were sent.
+    /// The form in which the bytes were sent.
     pub form: AppendForm,
     /// The bytes: a slice of the command, not a copy.
     pub data: Bytes,
@@ -409,7 +409,7 @@ pub enum CatenatePart {
     Text(AppendText),
 }
 
-/// How a message was sent.
+/// The form in which a message was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AppendForm {
     /// `{n}`: no NUL in it.

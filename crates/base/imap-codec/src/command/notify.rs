@@ -20,13 +20,13 @@ pub enum Notify {
 /// `(mailboxes events)`: RFC 5465 §8, event-group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventGroup {
-    /// Which mailboxes.
+    /// The mailboxes of the group.
     pub mailboxes: MailboxFilter,
     /// The events to report; an empty list is `NONE`.
     pub events: Vec<Event>,
 }
 
-/// Some of the mailboxes: RFC 5465 §6, RFC 7377 §2.2.
+/// A choice of mailboxes: RFC 5465 §6, RFC 7377 §2.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MailboxFilter {
     /// `SELECTED`

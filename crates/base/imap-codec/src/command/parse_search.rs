@@ -127,7 +127,7 @@ fn return_options(c: &mut Cursor<'_>) -> Parsed<(SearchReturn, Vec<FetchItem>)> 
     Ok((returns, update_items))
 }
 
-/// How the texts of a search are encoded.
+/// The encoding of the texts of a search.
 pub(super) struct Texts<'a> {
     /// The charset of the value that is made, in which texts are decoded.
     pub(super) charset: Charset,

@@ -32,7 +32,7 @@ pub enum Charset {
     Utf8,
 }
 
-/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182, RFC 5267 §4, RFC 9394.
+/// The parts of the result that are returned: RFC 4731 §3.1, RFC 5182, RFC 5267 §4, RFC 9394.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SearchReturn {
     /// `MIN`

@@ -64,7 +64,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// All keys except the keys of annotations.
+    /// The keys except the keys of annotations.
     pub const ALL: [Self; 12] = [
         Self::Arrival,
         Self::Cc,
@@ -105,7 +105,7 @@ impl SortKey {
 pub struct ThreadArgs {
     /// Whether the result has UIDs or sequence numbers.
     pub numbering: Numbering,
-    /// How messages are put together.
+    /// The algorithm that puts messages together.
     pub algorithm: ThreadAlgorithm,
     /// The charset of the text in the keys.
     pub charset: Charset,
@@ -113,7 +113,7 @@ pub struct ThreadArgs {
     pub key: SearchKey,
 }
 
-/// How THREAD puts messages together.
+/// An algorithm by which THREAD puts messages together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ThreadAlgorithm {
     /// `ORDEREDSUBJECT`: RFC 5256 §3.
@@ -125,7 +125,7 @@ pub enum ThreadAlgorithm {
 }
 
 impl ThreadAlgorithm {
-    /// All algorithms.
+    /// The algorithms that exist.
     pub const ALL: [Self; 3] = [Self::OrderedSubject, Self::References, Self::Refs];
 
     /// The algorithm's name on the wire.

@@ -29,8 +29,8 @@ impl Default for FramerLimits {
 pub struct CommandFramer {
     limits: FramerLimits,
     state: State,
-    /// Where the command's present line starts in the buffer: after its earlier lines and
-    /// literals.
+    /// The position in the buffer at which the command's present line starts: after its earlier
+    /// lines and literals.
     line_start: usize,
     /// The end of the part of the buffer that has no line end.
     scanned: usize,
@@ -253,11 +253,11 @@ impl CommandFramer {
 /// The tag and the kind of a command.
 struct Head {
     tag: Option<Tag>,
-    /// It brings a message: APPEND, REPLACE and UID REPLACE do.
+    /// The command brings a message: APPEND, REPLACE and UID REPLACE do.
     append: bool,
-    /// It brings annotations: SETMETADATA.
+    /// The command brings annotations: SETMETADATA.
     annotation: bool,
-    /// It is a STORE.
+    /// The command is a STORE.
     store: bool,
 }
 

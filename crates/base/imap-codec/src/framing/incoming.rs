@@ -19,7 +19,7 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// From the first line of a command; `None` if the mailbox is not named there.
+    /// Reads the first line of a command; `None` if the mailbox is not named there.
     pub(super) fn of(command: &[u8], before: u64) -> Option<Self> {
         let end = memchr::memchr(b'\n', command)? + 1;
         let line = Bytes::copy_from_slice(&command[..end]);

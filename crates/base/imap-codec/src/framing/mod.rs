@@ -42,7 +42,7 @@ pub struct LiteralWanted {
     pub literal8: bool,
     /// The command is an APPEND or a REPLACE, so this may be a message.
     pub append: bool,
-    /// This is a message, or a part of one, as far as the command's lines say that.
+    /// The message that the literal is or belongs to, as far as the command's lines show it.
     pub message: Option<IncomingMessage>,
     /// The command is a SETMETADATA, so this may be the value of an annotation.
     pub annotation: bool,

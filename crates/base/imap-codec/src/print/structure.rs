@@ -9,7 +9,7 @@ use crate::response::{
     SinglePart,
 };
 
-/// How much of a structure is printed.
+/// The extent to which a structure is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boundary {
     /// BODY: no extension data.

@@ -60,7 +60,7 @@ pub enum Code {
         tag: Option<Tag>,
         /// The done part.
         done: Option<u64>,
-        /// How much there is to do, never 0; only with `done`.
+        /// The amount of work to do, never 0; only with `done`.
         goal: Option<u64>,
     },
     /// `INUSE`

@@ -181,7 +181,7 @@ pub enum ListAttribute {
     Subscribed,
     /// `\Remote`
     Remote,
-    /// Its special use; `SpecialUse::Other` is any attribute we do not know.
+    /// The mailbox's special use; `SpecialUse::Other` is any attribute we do not know.
     Use(SpecialUse),
 }
 
@@ -227,9 +227,9 @@ pub struct Namespace {
 /// NAMESPACE: empty is `NIL`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Namespaces {
-    /// One's own.
+    /// The user's own mailboxes.
     pub personal: Vec<Namespace>,
-    /// Other users'.
+    /// The mailboxes of other users.
     pub other: Vec<Namespace>,
     /// Shared.
     pub shared: Vec<Namespace>,
@@ -312,7 +312,7 @@ pub enum UpdateKind {
 }
 
 impl UpdateKind {
-    /// As it is written.
+    /// The name as it is written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AddTo => "ADDTO",
@@ -328,6 +328,6 @@ pub struct ThreadNode {
     /// The message. `None` is a parent that the mailbox lacks: it has at least two children, and is
     /// not the only child of another node.
     pub number: Option<u32>,
-    /// How many children follow it, with theirs.
+    /// The number of children that follow it, with theirs.
     pub children: u32,
 }

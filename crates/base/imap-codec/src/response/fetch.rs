@@ -47,7 +47,7 @@ pub enum FetchValue {
     BodySection {
         /// The section.
         section: Section,
-        /// Where they start, if a part of them was requested.
+        /// The position where the bytes start, if a part of them was requested.
         origin: Option<u64>,
         /// The bytes.
         data: Option<Bytes>,
@@ -56,7 +56,7 @@ pub enum FetchValue {
     Binary {
         /// The part.
         part: PartPath,
-        /// Where the bytes start.
+        /// The position where the bytes start.
         origin: Option<u64>,
         /// The bytes, decoded.
         data: Option<Bytes>,

@@ -43,17 +43,17 @@ pub enum Response {
 /// A status response: RFC 9051 §7.1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Which command it ends; `None` is `*`.
+    /// The tag of the command that it ends; `None` is `*`.
     pub tag: Option<Tag>,
-    /// How it ended.
+    /// The kind of the status.
     pub kind: StatusKind,
     /// `[…]`
     pub code: Option<Code>,
-    /// For a person. No CR, no LF.
+    /// The text for a person. No CR, no LF.
     pub text: String,
 }
 
-/// How a command ended, or an unsolicited status.
+/// The kind of a status: the end of a command, or an unsolicited status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StatusKind {
     /// `OK`

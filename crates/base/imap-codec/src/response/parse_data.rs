@@ -299,7 +299,7 @@ fn found(c: &mut Cursor<'_>) -> Parsed<(Vec<u32>, Option<ModSeq>)> {
 struct OpenThread {
     /// The node that the next number or list belongs to.
     last: Option<usize>,
-    /// How many lists are in it.
+    /// The number of lists in the structure.
     lists: u32,
 }
 

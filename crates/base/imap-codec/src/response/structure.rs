@@ -18,19 +18,19 @@ pub struct Envelope<'a> {
     pub date: NString<'a>,
     /// Subject.
     pub subject: NString<'a>,
-    /// From.
+    /// The addresses of From.
     pub from: Vec<Address<'a>>,
     /// Sender; `None` means the same as From, without a copy of it.
     pub sender: Option<Vec<Address<'a>>>,
     /// Reply-To; `None` means the same as From.
     pub reply_to: Option<Vec<Address<'a>>>,
-    /// To.
+    /// The addresses of To.
     pub to: Vec<Address<'a>>,
     /// Cc.
     pub cc: Vec<Address<'a>>,
     /// Bcc.
     pub bcc: Vec<Address<'a>>,
-    /// In-Reply-To.
+    /// The value of In-Reply-To.
     pub in_reply_to: NString<'a>,
     /// Message-ID.
     pub message_id: NString<'a>,
@@ -114,8 +114,8 @@ pub enum PartKind<'a> {
 /// `body-type-mpart`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiPart<'a> {
-    /// Its parts. The grammar requires at least one: without any, an empty `text/plain` is
-    /// printed.
+    /// The parts of the multipart. The grammar requires at least one: without any, an empty
+    /// `text/plain` is printed.
     pub parts: Vec<BodyStructure<'a>>,
     /// `mixed`, …
     pub media_subtype: Cow<'a, [u8]>,

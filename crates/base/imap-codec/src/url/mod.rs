@@ -30,11 +30,11 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 /// A URL of a message, or of a part of one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ImapUrl {
-    /// Which server, and as whom; `None` for the server at hand.
+    /// The server, and the user there; `None` for the server at hand.
     pub server: Option<UrlServer>,
-    /// Which mailbox; `None` for the one at hand, only without a server.
+    /// The mailbox; `None` for the one at hand, only without a server.
     pub mailbox: Option<UrlMailbox>,
-    /// Which message; `None` for the one at hand, only without a mailbox.
+    /// The message; `None` for the one at hand, only without a mailbox.
     pub uid: Option<Uid>,
     /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
@@ -102,13 +102,13 @@ pub enum UrlAccess {
 /// `:mechanism:token`
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UrlProof {
-    /// In capitals: `INTERNAL` is the one that RFC 4467 defines.
+    /// The mechanism in capitals: `INTERNAL` is the one that RFC 4467 defines.
     pub mechanism: String,
     /// The token: hexadecimal digits as they stand.
     pub token: String,
 }
 
-/// Why a text is no such URL. `Display` is fit for a client.
+/// The reason why a text is not such a URL. `Display` is fit for a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UrlError {
     /// Longer than [`URL_BYTES_MAX`].

@@ -41,7 +41,7 @@ enum Named {
 
 type Decode = fn(&[u8]) -> String;
 
-/// Where a text can be cut, so that its pieces can be decoded by themselves.
+/// The places where a text can be cut, so that its pieces can be decoded by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     /// A byte is a character.
@@ -61,7 +61,8 @@ const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 
 impl Cut {
-    /// How many of these bytes can be decoded by themselves; those from `fresh` on are new.
+    /// The number of these bytes that can be decoded by themselves; those from `fresh` on are
+    /// new.
     fn place(self, bytes: &[u8], fresh: usize) -> usize {
         let words = bytes.len() / 4 * 4;
         match self {
@@ -271,8 +272,8 @@ enum State {
 }
 
 impl CharsetReader {
-    /// For the charset with this label; `sample` is the first piece of the bytes, which decides if
-    /// the label says nothing.
+    /// A decoder for the charset with this label; `sample` is the first piece of the bytes, which
+    /// decides if the label says nothing.
     pub fn new(label: &[u8], sample: &[u8]) -> Self {
         let state = match named(label) {
             Named::Other(decode, Cut::Words) => {

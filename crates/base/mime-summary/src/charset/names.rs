@@ -1,6 +1,6 @@
 //! The charsets that a search may name, for the answer to one that is not known.
 
-/// Each charset that can be decoded, by its preferred MIME name of IANA's list, or by the usual
+/// The charsets that can be decoded, by the preferred MIME name of IANA's list, or by the usual
 /// name if IANA has none. US-ASCII and UTF-8 come first, as every server has them; then by name.
 ///
 /// UTF-16 and UTF-32 are left out. They can be decoded, but their ASCII letters have NULs, which no

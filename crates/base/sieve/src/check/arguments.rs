@@ -150,7 +150,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// How many arguments are left.
+    /// The number of arguments that are left.
     pub(crate) fn left(&self) -> usize {
         self.taken.iter().filter(|taken| !**taken).count()
     }

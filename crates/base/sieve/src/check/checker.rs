@@ -62,7 +62,7 @@ impl<'c> Checker<'c> {
         self.regexes
     }
 
-    /// How many variables a run needs.
+    /// The number of variables that a run needs.
     pub(crate) fn locals(&self) -> u16 {
         self.locals.len() as u16
     }

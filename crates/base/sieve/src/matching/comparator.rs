@@ -8,8 +8,9 @@ use posthaste_mime_summary::{InBounds, casemap_char};
 
 use crate::meter::{Meter, Spent};
 
-/// How long a text may become for `i;unicode-casemap`. A syllable of Hangul becomes three times as
-/// long, a fraction two and a half times; only a few ligatures of Arabic become more than four.
+/// The factor by which a text may grow for `i;unicode-casemap`. A syllable of Hangul becomes
+/// three times as long, a fraction two and a half times; only a few ligatures of Arabic become
+/// more than four.
 const FOLD_FACTOR_MAX: usize = 4;
 /// Bytes that a folded text may have besides.
 const FOLD_EXTRA_MAX: usize = 64 * 1024;
@@ -99,7 +100,7 @@ impl Comparator {
         }
     }
 
-    /// Which string comes first.
+    /// The order of two strings.
     pub(crate) fn compare(self, a: &str, b: &str) -> Ordering {
         match self {
             Comparator::AsciiNumeric => {

@@ -182,7 +182,7 @@ impl Segment {
         Segment { units, literal }
     }
 
-    /// Where the segment ends if it is at this position.
+    /// The end of the segment if it is at this position.
     fn at_start(&self, text: &str, at: usize, captures: &mut Vec<Range<usize>>) -> Option<usize> {
         if let Some(literal) = &self.literal {
             return text.get(at..)?.starts_with(literal.as_str()).then(|| at + literal.len());
@@ -252,7 +252,7 @@ impl Segment {
         Ok(None)
     }
 
-    /// Where the segment begins if it ends with the text.
+    /// The position where the segment begins if it ends with the text.
     fn start_before_end(&self, text: &str) -> Option<usize> {
         match self.units.len() {
             0 => Some(text.len()),

@@ -22,7 +22,7 @@ const WAYS_BYTES_MAX: usize = 2 << 20;
 /// A position that a way has not come to.
 const UNSET: u32 = u32::MAX;
 
-/// Where the groups of a way begin and end.
+/// The positions where the groups of a way begin and end.
 type GroupBounds = Rc<[u32]>;
 
 /// An expression whose parts are all groups.
@@ -183,7 +183,7 @@ impl Longest {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IgnoresCase(pub(crate) bool);
 
-/// How deep groups nest.
+/// The most levels of groups.
 pub(crate) const NEST_MAX: u32 = 50;
 
 /// The state after a byte.

@@ -56,7 +56,7 @@ pub(crate) enum MatchKind {
     Count(Relation),
 }
 
-/// Why a key is no pattern.
+/// The reason why a key is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatternError(pub(crate) String);
 

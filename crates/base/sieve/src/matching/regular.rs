@@ -150,7 +150,7 @@ impl Regular {
         Ok(captures)
     }
 
-    /// Where this many groups begin and end in the first match.
+    /// The positions where this many groups begin and end in the first match.
     fn slots(&self, input: Input<'_>, count: usize, meter: &Meter<'_>) -> Result<Option<Slots>, Spent> {
         // A state copies its positions, some of them in the time of one part.
         let (len, states) = (input.get_range().len() as u64, self.states());

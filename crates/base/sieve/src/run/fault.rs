@@ -2,7 +2,7 @@
 
 use crate::meter::Spent;
 
-/// Why a run ends early.
+/// The reason why a run ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault(pub(crate) String);
 

@@ -112,7 +112,7 @@ fn key(
     format!("reply:{hash:016x}")
 }
 
-/// Why no reply may be sent; `None` if one may. RFC 5230 §4.5, §4.6.
+/// The reason why no reply may be sent; `None` if one may. RFC 5230 §4.5, §4.6.
 fn silence(machine: &Machine<'_>, addresses: &[String], key: &str, seconds: Option<u64>) -> Option<String> {
     let (context, message) = (machine.context, &machine.message);
     let sender = context.envelope_from();

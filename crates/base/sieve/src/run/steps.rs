@@ -17,7 +17,7 @@ use crate::run::replies::{notify, target, vacation};
 use crate::run::tests::test;
 use crate::script::Script;
 
-/// How commands continue.
+/// The ways in which commands continue.
 enum Flow<'s> {
     Next,
     /// The run ends.
@@ -28,7 +28,7 @@ enum Flow<'s> {
     Break(Option<&'s str>),
 }
 
-/// Which scripts are open, and which were.
+/// The scripts that are open, and those that were.
 struct Open {
     /// The names of those that are included one in the other.
     stack: Vec<(Location, Box<str>)>,

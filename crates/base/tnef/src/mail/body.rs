@@ -9,8 +9,8 @@ use crate::rtf::Picture;
 use crate::tags::{attribute, property};
 use crate::{charset, rtf};
 
-/// How many bytes texts may still take, and pictures in them. One is shared by all messages of a
-/// conversion.
+/// The number of bytes that texts may still take, and pictures in them. One is shared by all
+/// messages of a conversion.
 pub(super) struct TextBudget {
     left: usize,
     limit: usize,
@@ -80,7 +80,7 @@ impl Bodies {
     }
 }
 
-/// What compressed RTF has.
+/// The document in compressed RTF.
 fn document(compressed: &[u8], budget: &mut TextBudget) -> Result<rtf::Document, Damage> {
     let limits = rtf::Limits { text: budget.left(), pictures: budget.picture_bytes };
     let slim = rtf::decompress_to_read(compressed, limits)?;

@@ -89,7 +89,7 @@ fn proposed(
     (new, new_end.or_else(as_long).filter(|end| *end >= new))
 }
 
-/// What a calendar is made of.
+/// The properties that a calendar is made of.
 #[derive(Clone, Copy)]
 pub(super) struct Meeting<'a> {
     pub message: &'a Message,
@@ -99,7 +99,7 @@ pub(super) struct Meeting<'a> {
     pub description: Option<&'a str>,
 }
 
-/// What the events of a calendar may differ in.
+/// The values in which the events of a calendar may differ.
 struct Event<'e> {
     /// DTSTART, DTEND, RRULE and so on.
     times: Vec<String>,
@@ -160,7 +160,7 @@ pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
     Some(out.0)
 }
 
-/// When the meeting begins and ends.
+/// The begin and the end of the meeting.
 fn start_and_end(message: &Message) -> Option<(OffsetDateTime, Option<OffsetDateTime>)> {
     let time = |name| message.named(name).and_then(dates::of_value);
     let old = |id| dates::of_attribute(find_attribute(&message.attributes, id)?);
@@ -242,8 +242,8 @@ fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime
     std::iter::once(print("DTSTART", start)).chain(end).collect()
 }
 
-/// When the sender last changed it. DTSTAMP and SEQUENCE say which copy is newer. Those of an
-/// answer are its attendee's: RFC 5546 §2.1.5.
+/// The time of the sender's last change. DTSTAMP and SEQUENCE say which copy is newer. Those of
+/// an answer are its attendee's: RFC 5546 §2.1.5.
 fn stamp(message: &Message, method: Method) -> Option<OffsetDateTime> {
     let sent = || message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value);
     let sent_of_old = || dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?);

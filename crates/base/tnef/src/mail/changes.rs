@@ -11,7 +11,7 @@ const WHAT: &str = "a changed occurrence";
 /// as in the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
-    /// When it would begin without the change.
+    /// The time when the occurrence would begin without the change.
     pub original: i64,
     pub start: i64,
     pub end: i64,
@@ -22,7 +22,7 @@ pub(super) struct Change {
     flags: u16,
 }
 
-/// What an occurrence has of its own: OverrideFlags.
+/// The values that an occurrence has of its own: OverrideFlags.
 mod has {
     pub const SUBJECT: u16 = 0x0001;
     pub const MEETING_TYPE: u16 = 0x0002;

@@ -34,18 +34,18 @@ use crate::error::Damage;
 use crate::model::{Content, Message, Value};
 use crate::tags::{attribute, property};
 
-/// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
-/// reads the header of the message around it.
+/// The most rich parts that a message may have. Real ones have one, digests of lists some more.
+/// Each reads the header of the message around it.
 const PARTS_MAX: usize = 32;
 
 /// The outcome for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has no rich part.
+    /// The message has no rich part.
     Ordinary,
-    /// It has one, and is signed or encrypted: it stays as it is.
+    /// The message has one, and is signed or encrypted: it stays as it is.
     Sealed,
-    /// It as MIME.
+    /// The message as MIME.
     Converted(Vec<u8>),
 }
 
@@ -187,7 +187,7 @@ struct Conversion<'m> {
     /// Boundaries of the message's own multiparts.
     boundaries: HashMap<PartIndex, Box<[u8]>>,
     edits: Vec<(Range<usize>, Vec<u8>)>,
-    /// Why messages inside parts stay attachments.
+    /// The reasons why messages inside parts stay attachments.
     left: Vec<Damage>,
     /// Texts that were compared.
     texts: Texts,
@@ -480,9 +480,9 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
     multiparts.filter_map(boundary).collect()
 }
 
-/// What new boundaries begin with: a hash of the message, which stands nowhere in it. No boundary
-/// of the message is its beginning. Otherwise a new delimiter would be one of the message's own,
-/// too (RFC 2046 §5.1.1). None if there is no such stem.
+/// The beginning of new boundaries: a hash of the message, which does not occur in it. No
+/// boundary of the message is its beginning. Otherwise a new delimiter would be one of the
+/// message's own, too (RFC 2046 §5.1.1). `None` if there is no such stem.
 fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String> {
     let hash = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

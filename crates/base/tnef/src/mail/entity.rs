@@ -74,7 +74,7 @@ pub(super) struct Printer {
     pub out: Vec<u8>,
     /// Boundaries of the multiparts around what is printed.
     pub around: Vec<Box<[u8]>>,
-    /// What all boundaries begin with.
+    /// The beginning of all boundaries.
     stem: String,
     boundaries: usize,
 }
@@ -180,7 +180,7 @@ impl Printer {
     }
 }
 
-/// How text is encoded.
+/// The encoding of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextEncoding {
     SevenBit,

@@ -126,7 +126,7 @@ fn base64_into(out: &mut Vec<u8>, bytes: &[u8], line: usize, has_end: bool) {
     }
 }
 
-/// How the bytes of a part are made of its content.
+/// The layout of a part's content as bytes.
 enum Layout {
     AsIs,
     Base64 { line: u32, has_end: bool },

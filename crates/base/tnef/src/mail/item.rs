@@ -32,7 +32,7 @@ pub(super) struct CodePages {
 /// Longest Content-ID: with its brackets and name it stays within a line of 998.
 pub(super) const ID_MAX: usize = 250;
 
-/// How a part is shown (RFC 2183).
+/// The way of showing a part (RFC 2183).
 #[derive(Clone, Copy)]
 pub enum Disposition {
     Inline,
@@ -42,7 +42,7 @@ pub enum Disposition {
 /// An attachment as mail has it.
 pub(super) struct Item<'m> {
     name: Option<String>,
-    /// What its name ends with, for a file without a name.
+    /// The end of the name, for a file without a name.
     extension: Option<String>,
     media: String,
     /// The charset of a text, as a parameter.
@@ -96,7 +96,7 @@ impl<'m> Item<'m> {
         Some(Self { name, extension, media, charset, id, location, fields, inner })
     }
 
-    /// As an entity. `number` stands in the name of a file that has none.
+    /// The item as an entity. `number` stands in the name of a file that has none.
     pub fn entity(&self, bytes: &'m [u8], disposition: Disposition, number: usize) -> Entity<'m> {
         let name = self.name.clone().unwrap_or_else(|| {
             let extension = self.extension.clone().unwrap_or_else(|| extension_of(&self.media));

@@ -10,13 +10,13 @@ pub(super) const MACBINARY: &str = "application/x-macbinary";
 /// The code page of its name: Mac Roman.
 const MAC_ROMAN: u32 = 10_000;
 
-/// What a reader needs of it.
+/// The parts of a MacBinary file that a reader needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MacBinary<'m> {
     name: &'m [u8],
-    /// What other systems have as the file.
+    /// The bytes that other systems have as the file.
     pub data: &'m [u8],
-    /// It has more than its data: icons, settings, or a program.
+    /// Whether the file has more than its data: icons, settings, or a program.
     pub has_resources: bool,
 }
 

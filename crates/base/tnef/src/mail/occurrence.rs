@@ -10,7 +10,7 @@ use super::zone::Zone;
 use crate::model::{Message, Value};
 use crate::tags::named;
 
-/// What a message is about.
+/// The scope of a message about a meeting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// A single meeting, or a series as a whole.

@@ -26,7 +26,7 @@ pub(super) struct Outer {
     html: Option<Read>,
 }
 
-/// What a comparison needs of a text that was read.
+/// The values that a comparison needs of a text that was read.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     essence: Essence,
@@ -39,7 +39,7 @@ impl Read {
     }
 }
 
-/// What a part is beside a TNEF part, by its header.
+/// The role of a part beside a TNEF part, by its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Plain,
@@ -168,8 +168,9 @@ fn decoded(part: &Part, message: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// What of a text is the same in all its forms. Spaces, line ends, bullets, quotation marks and the
-/// addresses of links differ. It is a hash, so that those of all texts of a message take little.
+/// The part of a text that is the same in all its forms. Spaces, line ends, bullets, quotation
+/// marks and the addresses of links differ. It is a hash, so that those of all texts of a message
+/// take little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Essence {
     /// Whether the hash is of letters. A text without any has the hash of its signs.

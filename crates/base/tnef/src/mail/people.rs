@@ -25,8 +25,8 @@ impl Person {
         (name.is_some() || address.is_some()).then_some(Self { name, address })
     }
 
-    /// As an address of a header field. Someone without an address is a group without members
-    /// (RFC 5322 §3.4, RFC 6854 §2.1): the name is kept and nobody is written to.
+    /// The person as an address of a header field. Someone without an address is a group without
+    /// members (RFC 5322 §3.4, RFC 6854 §2.1): the name is kept and nobody is written to.
     pub fn in_header(&self) -> String {
         match (&self.name, &self.address) {
             (Some(name), Some(address)) => format!("{} <{address}>", header::phrase(name)),
@@ -37,7 +37,7 @@ impl Person {
     }
 }
 
-/// How someone takes part: PidTagRecipientType.
+/// The role of a person: PidTagRecipientType.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     To,
@@ -86,7 +86,7 @@ fn people_of(value: &[u8]) -> Vec<Person> {
     address_list(value).iter().filter_map(person).collect()
 }
 
-/// Where the properties of a person are.
+/// The tags of a person's properties.
 struct Fields {
     name: u16,
     smtp: u16,
@@ -135,7 +135,7 @@ impl Fields {
     }
 }
 
-/// What an address without a type is.
+/// The kind of an address without a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Untyped {
     Smtp,
@@ -197,13 +197,14 @@ fn sender(message: &Message) -> Option<Person> {
     all.find(|person| person.address.is_some()).or(Some(first))
 }
 
-/// Who sent a message, on behalf of another person or not: PidTagSenderName and its like.
+/// The sender of a message, on behalf of another person or not: PidTagSenderName and similar
+/// properties.
 pub(super) fn agent(message: &Message) -> Option<Person> {
     SENDER.person(&message.properties, message.text_code_page(), Untyped::Unknown)
 }
 
-/// Those to whom answers go: PidTagReplyRecipientEntries, a list of entries (MS-OXCDATA §2.3.3).
-/// Entries of an address book have no address that means something elsewhere.
+/// The people to whom answers go: PidTagReplyRecipientEntries, a list of entries (MS-OXCDATA
+/// §2.3.3). Entries of an address book have no address that means something elsewhere.
 pub(super) fn reply_recipients(message: &Message) -> Vec<Person> {
     const WHAT: &str = "a list of entries";
     const COUNT_MAX: usize = 100;

@@ -39,7 +39,7 @@ pub(super) struct Recurrence {
 pub(super) struct Changed<'r> {
     /// DTSTART, DTEND, RECURRENCE-ID.
     pub times: Vec<String>,
-    /// What else differs.
+    /// The other differences.
     pub change: &'r Change,
 }
 
@@ -77,7 +77,7 @@ impl Recurrence {
     }
 }
 
-/// How the times of an event are printed.
+/// The form in which the times of an event are printed.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Days,

@@ -8,7 +8,8 @@ use crate::model::Kind;
 use crate::reader::Reader;
 use crate::tags::{Guid, attribute, property};
 
-/// What a frame refers to. Each is the first of its kind, and `None` if that is not bytes.
+/// The parts of a message that a frame refers to. Each is the first of its kind, and `None` if
+/// that is not bytes.
 #[derive(Debug, Default)]
 pub(super) struct Sources<'b> {
     pub frame: Option<Option<&'b [u8]>>,

@@ -98,7 +98,7 @@ impl<'m> Whole<'m> {
         self.text.take().map(|text| text_entity("text/plain", text))
     }
 
-    /// Its HTML, with the images that it shows. RFC 2387: the HTML comes first.
+    /// The HTML of the message, with the images that it shows. RFC 2387: the HTML comes first.
     pub fn take_html(&mut self) -> Option<Entity<'m>> {
         let mut parts = vec![text_entity("text/html", self.html.take()?)];
         parts.append(&mut self.shown);
@@ -118,7 +118,7 @@ impl<'m> Whole<'m> {
         Entity::group("alternative", forms.into_iter().flatten().collect())
     }
 
-    /// All of it as one entity. A message without anything has an empty text.
+    /// The whole message as one entity. A message without anything has an empty text.
     pub fn into_entity(mut self) -> Entity<'m> {
         let mut parts: Vec<_> = self.take_body().into_iter().collect();
         parts.append(&mut self.attachments);
@@ -185,7 +185,7 @@ fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
     Entity::Bytes { media, fields, bytes: Cow::Owned(bytes) }
 }
 
-/// What HTML refers to.
+/// The images and files that HTML refers to.
 struct Shown<'h> {
     ids: HashSet<Cow<'h, str>>,
     /// The values of `src` and `background`.

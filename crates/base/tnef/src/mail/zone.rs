@@ -24,7 +24,8 @@ pub(super) struct Zone {
     to_daylight: Change,
 }
 
-/// When clocks change: month (0 is never), day of the week, which one in the month, hour, minute.
+/// The time at which clocks change: month (0 is never), day of the week, which one in the month,
+/// hour, minute.
 #[derive(Clone, Copy)]
 struct Change {
     month: u16,
@@ -113,7 +114,7 @@ impl Zone {
         found
     }
 
-    /// What a clock in the zone shows at a time, as if it were UTC.
+    /// The time that a clock in the zone shows, as if it were UTC.
     pub fn local(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         at.checked_add(Duration::minutes(self.offset(at)))
     }
@@ -161,10 +162,10 @@ struct Offsets {
     to: i64,
 }
 
-/// How often a change comes.
+/// The frequency of a change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeats {
-    /// It only begins the one time that the zone has.
+    /// The change only begins the one time that the zone has.
     Never,
     Yearly,
 }
@@ -188,7 +189,8 @@ impl Change {
             && self.minute < 60
     }
 
-    /// When it comes in a year, on the clock that is valid until then, as if that were UTC.
+    /// The time of the change in a year, on the clock that is valid until then, as if that were
+    /// UTC.
     fn in_year(&self, year: i32) -> Option<OffsetDateTime> {
         if !self.is_valid() {
             return None;

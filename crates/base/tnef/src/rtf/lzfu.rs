@@ -30,8 +30,8 @@ const HEADER_AFTER_SIZE: usize = 12;
 const MATCH_MIN: usize = 3;
 /// Longest run that four bits can encode.
 const MATCH_MAX: usize = 17;
-/// How many earlier places are compared with the text to come. More than 32 shorten real mail by
-/// less than 1 %.
+/// The most earlier places that are compared with the text to come. More than 32 shorten real
+/// mail by less than 1 %.
 const TRIES: usize = 32;
 
 /// MS-OXRTFCP §2.1.3.2: CRC-32 that begins with 0 and is not inverted at its end.
@@ -96,7 +96,7 @@ impl<'b> Stream<'b> {
         }
     }
 
-    /// How long the text is at most.
+    /// The greatest length of the text.
     fn expected_len(&self) -> usize {
         self.raw_len.min(self.content.len().saturating_mul(8))
     }

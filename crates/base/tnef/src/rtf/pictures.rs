@@ -16,21 +16,21 @@ const PIXELS_MAX: i64 = 10_000;
 /// A picture that HTML shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Its media type.
+    /// The picture's media type.
     pub media: &'static str,
     /// The Content-ID by which the HTML refers to it, without brackets. It is made from a hash of
     /// the bytes, so a picture that is shown twice is one part.
     pub id: String,
-    /// Its bytes.
+    /// The picture's bytes.
     pub bytes: Vec<u8>,
 }
 
 /// Pictures while a document is read.
 pub(super) struct Pictures {
     pub all: Vec<Picture>,
-    /// How many are not shown.
+    /// The number of pictures that are not shown.
     pub unshown: usize,
-    /// How many are shown, each as often as it is.
+    /// The number of pictures that are shown, each as often as it is.
     pub shown: usize,
     limit: usize,
     ids: HashSet<String>,
@@ -62,7 +62,7 @@ impl Side {
 }
 
 impl Pictures {
-    /// At most `limit` different ones.
+    /// A list of at most `limit` different pictures.
     pub fn new(limit: usize) -> Self {
         Self {
             all: Vec::new(),

@@ -18,11 +18,11 @@ use super::words::{self, SYMBOL};
 use crate::charset;
 use crate::error::Damage;
 
-/// How deep groups nest. Word writes some twenty; each costs 64 bytes.
+/// The most levels of groups. Word writes some twenty; each costs 64 bytes.
 pub const GROUPS_MAX: usize = 1000;
 
-/// How many tokens are read to find the format from which a document was made: MS-OXRTFEX §2.2.3.1
-/// says ten. Some writers put their own words in between.
+/// The most tokens that are read to find the format from which a document was made: MS-OXRTFEX
+/// §2.2.3.1 says ten. Some writers put their own words in between.
 const ORIGIN_TOKENS: usize = 20;
 
 /// The format from which RTF was made.
@@ -41,13 +41,13 @@ pub enum Origin {
 pub struct Document {
     /// The format from which it was made.
     pub origin: Origin,
-    /// As text, lines ended by CRLF.
+    /// The text, lines ended by CRLF.
     pub text: String,
-    /// As HTML; `None` if it was made from text.
+    /// The HTML; `None` if it was made from text.
     pub html: Option<String>,
     /// The pictures that the HTML shows. Those of encapsulated HTML are attachments.
     pub pictures: Vec<Picture>,
-    /// How many pictures it does not show.
+    /// The number of pictures that the text does not show.
     pub unshown: usize,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn read_within(rtf: &[u8], limit: usize, pictures_max: usize) -> Resu
     }
 }
 
-/// Where the document goes.
+/// The output that a document becomes.
 enum Out {
     /// Encapsulated HTML, as it was.
     Html(String),
@@ -110,7 +110,7 @@ enum Out {
     Simple(Simple),
 }
 
-/// Where a group's text goes.
+/// The destination of a group's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
     Document,
@@ -124,7 +124,7 @@ enum Destination {
     Nowhere,
 }
 
-/// What a document had at a place, so that it can be taken back to it.
+/// The state of a document at a place, so that it can be taken back to it.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     out: Place,
@@ -143,9 +143,10 @@ struct Group {
     is_rtf_only: bool,
     /// A link's number, counted from 1.
     link: u32,
-    /// Where the shape began that this group is in: the text before it, and the pictures.
+    /// The place where the shape began that this group is in: the text before it, and the
+    /// pictures.
     shape: Option<(usize, usize)>,
-    /// Where the text began that is here in two forms: `\upr`.
+    /// The place where the text began that is here in two forms: `\upr`.
     two_forms: Option<Mark>,
 }
 

@@ -7,11 +7,11 @@ use super::style::{BOLD, ITALIC, STRUCK, Style, UNDERLINED};
 /// Styles and their elements, outermost first.
 const ELEMENTS: [(Style, &str); 4] = [(BOLD, "b"), (ITALIC, "i"), (UNDERLINED, "u"), (STRUCK, "s")];
 
-/// Both forms, as they are written.
+/// The two forms, as they are written.
 pub(super) struct Simple {
     text: String,
     html: Option<Html>,
-    /// Where the last word of the text ends.
+    /// The end of the text's last word.
     words_end: usize,
     /// Addresses, and where their text begins.
     links: Vec<(String, usize)>,
@@ -173,7 +173,7 @@ impl Html {
         escape_into(text, &mut self.out);
     }
 
-    /// What follows stands in a paragraph, in this style and link.
+    /// Begins text in a paragraph, in this style and link.
     fn begin_inline(&mut self, style: Style, link: u32, links: &[(String, usize)]) {
         self.open_paragraph();
         if (style, link) != (self.state.style, self.state.link) {

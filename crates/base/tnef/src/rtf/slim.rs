@@ -25,9 +25,9 @@ const DATA: &str = "binary data of its RTF";
 /// The most bytes that it may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Of everything but pictures.
+    /// The most bytes of everything but pictures.
     pub text: usize,
-    /// Of pictures together. Those beyond it are left out.
+    /// The most bytes of pictures together. Those beyond it are left out.
     pub pictures: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct Limits {
 pub struct Slim {
     /// The RTF.
     pub rtf: Vec<u8>,
-    /// How many bytes of it are pictures.
+    /// The number of its bytes that are pictures.
     pub picture_len: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Slimmer {
     depth: usize,
     word: Vec<u8>,
     number: Vec<u8>,
-    /// Where the backslash of the word is in `out`.
+    /// The position of the word's backslash in `out`.
     word_at: usize,
     /// The group whose text is data.
     data: Option<Data>,
@@ -122,8 +122,8 @@ impl Slimmer {
         if self.out.len() - self.picture_len > limit { Err(Damage::Expands { limit }) } else { Ok(()) }
     }
 
-    /// All of it. Data that ends too early is damage; [`super::read()`] finds that outside of
-    /// pictures.
+    /// The result for all of the data. Data that ends too early is damage; [`super::read()`]
+    /// finds that outside of pictures.
     pub fn finish(self) -> Result<Slim, Damage> {
         match self.state {
             State::Binary { at, .. } if self.is_in_data() => Err(Damage::Truncated { what: DATA, at }),
@@ -213,7 +213,8 @@ impl Slimmer {
         }
     }
 
-    /// How many bytes of data a `\bin` has. A number that does not fit is more than there is.
+    /// The number of bytes of data that a `\bin` has. A number that does not fit is more than
+    /// there is.
     fn binary_len(&self) -> usize {
         match self.number.split_first() {
             Some((b'-', _)) | None => 0,

@@ -5,5 +5,5 @@ pub(super) const BOLD: Style = 1;
 pub(super) const ITALIC: Style = 2;
 pub(super) const UNDERLINED: Style = 4;
 pub(super) const STRUCK: Style = 8;
-/// It is not shown at all.
+/// The style of text that is not shown at all.
 pub(super) const HIDDEN: Style = 16;

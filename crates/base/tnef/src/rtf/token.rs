@@ -31,7 +31,8 @@ impl<'r> Tokens<'r> {
         Self { rest: rtf, cut: None, data: None }
     }
 
-    /// How many bytes were left at a `\bin` that claims more of them. It was the last token.
+    /// The number of bytes that were left at a `\bin` that claims more of them. It was the last
+    /// token.
     pub fn cut(&self) -> Option<usize> {
         self.cut
     }

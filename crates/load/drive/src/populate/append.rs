@@ -23,7 +23,7 @@ pub struct Filler<'a> {
     client: Client,
     /// Names that exist.
     names: Vec<String>,
-    /// How the names of folders begin here.
+    /// The beginning of folder names here.
     prefix: String,
     batch: Vec<u8>,
 }

@@ -239,7 +239,7 @@ async fn show_progress(work: Arc<Work>, total: u64, live: bool) {
     }
 }
 
-/// How far it is.
+/// The progress of the filling.
 struct Progress {
     added: u64,
     found: u64,

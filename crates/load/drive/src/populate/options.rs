@@ -55,7 +55,7 @@ pub struct PopulateOptions {
     pub mail: Option<UserMail>,
     /// Accounts filled at the same time.
     pub parallel: usize,
-    /// How to connect.
+    /// The settings of connections.
     pub dialer: Dialer,
     /// Show progress.
     pub live: bool,

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use posthaste_load_measure::own::{self, Own};
-use posthaste_load_workload::{Step, Workload};
+use posthaste_load_workload::{TransactionStep, Workload};
 
 use super::alone_cost::AloneCost;
 use super::failure::Failure;
@@ -101,7 +101,7 @@ impl User {
 
     /// Steps that are not part of a transaction: neither times nor bytes of them are kept. False if
     /// one failed.
-    async fn aside(&mut self, steps: &[Step], name: &str) -> bool {
+    async fn aside(&mut self, steps: &[TransactionStep], name: &str) -> bool {
         for step in steps {
             if let Err(failure) = self.step(step).await {
                 self.record_failure(&format!("(beside {name})"), None, &failure);

@@ -2,7 +2,7 @@
 
 use posthaste_load_results::{Machine, Offered, ServerCost, Waits};
 
-/// Why figures of the whole window are not those of the transactions.
+/// The reason why figures of the whole window are not those of the transactions.
 pub const MEASURED_ALONE: &str =
     "each transaction was measured alone, and this is known of the whole window only";
 
@@ -19,7 +19,7 @@ pub struct AloneCost {
     pub seconds: f64,
     /// The number of transactions.
     pub count: u64,
-    /// Why the server's CPU could not be read.
+    /// The reason why the server's CPU could not be read.
     pub failed: Option<String>,
 }
 

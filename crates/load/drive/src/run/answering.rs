@@ -12,10 +12,10 @@ use crate::target::{Scheme, Target};
 /// Longest wait for a greeting. Some servers of SMTP greet after six seconds, to catch clients that
 /// do not wait.
 const GREETING_WITHIN: Duration = Duration::from_secs(10);
-/// The longest greeting that is looked at.
+/// The longest greeting that is read.
 const GREETING_BYTES_MAX: usize = 8 * 1024;
 
-/// Looks at each server. Unreachable servers are ignored here: the run reports them, or waits for
+/// Checks each server. Unreachable servers are ignored here: the run reports them, or waits for
 /// them.
 ///
 /// # Errors
@@ -27,12 +27,13 @@ pub fn refuse_wrong_protocols<'a>(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     for target in targets {
-        runtime.block_on(look(dialer, target))?;
+        runtime.block_on(check_server(dialer, target))?;
     }
     Ok(())
 }
 
-async fn look(dialer: &Dialer, target: &Target) -> Result<(), String> {
+/// Checks the greeting of a server, and its answer to the first command where that decides.
+async fn check_server(dialer: &Dialer, target: &Target) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{}: {what}", shown(target)));
     let mut wire = match dialer.dial(&target.endpoint, 0).await {
         Ok(wire) => wire,

@@ -22,7 +22,7 @@ use super::user::User;
 use super::watched::{Watched, snapshot};
 use crate::interrupt;
 
-/// How long users may take to finish their transactions when the run ends.
+/// The time that users may take to finish their transactions when the run ends.
 const GRACE: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ended {
@@ -32,7 +32,7 @@ pub struct Ended {
     pub ledger: Option<Ledger>,
 }
 
-/// When a run begins, and the clock by which its result says so.
+/// The start of a run, and the clock by which its result reports it.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// The start of the ramp; `None`: as soon as all is ready.

@@ -10,7 +10,7 @@ fn is_unavailable(text: &str) -> bool {
     text.contains("[UNAVAILABLE]")
 }
 
-/// Why a transaction did not end well.
+/// The reason why a transaction did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The connection cannot be used further.

@@ -38,7 +38,7 @@ pub fn flag_bits(flags: &[u8]) -> u8 {
     })
 }
 
-/// Which FETCH responses a command must bring.
+/// The FETCH responses that a command must bring.
 #[derive(Clone, Debug, Default)]
 pub enum Wanted {
     /// No particular data.
@@ -91,7 +91,7 @@ pub struct Follow<'a> {
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text of an untagged OK with COPYUID.
     pub copied: Option<String>,
-    /// For the audit: the message of each UID of this account.
+    /// The message of each UID of this account, for the audit.
     pub book: Option<(&'a Ledger, u32)>,
     /// FETCH responses counted.
     pub fetched: u64,
@@ -136,7 +136,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// To be called when the command has ended: whether all that was wanted came. `before` is
+    /// Checks that all that was wanted came. It is called when the command has ended. `before` is
     /// EXISTS as it was when the command was sent.
     pub fn check_complete(&mut self, before: Option<u32>) {
         let missing = match &self.wanted {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use posthaste_load_workload::corpus::Serial;
 
-/// How often a message is in an account: at least and at most.
+/// The number of times that a message is in an account: at least and at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Acknowledged, and certainly not expunged.
@@ -25,7 +25,7 @@ pub type Account = HashMap<Serial, Span>;
 /// RFC 9051 §2.3.1.1, so expunged messages are included.
 type Uids = HashMap<(String, u32, u32), Serial>;
 
-/// All accounts of a run.
+/// The messages of all accounts of a run.
 #[derive(Default)]
 pub struct Ledger {
     accounts: Vec<Mutex<Account>>,
@@ -33,7 +33,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// For this many accounts.
+    /// A ledger for this many accounts.
     pub fn new(accounts: u32) -> Self {
         Self {
             accounts: (0..accounts).map(|_| Mutex::default()).collect(),
@@ -58,7 +58,7 @@ impl Ledger {
         self.change(account, serial, 1, 1);
     }
 
-    /// It is about to be added (sent, appended, copied).
+    /// Records that a message will be added (sent, appended, copied).
     pub fn adding(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, 1);
     }

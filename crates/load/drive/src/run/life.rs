@@ -99,8 +99,8 @@ impl User {
         self.close().await
     }
 
-    /// When the next transaction is due: now, or in open loop when one is handed out. `None` at the
-    /// end.
+    /// The time at which the next transaction is due: now, or in open loop when one is handed
+    /// out. `None` at the end.
     async fn next_task(&mut self) -> Option<Instant> {
         if self.shared.options.arrivals.is_none() {
             return Some(Instant::now());

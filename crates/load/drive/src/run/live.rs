@@ -42,7 +42,7 @@ pub struct State<'a> {
 }
 
 impl Live {
-    /// As the terminal allows; `wanted` false for silence.
+    /// A display that suits the terminal; none if `wanted` is false.
     pub fn new(wanted: bool, total: Duration) -> Self {
         if !wanted {
             return Self::Silent;

@@ -17,7 +17,7 @@ pub struct Remembered(HashMap<u64, Option<Serial>>);
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     uid: u64,
-    /// Its serial, once it was retrieved in this session, if it is one of ours.
+    /// The message's serial, once it was retrieved in this session, if it is one of ours.
     read: Option<Option<Serial>>,
     deleted: bool,
 }

@@ -11,7 +11,7 @@ use crate::target::{Scheme, Target};
 /// The longest reply line taken: RFC 5321 §4.5.3.1.5 allows 512 bytes; eight times that.
 const REPLY_BYTES_MAX: usize = 4096;
 
-/// Why mail was not sent.
+/// The reason why mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum MailerError {
     /// No connection, or it broke.

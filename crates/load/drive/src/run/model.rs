@@ -28,7 +28,7 @@ pub fn folder_name(n: u32) -> String {
 pub struct Message {
     /// The message's UID.
     pub uid: u32,
-    /// Which one it is; 0 if not known.
+    /// The message's serial number; 0 if not known.
     pub serial: Serial,
     /// The message's system flags as bits; `None` if not known.
     pub flags: Option<u8>,
@@ -46,11 +46,11 @@ pub struct MailboxModel {
     pub name: String,
     /// The mailbox's UIDVALIDITY; 0 if not known.
     pub validity: u32,
-    /// How many messages it has; `None` if not known.
+    /// The number of messages in the mailbox; `None` if not known.
     pub exists: Option<u32>,
     /// The messages known, from sequence number 1 on: all of them, or a first part.
     pub messages: Vec<Message>,
-    /// How many of them a client has shown as new.
+    /// The number of them that a client has shown as new.
     pub shown: usize,
 }
 
@@ -133,11 +133,11 @@ pub struct AccountModel {
     pub not_fresh: BTreeSet<String>,
     /// Number of the mailbox created last.
     created: u32,
-    /// How the names of folders begin on this server.
+    /// The beginning of folder names on this server.
     prefix: String,
 }
 
-/// How names of mailboxes that steps create begin; a number follows.
+/// The beginning of the names of mailboxes that steps create; a number follows.
 const NEW_PREFIX: &str = "phl-new-";
 
 impl AccountModel {

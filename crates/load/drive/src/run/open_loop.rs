@@ -50,7 +50,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// With this recorder, which the main thread looks at once a second.
+    /// A loop with this recorder, which the main thread reads once a second.
     pub fn new(recorder: Arc<Mutex<Recorder>>) -> Self {
         Self { recorder, tasks: RefCell::default(), ready: Notify::new(), pool: RefCell::default() }
     }

@@ -77,8 +77,9 @@ pub struct Outside {
     pub domain: String,
     /// The share of mail to random recipients that is for the other server, 0 to 1.
     pub share: f64,
-    /// Where mail that arrives for the other server is sent. With it the same share of the mail
-    /// that arrives is for the other server. Without it all of that mail is for accounts.
+    /// The server to which mail for the other server is sent when it arrives. With it the same
+    /// share of the mail that arrives is for the other server. Without it all of that mail is for
+    /// accounts.
     pub by: Option<Target>,
 }
 
@@ -120,11 +121,11 @@ pub struct RunOptions {
     pub seed: u64,
     /// Enumerate before, account for every message after.
     pub audit: bool,
-    /// How to connect.
+    /// The settings of connections.
     pub dialer: Dialer,
     /// The processes of the server to watch.
     pub watch: WatchTarget,
-    /// Where the server gives its own figures, if the run reads them.
+    /// The place where the server gives its own figures, if the run reads them.
     pub figures: Option<Figures>,
     /// Megahertz by which CPU seconds become megacycles, if the user says.
     pub mhz: Option<f64>,

@@ -22,7 +22,7 @@ impl Phase {
         Self { start, ramp, warmup, measure, stop, interrupted: AtomicBool::new(false) }
     }
 
-    /// When virtual user `index` of `count` starts.
+    /// The start of virtual user `index` of `count`.
     pub fn user_start(&self, index: u32, count: u32) -> Instant {
         self.start + self.ramp.mul_f64(f64::from(index) / f64::from(count.max(1)))
     }
@@ -37,7 +37,7 @@ impl Phase {
         self.start
     }
 
-    /// When measuring starts.
+    /// The start of measuring.
     pub fn measure_start(&self) -> Instant {
         self.start + self.ramp + self.warmup
     }

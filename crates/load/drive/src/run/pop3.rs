@@ -123,7 +123,7 @@ impl Pop3 {
         }
     }
 
-    /// Where the next line lies in the buffer.
+    /// The position of the next line in the buffer.
     async fn line(&mut self) -> Result<(usize, usize), Failure> {
         let mut looked = self.used;
         loop {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use posthaste_load_workload::corpus::{Verdict, serial_token};
-use posthaste_load_workload::{Messages, Step, Transaction};
+use posthaste_load_workload::{Messages, Transaction, TransactionStep};
 
 use super::failure::Failure;
 use super::maildrop::{Maildrop, Uidl};
@@ -15,7 +15,7 @@ impl User {
     pub(super) async fn pop3_session(&mut self, transaction: usize) -> Result<(), Failure> {
         let shared = self.shared.clone();
         let Some(transaction) = shared.options.workload.transactions.get(transaction) else { return Ok(()) };
-        if !transaction.steps.iter().any(Step::is_pop3) {
+        if !transaction.steps.iter().any(TransactionStep::is_pop3) {
             return self.without_maildrop(transaction).await;
         }
         let start = Instant::now();
@@ -28,7 +28,7 @@ impl User {
             let start = Instant::now();
             let done = self.pop3_step(&mut pop3, &mut drop, step).await;
             // These two are any number of commands, none included: each is noted where it is given.
-            if !matches!(step, Step::Retr(_) | Step::Dele) {
+            if !matches!(step, TransactionStep::Retr(_) | TransactionStep::Dele) {
                 self.note_command(step.verb(), start, done.is_ok());
             }
             if let Err(failure) = done {
@@ -61,10 +61,10 @@ impl User {
     }
 
     /// A step that is not of POP3.
-    async fn step_beside(&mut self, step: &Step) -> Result<(), Failure> {
+    async fn step_beside(&mut self, step: &TransactionStep) -> Result<(), Failure> {
         match step {
-            Step::Send { to } => self.send(*to).await,
-            Step::Pause(seconds) => {
+            TransactionStep::Send { to } => self.send(*to).await,
+            TransactionStep::Pause(seconds) => {
                 self.pause(*seconds).await;
                 Ok(())
             }
@@ -72,15 +72,20 @@ impl User {
         }
     }
 
-    async fn pop3_step(&mut self, pop3: &mut Pop3, drop: &mut Maildrop, step: &Step) -> Result<(), Failure> {
+    async fn pop3_step(
+        &mut self,
+        pop3: &mut Pop3,
+        drop: &mut Maildrop,
+        step: &TransactionStep,
+    ) -> Result<(), Failure> {
         match step {
-            Step::Stat => {
+            TransactionStep::Stat => {
                 drop.stat = Some(pop3.stat().await?);
                 Ok(())
             }
-            Step::Uidl => self.pop3_list(pop3, drop).await,
-            Step::Retr(which) => self.pop3_retrieve(pop3, drop, which).await,
-            Step::Dele => {
+            TransactionStep::Uidl => self.pop3_list(pop3, drop).await,
+            TransactionStep::Retr(which) => self.pop3_retrieve(pop3, drop, which).await,
+            TransactionStep::Dele => {
                 for (number, serial) in std::mem::take(&mut drop.retrieved) {
                     if let (Some(ledger), Some(serial)) = (&self.shared.ledger, serial) {
                         ledger.removing(self.who.account, serial);
@@ -119,7 +124,7 @@ impl User {
             if !drop.is_listed() {
                 let start = Instant::now();
                 let done = self.pop3_list(pop3, drop).await;
-                self.note_command(Step::Uidl.verb(), start, done.is_ok());
+                self.note_command(TransactionStep::Uidl.verb(), start, done.is_ok());
                 done?;
             }
             return Ok(drop.unknown(&self.remembered));

@@ -52,17 +52,17 @@ pub struct Second {
 /// A thread's record.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    /// By transaction, in the order of the workload, then those of the engine itself.
+    /// The transactions, in the order of the workload, then those of the engine itself.
     pub transactions: Vec<Tally>,
-    /// By command.
+    /// The commands by name.
     pub commands: BTreeMap<&'static str, Tally>,
-    /// From the start of the ramp.
+    /// The seconds of the run, from the start of the ramp.
     pub seconds: Vec<Second>,
-    /// By kind, over the whole run.
+    /// The errors by kind, over the whole run.
     pub errors: BTreeMap<&'static str, ErrorCount>,
     /// Outages that are tolerated, by kind, over the whole run.
     pub outages: BTreeMap<&'static str, u64>,
-    /// In the window, slowest first.
+    /// The slowest transactions of the window, slowest first.
     pub slowest: Vec<Slow>,
     /// Logins in the window.
     pub sessions: u64,
@@ -70,14 +70,14 @@ pub struct Recorder {
     pub messages: u64,
     /// Virtual users with a session now.
     pub online: i64,
-    /// How late the generator itself dispatched tasks, open loop.
+    /// The time by which the generator itself dispatched tasks late, open loop.
     pub lateness: Latency,
     /// The costs of transactions that were measured alone.
     pub alone: AloneCost,
 }
 
 impl Recorder {
-    /// For this many transactions.
+    /// A recorder for this many transactions.
     pub fn new(transactions: usize) -> Self {
         Self { transactions: vec![Tally::default(); transactions], ..Self::default() }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use posthaste_imap_client::fetch::Enough;
 use posthaste_imap_client::listing::Listed;
 use posthaste_imap_client::{Client, Completion};
-use posthaste_load_workload::{Mailbox, Step, Track};
+use posthaste_load_workload::{Mailbox, Track, TransactionStep};
 
 use super::failure::Failure;
 use super::follow::{Follow, Wanted};
@@ -14,7 +14,7 @@ use super::user::User;
 
 /// The results of an answered command, besides those that went into the model.
 pub struct Outcome {
-    /// How it ended: OK.
+    /// The completion of the command: OK.
     pub completion: Completion,
     /// EXISTS as announced.
     pub exists: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub sum: Option<(u64, u64)>,
 }
 
-/// How a command is sent, besides its words.
+/// The manner of sending a command, besides its words.
 #[derive(Default)]
 pub struct Asking {
     /// FETCH responses that must come.
@@ -69,11 +69,13 @@ impl User {
     /// Lists the mailboxes if steps will choose among them and they are not known yet.
     async fn learn_mailboxes(&mut self) -> Result<(), Failure> {
         let workload = &self.shared.options.workload;
-        let chooses = |step: &Step| {
+        let chooses = |step: &TransactionStep| {
             let mailbox = match step {
-                Step::Select { mailbox, .. } | Step::Status(mailbox, _) | Step::Append(mailbox) => mailbox,
-                Step::Copy(_, mailbox) | Step::Move(_, mailbox) => mailbox,
-                Step::Create | Step::Delete | Step::Rename => return true,
+                TransactionStep::Select { mailbox, .. }
+                | TransactionStep::Status(mailbox, _)
+                | TransactionStep::Append(mailbox) => mailbox,
+                TransactionStep::Copy(_, mailbox) | TransactionStep::Move(_, mailbox) => mailbox,
+                TransactionStep::Create | TransactionStep::Delete | TransactionStep::Rename => return true,
                 _ => return false,
             };
             matches!(mailbox, Mailbox::Random | Mailbox::Other | Mailbox::Fresh)
@@ -145,8 +147,8 @@ impl User {
 
     /// Whether the server offers the capability that a step needs; for optional commands written
     /// out in workloads.
-    pub fn is_offered(&self, step: &Step) -> bool {
-        let Step::Raw(command) = step else { return true };
+    pub fn is_offered(&self, step: &TransactionStep) -> bool {
+        let TransactionStep::Raw(command) = step else { return true };
         let Some(client) = &self.link.client else { return true };
         let has = |word| client.capabilities().has(word);
         match command.split(' ').next().unwrap_or_default() {

@@ -38,7 +38,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For a run that starts at this moment.
+    /// The shared state of a run that starts at this moment.
     pub fn new(options: RunOptions, ledger: Option<Ledger>, nonce: u32, start: Instant) -> Self {
         Self {
             phase: Phase::new(start, options.ramp, options.warmup, options.measure),
@@ -77,12 +77,12 @@ impl Shared {
         serial
     }
 
-    /// How SEND sends.
+    /// The way of sending mail for SEND.
     pub fn send_by(&self) -> Option<&SendBy> {
         self.options.send.as_ref()
     }
 
-    /// How mail from outside arrives.
+    /// The way by which mail from outside arrives.
     pub fn deliver_by(&self) -> Option<&SendBy> {
         self.options.deliver.as_ref().or(self.send_by())
     }

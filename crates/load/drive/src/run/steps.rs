@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use posthaste_load_workload::{Mailbox, Messages, Step};
+use posthaste_load_workload::{Mailbox, Messages, TransactionStep};
 
 use super::failure::Failure;
 use super::session::Asking;
 use super::user::User;
 
 impl User {
-    /// All steps of a transaction.
+    /// Does all steps of a transaction.
     pub(super) async fn steps(&mut self, transaction: usize) -> Result<(), Failure> {
         self.used.slowest = ("", Duration::ZERO);
         let shared = self.shared.clone();
@@ -21,7 +21,7 @@ impl User {
     }
 
     /// One step, its time kept by command.
-    pub(super) async fn timed_step(&mut self, step: &Step) -> Result<(), Failure> {
+    pub(super) async fn timed_step(&mut self, step: &TransactionStep) -> Result<(), Failure> {
         let start = Instant::now();
         let done = self.step(step).await;
         self.note_command(step.verb(), start, done.is_ok());
@@ -29,39 +29,42 @@ impl User {
     }
 
     /// One step.
-    pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
+    pub(super) async fn step(&mut self, step: &TransactionStep) -> Result<(), Failure> {
         match step {
-            Step::Capability => self.ask("CAPABILITY", Asking::default()).await.map(drop),
-            Step::Raw(command) => self.ask(command, Asking::default()).await.map(drop),
-            Step::Noop => self.ask("NOOP", Asking::default()).await.map(drop),
-            Step::Check => self.ask("CHECK", Asking::default()).await.map(drop),
-            Step::List(pattern) => self.list(pattern).await,
-            Step::Status(mailbox, items) => self.status(mailbox, items).await,
-            Step::Select { mailbox, examine } => self.select(mailbox, *examine).await,
-            Step::Unselect => {
+            TransactionStep::Capability => self.ask("CAPABILITY", Asking::default()).await.map(drop),
+            TransactionStep::Raw(command) => self.ask(command, Asking::default()).await.map(drop),
+            TransactionStep::Noop => self.ask("NOOP", Asking::default()).await.map(drop),
+            TransactionStep::Check => self.ask("CHECK", Asking::default()).await.map(drop),
+            TransactionStep::List(pattern) => self.list(pattern).await,
+            TransactionStep::Status(mailbox, items) => self.status(mailbox, items).await,
+            TransactionStep::Select { mailbox, examine } => self.select(mailbox, *examine).await,
+            TransactionStep::Unselect => {
                 let done = self.ask("UNSELECT", Asking::default()).await.map(drop);
                 self.model.current = None;
                 done
             }
-            Step::Fetch(messages, items) => self.fetch(messages, items).await,
-            Step::Search(criterion) => self.search(criterion).await,
-            Step::Store { messages, how, flags } => self.store(messages, how, flags).await,
-            Step::Copy(messages, to) => self.copy(messages, to).await,
-            Step::Move(messages, to) => self.r#move(messages, to).await,
-            Step::Expunge => self.expunge().await,
-            Step::Append(mailbox) => self.append(mailbox).await,
-            Step::Create => self.create().await,
-            Step::Delete => self.delete().await,
-            Step::Rename => self.rename().await,
-            Step::Idle(seconds) => self.idle(*seconds).await,
-            Step::Send { to } => self.send(*to).await,
-            Step::AwaitDelivery(seconds) => self.await_delivery(*seconds).await,
-            Step::Pause(seconds) => {
+            TransactionStep::Fetch(messages, items) => self.fetch(messages, items).await,
+            TransactionStep::Search(criterion) => self.search(criterion).await,
+            TransactionStep::Store { messages, how, flags } => self.store(messages, how, flags).await,
+            TransactionStep::Copy(messages, to) => self.copy(messages, to).await,
+            TransactionStep::Move(messages, to) => self.r#move(messages, to).await,
+            TransactionStep::Expunge => self.expunge().await,
+            TransactionStep::Append(mailbox) => self.append(mailbox).await,
+            TransactionStep::Create => self.create().await,
+            TransactionStep::Delete => self.delete().await,
+            TransactionStep::Rename => self.rename().await,
+            TransactionStep::Idle(seconds) => self.idle(*seconds).await,
+            TransactionStep::Send { to } => self.send(*to).await,
+            TransactionStep::AwaitDelivery(seconds) => self.await_delivery(*seconds).await,
+            TransactionStep::Pause(seconds) => {
                 self.pause(*seconds).await;
                 Ok(())
             }
             // Only POP3 sessions have these; the file reader sees to it.
-            Step::Stat | Step::Uidl | Step::Retr(_) | Step::Dele => Ok(()),
+            TransactionStep::Stat
+            | TransactionStep::Uidl
+            | TransactionStep::Retr(_)
+            | TransactionStep::Dele => Ok(()),
         }
     }
 
@@ -70,43 +73,48 @@ impl User {
         let shared = self.shared.clone();
         let workload = &shared.options.workload;
         let Some(transaction) = workload.transactions.get(transaction) else { return false };
-        let removes = transaction.steps.iter().any(|s| matches!(s, Step::Expunge | Step::Move(..)));
-        let adds = |s: &Step| matches!(s, Step::Store { .. });
+        let removes = transaction
+            .steps
+            .iter()
+            .any(|s| matches!(s, TransactionStep::Expunge | TransactionStep::Move(..)));
+        let adds = |s: &TransactionStep| matches!(s, TransactionStep::Store { .. });
         let removes = removes
             && (transaction.steps.iter().any(adds)
-                || transaction.steps.iter().any(|s| matches!(s, Step::Move(..))));
+                || transaction.steps.iter().any(|s| matches!(s, TransactionStep::Move(..))));
         for step in &transaction.steps {
             let here = self.model.here().map_or(0, |m| m.messages.len() as u32);
             let boxes = self.model.mailboxes.len() as u32;
             let fine = match step {
-                Step::Select { mailbox: Mailbox::Fresh, .. } => return self.model.fresh().is_some(),
-                Step::Select { .. } => return true,
-                Step::Raw(_) => self.is_offered(step),
-                Step::Create => boxes < workload.mailboxes.max,
-                Step::Delete | Step::Rename => {
-                    let enough = boxes > workload.mailboxes.min || matches!(step, Step::Rename);
+                TransactionStep::Select { mailbox: Mailbox::Fresh, .. } => {
+                    return self.model.fresh().is_some();
+                }
+                TransactionStep::Select { .. } => return true,
+                TransactionStep::Raw(_) => self.is_offered(step),
+                TransactionStep::Create => boxes < workload.mailboxes.max,
+                TransactionStep::Delete | TransactionStep::Rename => {
+                    let enough = boxes > workload.mailboxes.min || matches!(step, TransactionStep::Rename);
                     let mut known = self.random.clone();
                     let candidate = self.model.expendable(&mut known);
-                    let audited = shared.ledger.is_some() && matches!(step, Step::Delete);
+                    let audited = shared.ledger.is_some() && matches!(step, TransactionStep::Delete);
                     let listed = candidate
                         .and_then(|at| self.model.mailboxes.get(at))
                         .is_some_and(|m| m.is_known() && m.messages.iter().all(|m| m.serial != 0));
                     enough && candidate.is_some() && (!audited || listed)
                 }
-                Step::Copy(..) | Step::Move(..) => {
+                TransactionStep::Copy(..) | TransactionStep::Move(..) => {
                     here > 0
                         && self
                             .model
                             .random(&mut self.random.clone(), self.model.current, workload.messages.max)
                             .is_some()
                 }
-                Step::Fetch(Messages::All | Messages::New, _) => self.model.current.is_some(),
-                Step::Fetch(Messages::Unseen, _) => self
+                TransactionStep::Fetch(Messages::All | Messages::New, _) => self.model.current.is_some(),
+                TransactionStep::Fetch(Messages::Unseen, _) => self
                     .model
                     .here()
                     .is_some_and(|m| m.messages.iter().any(|m| m.flags.is_some_and(|f| f & 1 == 0))),
-                Step::Fetch(..) | Step::Store { .. } => here > 0,
-                Step::Search(_) => self.model.current.is_some_and(|_| here > 0),
+                TransactionStep::Fetch(..) | TransactionStep::Store { .. } => here > 0,
+                TransactionStep::Search(_) => self.model.current.is_some_and(|_| here > 0),
                 _ => true,
             };
             if !fine || (removes && here <= workload.messages.min) {

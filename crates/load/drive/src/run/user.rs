@@ -26,7 +26,7 @@ pub struct User {
     pub(super) random: Random,
     pub(super) chooser: Chooser,
     pub(super) model: AccountModel,
-    /// By POP3: the messages that it left on the server.
+    /// The messages that a POP3 user left on the server.
     pub(super) remembered: Remembered,
     pub(super) link: Link,
     pub(super) used: Used,
@@ -34,7 +34,7 @@ pub struct User {
     pub(super) done: u32,
 }
 
-/// Which user it is, and how it logs in.
+/// The identity of a user, and its login.
 pub struct Who {
     /// Number of the virtual user.
     pub index: u32,
@@ -57,7 +57,7 @@ pub struct Link {
     online: bool,
     /// Sessions begun.
     pub sessions: u32,
-    /// How often it changed to another server because its own failed.
+    /// The number of times that the user changed to another server because its own failed.
     failovers: u32,
     /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),
@@ -106,7 +106,7 @@ impl User {
         self.who.index.wrapping_add(self.link.sessions.wrapping_mul(7919))
     }
 
-    /// How it connects: those on a modem read no faster than that.
+    /// The settings of the user's connections: those on a modem read no faster than that.
     pub(super) fn dialer(&self) -> Dialer {
         let mut dialer = self.shared.options.dialer.clone();
         if let Some(modem) = self.shared.options.workload.modem {

@@ -172,7 +172,7 @@ fn serve_one(
             lines.send(&Answer::Clock(machine::clock()))?;
             continue;
         }
-        match monitor.look() {
+        match monitor.read_sample() {
             Ok(sample) => lines.send(&Answer::Sample(Box::new(sample)))?,
             Err(error) => lines.send(&Answer::Error(error.to_string()))?,
         }

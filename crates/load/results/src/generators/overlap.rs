@@ -19,7 +19,7 @@ pub struct Axis {
     pub end_s: f64,
     /// The longest window.
     longest_s: f64,
-    /// How far two clocks differ at most, as far as that is known.
+    /// The largest difference of two clocks, as far as it is known.
     clocks_s: f64,
     /// The unknowns about the clocks.
     pub caveats: Vec<String>,
@@ -93,7 +93,7 @@ pub fn place(named: Vec<(String, RunResult)>) -> Result<(Vec<Part>, Axis), Strin
     Ok((parts, axis))
 }
 
-/// How far two of the clocks differ at most, and what is not known of it.
+/// The largest difference of two of the clocks, and what is not known of it.
 fn difference(named: &[(String, RunResult)], clocks: &[Clock]) -> (f64, Vec<String>) {
     let one_machine = clocks.windows(2).all(|pair| pair[0].machine == pair[1].machine);
     let mut bounds: Vec<f64> = clocks

@@ -4,13 +4,13 @@ use super::overlap::Axis;
 use super::part::Part;
 use crate::{Offered, RunResult, ServerCost};
 
-/// How far the readings of two generators may differ before the result says so: their windows
-/// begin and end at other moments of the same second.
+/// The largest difference of two generators' readings without a caveat: their windows begin and
+/// end at other moments of the same second.
 const SPREAD_MAX: f64 = 0.05;
 
 /// The generator whose reading is used.
 pub struct Taken<'a> {
-    /// It, if any watched the server.
+    /// The part whose reading is used; `None` if none watched the server.
     pub part: Option<&'a Part>,
     /// The caveats of these figures.
     pub caveats: Vec<String>,

@@ -86,7 +86,8 @@ fn is_away(server: &ServerCost) -> bool {
     server.waits.network.value() != Some(&Network::Loopback) && server.source.starts_with("agent ")
 }
 
-/// Its tasks, or those of all programs where the kernel does not count its own.
+/// The waits of the server's tasks, or of those of all programs where the kernel does not count
+/// its own.
 fn waited(pressure: &Pressure) -> String {
     let whose = match pressure.of {
         PressureOf::Server => "its tasks waited",

@@ -30,7 +30,7 @@ const HEAD: [&str; 9] = [
     "daily users at 75 % CPU",
 ];
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let sizes = sizes(points);
     let curve = |server: &str, (mb, rate): (f64, Option<f64>), of: &dyn Fn(&RunResult) -> Option<f64>| {

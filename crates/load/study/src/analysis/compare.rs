@@ -22,7 +22,7 @@ const FIGURES: [Figure; 5] = [
     }),
 ];
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     for (title, unit, of) in FIGURES {
@@ -48,7 +48,8 @@ pub fn analyse(points: Points) -> Analysis {
     analysis
 }
 
-/// What the plots are drawn over: the size of INBOX where that alone is swept, otherwise users.
+/// The axis that the plots are drawn over: the size of INBOX where that alone is swept, otherwise
+/// users.
 fn axis(points: Points) -> (&'static str, &'static str) {
     let several = |key: &str| {
         let mut values = points.points.iter().filter_map(|point| point.at.get(key));

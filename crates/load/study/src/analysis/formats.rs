@@ -24,13 +24,13 @@ const WITHOUT_ITEMS: [&str; 2] = ["rich", "keep"];
 /// The arms with items made at delivery, and the same without. The article: over 10 % less.
 const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items", "keep")];
 
-/// What items save in the article, as a cell: over 10 % less.
+/// The saving by items in the article, as a cell: over 10 % less.
 const ARTICLE_GAIN: &str = "under 0.90";
 
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     for workload in points.workloads() {
@@ -90,7 +90,7 @@ impl<'a> Columns<'a> {
         row
     }
 
-    /// How a value compares with that of an arm in the same build, round by round.
+    /// The ratio of a value to that of an arm in the same build, round by round.
     fn ratio(self, server: &str, to: &str, of: Of) -> Option<Spread> {
         self.points.ratio(self.workload, (server, &beside(server, to)), of)
     }
@@ -115,7 +115,7 @@ impl<'a> Columns<'a> {
         row
     }
 
-    /// How arms with items compare with the same arms without them, round by round.
+    /// The ratios of arms with items to the same arms without them, round by round.
     fn gains(self, name: &str, of: Of) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         let ratio = |server: &str| self.ratio(server, without_items(arm(server))?, of);
@@ -343,7 +343,7 @@ impl<'a> Columns<'a> {
         Some(format!("{}: CPU for each action, {mime} as 1: {parts}: {order}", self.workload))
     }
 
-    /// What items made at delivery save, in the build of an arm.
+    /// The saving by items made at delivery, in the build of an arm.
     fn gain_of_items(self, mime: &str, (with, without): (&str, &str)) -> Option<String> {
         let with = beside(mime, with);
         let ratio = self.ratio(&with, without, &cpu_us)?;

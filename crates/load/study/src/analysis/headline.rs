@@ -80,7 +80,7 @@ fn upper(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How many times what the first server needs the other one needs.
+/// The ratio of what the other server needs to what the first one needs.
 fn ratio(
     places: &[PointRuns],
     (first, other): (&str, &str),

@@ -7,7 +7,7 @@ use super::bottleneck;
 use super::points::{Points, figure, plot, whole};
 use super::spread::{PointRuns, Spread, shown, spread};
 
-/// How much dearer than in the flat part a message may be up to the knee.
+/// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
 /// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
@@ -18,7 +18,7 @@ pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
     per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "messages in the folder";
     let sessions = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_session);
@@ -140,7 +140,7 @@ fn columns(points: Points) -> Table {
     }
 }
 
-/// How the last server's figures relate to the first's, at the largest count both have.
+/// The ratios of the last server's figures to the first's, at the largest count both have.
 fn ratios(curves: &[Curve], what: &str) -> Vec<String> {
     let Some((first, others)) = curves.split_first() else { return Vec::new() };
     let of = |curve: &Curve, x: f64| curve.points.iter().find(|p| p.0 == x).map(|p| p.1);

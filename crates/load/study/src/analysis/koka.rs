@@ -13,7 +13,7 @@ use super::spread::{PointRuns, Spread, shown, spread};
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
 
-/// Which part of the study a point is of.
+/// The part of the study that a point is of.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     /// Clients swept, no think time.
@@ -32,7 +32,7 @@ fn part(point: &StudyPoint) -> Part {
     }
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let each = |swept: &str, wanted: Part, of: fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
         let mut curves = Vec::new();

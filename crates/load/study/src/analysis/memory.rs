@@ -9,7 +9,7 @@ use super::roles;
 use super::spread::PointRuns;
 use crate::settings::SENT_BY;
 
-/// How much slower than with the most memory a server may be up to the knee.
+/// The ratio to the time with the most memory, up to which a server is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
 /// The least memory at which, and above which, a server is about as fast as with the
@@ -40,13 +40,13 @@ fn write_rate(run: &RunResult) -> Option<f64> {
     Some(rate(run, |s| &s.disk_operations)? - rate(run, |s| &s.disk_read_operations)?)
 }
 
-/// What the server did, per second.
+/// The work of the server, per second.
 fn rate(run: &RunResult, of: fn(&ServerCost) -> &Offered<u64>) -> Option<f64> {
     let server = run.server.as_ref()?;
     Some(*of(server).value()? as f64 / server.seconds)
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "memory of the server (MB)";
     let by = |of: fn(&RunResult) -> Option<f64>| points.by_server("memory_mb", of);

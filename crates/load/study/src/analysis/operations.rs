@@ -18,7 +18,7 @@ pub(super) fn cpu_us(run: &RunResult) -> Option<f64> {
     (done > 0).then(|| (server.cpu_user_s + server.cpu_system_s) * 1e6 / done as f64)
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     let mut cheaper = Vec::new();

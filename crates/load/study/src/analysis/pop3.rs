@@ -10,7 +10,7 @@ use crate::settings::{ARRIVES_BY, SENT_BY, TAKEN_BY_OTHER};
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
 const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "times as fast as users are";
     let each = |of: fn(&RunResult) -> Option<f64>| {

@@ -33,7 +33,7 @@ struct Figure {
     less_is_better: Less,
 }
 
-/// Which way is better.
+/// The direction that is better.
 #[derive(Clone, Copy, PartialEq)]
 enum Less {
     IsBetter,
@@ -86,7 +86,7 @@ fn confidence(rows: usize) -> f64 {
     1.0 - (1.0 - CONFIDENCE) / rows.max(1) as f64
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let mut analysis = Analysis::default();
     let cpu = rows(points, &CPU);

@@ -92,7 +92,7 @@ fn lines(points: Points) -> Vec<Line> {
     lines
 }
 
-/// All of it.
+/// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let lines = lines(points);
     let busiest: Vec<Line> = lines.iter().copied().filter(|line| is_busiest(&lines, line)).collect();
@@ -346,7 +346,7 @@ fn gain(points: Points, line: &Line) -> Option<String> {
     Some(format!("{name}: {more} bring {times} × the throughput of {fewer}, an efficiency of {percent} %"))
 }
 
-/// What a transaction costs with the fewest nodes, and how that changes.
+/// The cost of a transaction with the fewest nodes, and how it changes.
 fn cost(points: Points, line: &Line) -> Option<String> {
     let nodes = line.nodes(points);
     let (few, many) = (*nodes.first()?, *nodes.last()?);

@@ -33,8 +33,8 @@ impl Profile<'_> {
     }
 }
 
-/// Those that were asked for. A result of an earlier version has the hottest functions alone, so it
-/// has no shares.
+/// The profiles that were asked for. A result of an earlier version has the hottest functions
+/// alone, so it has no shares.
 fn profiles(points: Points<'_>) -> Vec<Profile<'_>> {
     let all = points.measured();
     all.filter_map(|(point, run)| {

@@ -10,9 +10,9 @@ pub(super) struct Spread {
     pub(super) least: f64,
     pub(super) median: f64,
     pub(super) greatest: f64,
-    /// How many rounds it is of.
+    /// The number of rounds.
     rounds: usize,
-    /// It is of one round, where other cells of the study have several.
+    /// The value is of one round, where other cells of the study have several.
     lone: bool,
 }
 
@@ -31,7 +31,8 @@ impl Spread {
         Some(Self { lone, ..Self::of(values)? })
     }
 
-    /// What a ratio says of two things. One round says nothing: it has no spread.
+    /// The verdict of the rounds on two things, from their ratio. One round says nothing: it has
+    /// no spread.
     pub(super) fn verdict(self) -> Verdict {
         if self.rounds < 2 {
             Verdict::OneRound
@@ -54,12 +55,12 @@ impl Spread {
     }
 }
 
-/// What the rounds show of a ratio.
+/// The verdict of the rounds on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is over 1 in each round.
+    /// The ratio is over 1 in each round.
     More,
-    /// It is under 1 in each round.
+    /// The ratio is under 1 in each round.
     Less,
     /// Rounds differ, so nothing is shown.
     RoundsDiffer,
@@ -83,7 +84,7 @@ pub(super) fn spread(
     Spread::among(mine.filter_map(|(_, run)| of(run)).collect(), points.rounds())
 }
 
-/// How many rounds the cells of a study have at most.
+/// The number of rounds that the cells of a study have: one, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {
     /// One: no cell has a spread.

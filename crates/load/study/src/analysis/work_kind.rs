@@ -6,7 +6,7 @@
 
 use posthaste_load_results::SampledFunction;
 
-/// What a server's CPU is spent on.
+/// The purposes for which a server spends CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkKind {
     /// TLS, and cryptography of any use.
@@ -30,7 +30,7 @@ pub(super) enum WorkKind {
 }
 
 impl WorkKind {
-    /// All of them, in the order of the table, with their names.
+    /// All kinds of work, in the order of the table, with their names.
     pub(super) const ALL: [(Self, &str); 9] = [
         (Self::Parsing, "parsing of text"),
         (Self::Tls, "TLS and cryptography"),

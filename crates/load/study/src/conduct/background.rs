@@ -29,7 +29,7 @@ impl Work<'_> {
         };
         self.say("waiting until the server has finished its work in the background");
         let begun = Instant::now();
-        let mut wait = Idle::from(monitor.look().map_err(failed)?.cpu_s());
+        let mut wait = Idle::from(monitor.read_sample().map_err(failed)?.cpu_s());
         while !self.is_over() {
             if begun.elapsed() > WAIT_MAX {
                 let name = which.name();
@@ -40,7 +40,7 @@ impl Work<'_> {
             }
             let asleep = Instant::now();
             thread::sleep(INTERVAL);
-            if wait.is_over(monitor.look().map_err(failed)?.cpu_s(), asleep.elapsed()) {
+            if wait.is_over(monitor.read_sample().map_err(failed)?.cpu_s(), asleep.elapsed()) {
                 return Ok(());
             }
         }
@@ -60,7 +60,7 @@ fn without_the_store(target: WatchTarget) -> WatchTarget {
     }
 }
 
-/// How long a server has been idle.
+/// The time that a server has been idle.
 struct Idle {
     cpu_s: f64,
     intervals: u32,

@@ -16,7 +16,7 @@ pub(super) struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    /// All servers of a study.
+    /// The servers of a study.
     pub(super) fn all(work: &Work<'a>) -> Vec<Self> {
         let player = |(number, which)| {
             let folder = work.folder(number, which);

@@ -7,7 +7,7 @@ use crate::plan::Stage;
 pub(super) struct StudyPosition<'a> {
     /// The present start of the servers.
     pub(super) stage: &'a Stage,
-    /// Which of its points.
+    /// The number of the point.
     pub(super) number: usize,
     /// The round, from 0.
     pub(super) round: u32,

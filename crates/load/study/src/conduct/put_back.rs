@@ -26,7 +26,7 @@ impl Player<'_> {
         !matches!(self.which, Which::Running(_))
     }
 
-    /// Where its filled store is kept.
+    /// The folder in which its filled store is kept.
     fn filled(&self) -> PathBuf {
         let mut name = self.folder.file_name().unwrap_or_default().to_owned();
         name.push(".filled");

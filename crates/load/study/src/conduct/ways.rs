@@ -10,13 +10,13 @@ use crate::server::{Addresses, ELSEWHERE, Instance, Which};
 /// The ways of mail in a workload on a server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ways {
-    /// How users send.
+    /// The way by which users send mail.
     pub(super) send: Option<SendBy>,
-    /// How mail from outside arrives.
+    /// The way by which mail from outside arrives.
     pub(super) deliver: Option<SendBy>,
-    /// How users send, in words.
+    /// The way by which users send mail, in words.
     pub(super) sent_by: Option<String>,
-    /// How mail from outside arrives, in words.
+    /// The way by which mail from outside arrives, in words.
     pub(super) arrives_by: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn others(instance: &Instance, workload: &Workload) -> ClusterOptions
     }
 }
 
-/// Where users read mail.
+/// The address at which users read mail.
 ///
 /// # Errors
 /// The server does not offer the protocol, or not in this form.

@@ -22,7 +22,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The Cassandra of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cassandra {
-    /// Its address. Servers that already run have theirs.
+    /// The cluster's address. Servers that already run have theirs.
     pub place: Option<CassandraPlace>,
     /// The processes of its nodes.
     pub watched: Vec<Watched>,
@@ -42,7 +42,7 @@ impl Cassandra {
     }
 }
 
-/// Where a Cassandra is: the address of an engine, without its keyspace.
+/// The address of a Cassandra: that of an engine, without its keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CassandraPlace {
     /// `[USER@]HOST[:PORT][,HOST…]`

@@ -18,7 +18,7 @@ use super::process::{Child, free_port, output};
 const USER: &str = "nobody";
 /// Packages that installing it does not bring: accounts by a program, and POP3.
 const BESIDE: &[&str] = &["courier-authlib-pipe", "courier-pop"];
-/// Its POP3 server, which checks logins and then starts the one of a session.
+/// The POP3 server of Courier, which checks logins and then starts the one of a session.
 const POP3_LOGIN: &str = "/usr/lib/courier/courier/courierpop3login";
 const POP3: &str = "/usr/lib/courier/courier/courierpop3d";
 /// Connections it accepts, in all and of one address. Its own limits are 40 and 20.

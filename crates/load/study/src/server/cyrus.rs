@@ -15,13 +15,14 @@ use super::process::{Child, free_port, output};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
-/// Where Debian installs its programs.
+/// The folder in which Debian installs the programs of Cyrus.
 const INSTALLED: &str = "/usr/lib/cyrus/bin";
-/// Its POP3 server, and Debian's package of it, which installing Cyrus does not bring.
+/// The POP3 server of Cyrus, and Debian's package of it, which installing Cyrus does not bring.
 const POP3: &str = "pop3d";
 const BESIDE: &[&str] = &["cyrus-pop3d"];
-/// It looks up in DNS the name of each client that connects, and waits 5 s where nobody answers or
-/// answers are rationed. It is measured without: the resolver of libc tries no server at all.
+/// The environment in which Cyrus is measured: it sends no questions to DNS. It would look up the
+/// name of each client that connects, and wait 5 s where nobody answers or answers are rationed.
+/// With this, the resolver of libc tries no server at all.
 const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
 /// The files that it needs in its configuration folder.
 const FOLDERS: &[&str] =

@@ -180,7 +180,8 @@ service lmtp {{
     )
 }
 
-/// Its submission service passes mail on to another SMTP server, which is the instrument's here.
+/// The settings of Dovecot's submission service. It passes mail on to another SMTP server, which
+/// is the instrument's here.
 fn submission_settings((plain, tls): (u16, u16), relay: u16) -> String {
     format!(
         "protocols = $protocols submission

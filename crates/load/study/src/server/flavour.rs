@@ -44,7 +44,7 @@ const ALL: [(&str, &str, Flavour); 9] = [
 ];
 
 impl Flavour {
-    /// By its name on the command line.
+    /// The flavour with this name on the command line.
     pub fn named(text: &str) -> Option<Self> {
         ALL.iter().find(|(word, ..)| *word == text).map(|(_, _, flavour)| *flavour)
     }
@@ -59,7 +59,7 @@ impl Flavour {
         ALL.iter().find(|(.., flavour)| *flavour == self).map_or("Dovecot", |(_, name, _)| name)
     }
 
-    /// Where mail is, below an account's home.
+    /// The location of mail below an account's home.
     pub(super) fn location(self) -> &'static str {
         match self {
             Self::Sdbox | Self::Tuned | Self::Zstd | Self::Files | Self::SingleInstance | Self::Encrypted => {

@@ -44,7 +44,8 @@ impl OwnGroup {
         self.0.first().map(PathBuf::as_path)
     }
 
-    /// Its directories, one per hierarchy: a process that enters all of them is in the group.
+    /// The group's directories, one per hierarchy: a process that enters all of them is in the
+    /// group.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }

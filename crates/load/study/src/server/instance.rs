@@ -16,7 +16,7 @@ use super::watched::Watched;
 /// The password of every account of a study.
 pub const PASSWORD: &str = "measured";
 
-/// How a server is started.
+/// The setting in which a server is started.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
     /// A folder of its own; it stays from start to start.
@@ -35,7 +35,7 @@ pub struct Setting<'a> {
     pub sink: Option<SocketAddr>,
     /// Users send by submission, where the server offers it.
     pub submits: bool,
-    /// It is a cluster of this many nodes.
+    /// The number of nodes, if the server is a cluster.
     pub nodes: Option<Nodes>,
 }
 
@@ -62,11 +62,11 @@ pub struct Addresses {
     pub pop3: Option<Target>,
     /// POP3 with TLS.
     pub pop3s: Option<Target>,
-    /// Where mail from outside arrives: LMTP or SMTP.
+    /// The address at which mail from outside arrives: LMTP or SMTP.
     pub deliver: Option<Target>,
-    /// Where users send mail, without TLS.
+    /// The address to which users send mail, without TLS.
     pub submission: Option<Target>,
-    /// Where users send mail, with TLS.
+    /// The address to which users send mail, with TLS.
     pub submissions: Option<Target>,
     /// SMTP, for mail that it sends on to [`ELSEWHERE`].
     pub routes: Option<Target>,
@@ -80,7 +80,7 @@ impl Addresses {
         Self { imap: Some(imap.clone()), imaps: Some(imap.clone()), ..Self::default() }
     }
 
-    /// Where users of a workload read mail.
+    /// The address at which users of a workload read mail.
     pub fn reading(&self, workload: &Workload) -> Option<&Target> {
         let at = match (workload.protocol, workload.tls) {
             (Protocol::Imap, true) => &self.imaps,
@@ -91,7 +91,7 @@ impl Addresses {
         at.as_ref()
     }
 
-    /// Where they send mail by submission.
+    /// The address to which users of a workload send mail by submission.
     pub fn submitting(&self, workload: &Workload) -> Option<&Target> {
         if workload.tls { self.submissions.as_ref() } else { self.submission.as_ref() }
     }
@@ -99,7 +99,7 @@ impl Addresses {
 
 /// A server that accepts connections.
 pub struct Instance {
-    /// Its addresses.
+    /// The addresses of the server.
     pub at: Addresses,
     /// The server's own import, with which it is filled.
     pub import: Option<Import>,
@@ -115,7 +115,7 @@ pub struct Instance {
     pub agent: Option<String>,
     /// The server's control group, if it was given one.
     pub cgroup: Option<PathBuf>,
-    /// Where it gives its own figures, if it does.
+    /// The place where the server gives its own figures, if it does.
     pub figures: Option<Figures>,
     /// The server's facts for the report.
     pub facts: ServerFacts,
@@ -138,9 +138,9 @@ impl Instance {
 
 /// A part of a cluster.
 pub struct Part {
-    /// Its name: what it is, and its number.
+    /// The name of the part: what it is, and its number.
     pub name: String,
-    /// Its processes.
+    /// The processes of the part.
     pub watched: Watched,
     /// Stops it when dropped.
     pub(super) _child: Option<Child>,

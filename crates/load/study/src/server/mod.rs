@@ -66,15 +66,15 @@ pub struct Build {
 pub struct Running {
     /// The server's name in plots.
     pub name: String,
-    /// Where mail is read by IMAP, if it is.
+    /// The address at which mail is read by IMAP, if it is.
     pub imap: Option<Target>,
     /// Other nodes that serve the same accounts by IMAP.
     pub nodes: Vec<Target>,
-    /// Where mail is read by POP3, if it is.
+    /// The address at which mail is read by POP3, if it is.
     pub pop3: Option<Target>,
-    /// Where mail from outside arrives, by LMTP or SMTP, and accounts are filled.
+    /// The address at which mail from outside arrives, by LMTP or SMTP, and accounts are filled.
     pub deliver: Option<Target>,
-    /// Where users send mail.
+    /// The address to which users send mail.
     pub submission: Option<Target>,
     /// The root of its process tree, on this machine or on the agent's.
     pub pid: Option<u32>,
@@ -85,7 +85,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// All its addresses.
+    /// The addresses of the server, all of them.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         let reading = self.imap.iter().chain(&self.nodes).chain(&self.pop3);
         reading.chain(&self.deliver).chain(&self.submission)
@@ -271,7 +271,7 @@ impl Which {
         }
     }
 
-    /// Why it is known before a start that this server has no POP3 here.
+    /// The reason why this server has no POP3 here, if that is known before a start.
     pub(crate) fn without_pop3(&self) -> Option<String> {
         let lacks = match self {
             Self::Dovecot(_) => !dovecot::has("pop3"),

@@ -11,7 +11,7 @@ use super::process::output;
 pub struct Wanted<'a> {
     /// The package that would be installed.
     pub name: &'a str,
-    /// How the names of its own packages begin.
+    /// The start of the names of the server's own packages.
     pub kind: &'a str,
     /// Further packages.
     pub beside: &'a [&'a str],

@@ -159,7 +159,7 @@ fn route_settings(sink: SocketAddr) -> String {
     )
 }
 
-/// Why the program refuses its configuration. It may be older than a key.
+/// The reason why the program refuses its configuration. It may be older than a key.
 fn refused(error: &str) -> String {
     match error.split_once("unknown key `") {
         Some((_, rest)) => {

@@ -12,9 +12,9 @@ use posthaste_load_drive::interrupt;
 
 use super::group::OwnGroup;
 
-/// How long a server may take to stop by itself.
+/// The time that a server may take to stop by itself.
 const STOP: Duration = Duration::from_secs(15);
-/// How long it may take to accept its first connection.
+/// The time that a server may take to accept its first connection.
 const START: Duration = Duration::from_secs(30);
 
 /// A running child.

@@ -11,7 +11,7 @@ pub struct Watched {
     pub pid: Option<u32>,
     /// The agent on their machine.
     pub agent: Option<String>,
-    /// Their control group, if they were given one.
+    /// The control group of the processes, if they were given one.
     pub cgroup: Option<PathBuf>,
 }
 

@@ -51,7 +51,7 @@ enum Shape {
 }
 
 impl Corpus {
-    /// From a seed.
+    /// A corpus from a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, u64::MAX);
         Self {
@@ -64,7 +64,8 @@ impl Corpus {
         }
     }
 
-    /// From a seed; these shares of the messages are special, and rich mail has these sizes.
+    /// A corpus from a seed; these shares of the messages are special, and rich mail has these
+    /// sizes.
     pub fn with_shares(seed: u64, shares: Shares, sizes: &Sizes) -> Self {
         let mut corpus = Self::new(seed);
         corpus.shared_attachments = shares.shared_attachments;

@@ -3,7 +3,7 @@
 use super::Serial;
 use crate::random::Random;
 
-/// Which part of the mail is special. Without any, the mail is that of earlier releases.
+/// The shares of the mail that are special. Without any, the mail is that of earlier releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
     /// The share of the messages that is rich mail, 0 to 1.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
 use super::{Serial, serial_token};
 
-/// Why mail could not be read.
+/// The reason why mail could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file cannot be read.

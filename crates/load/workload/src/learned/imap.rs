@@ -35,7 +35,7 @@ struct Kind {
     name: &'static str,
     steps: Vec<String>,
     count: f64,
-    /// It works on messages of a selected mailbox.
+    /// The command works on messages of a selected mailbox.
     selected: bool,
     changes: bool,
 }
@@ -324,7 +324,7 @@ mod tests {
     use super::super::tests::seen;
     use super::super::{Profile, learn};
     use super::*;
-    use crate::{Messages, SessionKind, Step, Track, Workload, parse};
+    use crate::{Messages, SessionKind, Track, TransactionStep, Workload, parse};
 
     fn made(profile: &Profile) -> Workload {
         let learned = learn("mine", profile, None).unwrap();
@@ -346,11 +346,14 @@ mod tests {
         assert_eq!((workload.session, workload.track), (SessionKind::Each, Track::Static));
         let (session, searching) = (&workload.transactions[0], &workload.transactions[1]);
         assert!(
-            matches!(&session.steps[..], [Step::Select { .. }, Step::Fetch(Messages::All, items)] if items == "UID FLAGS"),
+            matches!(&session.steps[..], [TransactionStep::Select { .. }, TransactionStep::Fetch(Messages::All, items)] if items == "UID FLAGS"),
             "{session:?}"
         );
         assert!(
-            matches!(&searching.steps[..], [Step::Select { .. }, Step::Search(_), Step::Fetch(..)]),
+            matches!(
+                &searching.steps[..],
+                [TransactionStep::Select { .. }, TransactionStep::Search(_), TransactionStep::Fetch(..)]
+            ),
             "{searching:?}"
         );
         let shares = workload.choice.shares(2);
@@ -403,7 +406,7 @@ mod tests {
             assert!((got - wanted * 1090.0 / all).abs() <= 1.0, "{name}: {got}");
         }
         let listing = &workload.transactions[2].steps[0];
-        assert!(matches!(listing, Step::Fetch(Messages::LastN(50), _)), "{listing:?}");
+        assert!(matches!(listing, TransactionStep::Fetch(Messages::LastN(50), _)), "{listing:?}");
         assert_eq!((workload.fill.inbox, workload.fill.folders, workload.fill.per_folder), (40, 1, 7071));
         let notes = learn("mine", &profile, None).unwrap().notes;
         assert!(notes.iter().any(|n| n.starts_with("7 commands of other kinds")), "{notes:?}");

@@ -59,7 +59,7 @@ pub fn learn(name: &str, profile: &Profile, protocol: Option<Protocol>) -> Resul
 mod tests {
     use super::profile::{arrivals, message_bytes};
     use super::*;
-    use crate::{SessionKind, Step, parse};
+    use crate::{SessionKind, TransactionStep, parse};
 
     pub(super) fn seen(protocol: &str, command: &str, folder_most: Option<u32>, count: u64) -> Observed {
         Observed {
@@ -106,6 +106,6 @@ mod tests {
         let workload = parse(&learned.toml, "mine").unwrap_or_else(|e| panic!("{e}\n{}", learned.toml));
         assert_eq!(workload.name, "my \"own\" ");
         assert_eq!(workload.session, SessionKind::Each);
-        assert!(matches!(workload.transactions[0].steps[..], [Step::Noop]));
+        assert!(matches!(workload.transactions[0].steps[..], [TransactionStep::Noop]));
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn workload(profile: &Profile) -> Result<Body, String> {
 mod tests {
     use super::super::tests::seen;
     use super::super::{Profile, learn};
-    use crate::{Messages, Step, parse};
+    use crate::{Messages, TransactionStep, parse};
 
     #[test]
     fn sessions_look_or_fetch_and_delete() {
@@ -68,10 +68,15 @@ mod tests {
         let learned = learn("mine", &profile, None).unwrap();
         let workload = parse(&learned.toml, "mine").unwrap_or_else(|e| panic!("{e}\n{}", learned.toml));
         let [look, fetch] = &workload.transactions[..] else { panic!("{}", learned.toml) };
-        assert!(matches!(look.steps[..], [Step::Stat, Step::Uidl]));
+        assert!(matches!(look.steps[..], [TransactionStep::Stat, TransactionStep::Uidl]));
         assert!(matches!(
             fetch.steps[..],
-            [Step::Stat, Step::Uidl, Step::Retr(Messages::LastN(1)), Step::Dele]
+            [
+                TransactionStep::Stat,
+                TransactionStep::Uidl,
+                TransactionStep::Retr(Messages::LastN(1)),
+                TransactionStep::Dele
+            ]
         ));
         assert!((workload.choice.shares(2)[1] - 0.3).abs() < 1e-3);
         assert_eq!(workload.think, crate::Think::Exponential(120.0));

@@ -9,7 +9,7 @@ pub struct Observed {
     pub command: String,
     /// The most messages that the selected folder had; `None` without a folder.
     pub folder_most: Option<u32>,
-    /// How many ended.
+    /// The number that ended.
     pub count: u64,
     /// Octets from clients.
     pub received: u64,
@@ -22,9 +22,9 @@ pub struct Observed {
 /// The counts of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Where it is from, for the file's first line.
+    /// The source of the profile, for the file's first line.
     pub source: String,
-    /// How long it was counted, if that is known.
+    /// The time for which it was counted, if that is known.
     pub seconds: Option<f64>,
     /// Accounts that gave commands.
     pub users: u64,

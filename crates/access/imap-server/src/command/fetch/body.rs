@@ -1,9 +1,9 @@
 //! FETCH responses for which a body is read.
 //!
-//! All steps that can fail run before the response begins. A response that has begun must be
-//! finished, because a literal has announced its length. These steps produce byte ranges; the
-//! bytes are printed item by item, as the client reads them. So a response with any number of
-//! items holds at most the memory of [`MessageReader`].
+//! All work that can fail is done before the response begins. A response that has begun must be
+//! finished, because a literal has announced its length. That work locates byte ranges; the bytes
+//! are printed item by item, as the client reads them. So a response with any number of items
+//! holds at most the memory of [`MessageReader`].
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use posthaste_imap_codec::print;
 use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
 use super::line::{self, Subject};
-use super::plan::{self, Plan, Step, cut};
+use super::plan::{self, Plan, ResponseItem, cut};
 use super::reader::{Encoded, MessageReader};
 use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
@@ -30,19 +30,19 @@ pub(super) struct Printer<'p> {
     pub(super) first: Option<Reports<'p>>,
 }
 
-/// The value that a step prints, located before the response begins.
-enum StepValue {
+/// The value that is printed for an item, located before the response begins.
+enum ItemValue {
     /// The row or the summary holds it.
     AtHand,
-    /// There is no such part.
+    /// The part does not exist.
     Nothing,
     /// A number.
     Number(u64),
-    /// These bytes of the body. The first ones may have been read already.
+    /// Bytes of the body: this range. The first ones may have been read already.
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
-    /// These bytes of a decoded part, which the reader holds, too.
+    /// Bytes of a decoded part, which the reader holds, too.
     Decoded { part: Bytes, cut: Range<u64> },
-    /// These bytes, as a plain literal.
+    /// Bytes that are sent as a plain literal.
     Plain(Bytes),
     /// Fields of this header.
     Fields(Bytes),
@@ -58,14 +58,14 @@ const ITEM_STEPS: u64 = SLICE_STEPS / 100;
 /// Bytes of a summary that are sent at a time.
 const SLICE_BYTES: usize = 256 * 1024;
 
-/// Where a step has to look for its data.
+/// The place of an item's data.
 enum DataSource {
     AtHand,
     Nothing,
     Raw(Range<u64>),
     Encoded(Range<u64>, Encoding),
     Header(Range<u64>),
-    /// In a message that has to be decoded.
+    /// The place is in a message that has to be decoded.
     Within(Encoded, Vec<u32>),
 }
 
@@ -88,39 +88,39 @@ pub(super) async fn print(
     };
     *first = None;
     line::begin(wire.out(), subject);
-    for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
+    for (i, (item, found)) in plan.items.iter().zip(found).enumerate() {
         if i > 0 {
             wire.out().push(b' ');
             wire.relieve().await?;
             pace.worked(ITEM_STEPS).await;
         }
-        wire.out().extend_from_slice(label(step, &found));
+        wire.out().extend_from_slice(label(item, &found));
         match found {
-            StepValue::AtHand => {
-                pace.worked(step.steps_of(&stored.summary)).await;
-                at_hand(wire, (step, &mut *names), subject, stored).await?;
+            ItemValue::AtHand => {
+                pace.worked(item.steps_of(&stored.summary)).await;
+                at_hand(wire, (item, &mut *names), subject, stored).await?;
             }
-            StepValue::Nothing => wire.out().extend_from_slice(b"NIL"),
-            StepValue::Number(number) => print::number(wire.out(), number),
-            StepValue::Raw { range, first, has_nul } => {
+            ItemValue::Nothing => wire.out().extend_from_slice(b"NIL"),
+            ItemValue::Number(number) => print::number(wire.out(), number),
+            ItemValue::Raw { range, first, has_nul } => {
                 literal_head(wire, range.end - range.start, has_nul);
                 send(wire, &reader, first, range, has_nul).await?;
             }
-            StepValue::Decoded { part, cut } => {
+            ItemValue::Decoded { part, cut } => {
                 let bytes = part.slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
                 pace.worked(bytes.len() as u64 / 16).await;
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
                 wire.put(&bytes).await?;
             }
-            StepValue::Plain(bytes) => {
+            ItemValue::Plain(bytes) => {
                 print::literal_head(wire.out(), bytes.len() as u64);
                 for slice in bytes.chunks(SLICE_BYTES) {
                     put_plain(wire, slice).await?;
                 }
             }
-            StepValue::Digest(sha1) => print::hex(wire.out(), &sha1),
-            StepValue::Fields(header) => fields(wire, &reader, step, header, pace).await?,
+            ItemValue::Digest(sha1) => print::hex(wire.out(), &sha1),
+            ItemValue::Fields(header) => fields(wire, &reader, item, header, pace).await?,
         }
     }
     line::end(wire.out());
@@ -129,10 +129,10 @@ pub(super) async fn print(
 }
 
 /// The label before a value. Values from row or summary print their own label.
-fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
+fn label<'p>(item: &'p ResponseItem, found: &ItemValue) -> &'p [u8] {
     match found {
-        StepValue::AtHand => b"",
-        _ => step.label(),
+        ItemValue::AtHand => b"",
+        _ => item.label(),
     }
 }
 
@@ -140,29 +140,29 @@ fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
 /// copy.
 async fn at_hand(
     wire: &mut Wire,
-    (step, names): (&Step, &mut FlagNames<'_>),
+    (item, names): (&ResponseItem, &mut FlagNames<'_>),
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
 ) -> Result<(), Failure> {
     let summary = stored.summary;
-    match step {
-        Step::Envelope => {
+    match item {
+        ResponseItem::Envelope => {
             wire.out().extend_from_slice(b"ENVELOPE ");
             for piece in summary.envelope().iter() {
                 put_slices(wire, piece).await?;
             }
         }
-        Step::Body => {
+        ResponseItem::Body => {
             wire.out().extend_from_slice(b"BODY ");
             for piece in summary.body().iter() {
                 put_slices(wire, piece).await?;
             }
         }
-        Step::BodyStructure => {
+        ResponseItem::BodyStructure => {
             wire.out().extend_from_slice(b"BODYSTRUCTURE ");
             put_slices(wire, summary.body_structure()).await?;
         }
-        Step::Fields(fields) => {
+        ResponseItem::Fields(fields) => {
             let selected = summary.header_fields(&fields.mask);
             let part = cut(selected.len() as u64, fields.partial);
             wire.out().extend_from_slice(&fields.label);
@@ -175,7 +175,7 @@ async fn at_hand(
                 at = end;
             }
         }
-        _ => line::item(wire.out(), step, names, subject, stored),
+        _ => line::print_item(wire.out(), item, names, subject, stored),
     }
     wire.relieve().await?;
     Ok(())
@@ -194,14 +194,14 @@ fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {
     if has_nul { print::literal8_head(wire.out(), len) } else { print::literal_head(wire.out(), len) }
 }
 
-/// Locates what every step prints. All that can fail fails here.
+/// Locates the values of all items. Errors occur here only.
 async fn find_all(
     plan: &Plan,
     reader: &mut MessageReader<'_>,
     summary: &SummaryRef<'_>,
     pace: &mut Pace,
-) -> Result<Vec<StepValue>, Failure> {
-    let sources: Vec<DataSource> = plan.steps.iter().map(|step| source_of(step, summary)).collect();
+) -> Result<Vec<ItemValue>, Failure> {
+    let sources: Vec<DataSource> = plan.items.iter().map(|item| source_of(item, summary)).collect();
     if reader.is_large() {
         let held = sources.iter().filter_map(|source| match source {
             DataSource::Encoded(range, _) | DataSource::Header(range) => Some(range.clone()),
@@ -215,31 +215,31 @@ async fn find_all(
         reader.pay(held.collect(), within.collect()).await?;
     }
     let mut found = Vec::with_capacity(sources.len());
-    for (step, source) in plan.steps.iter().zip(sources) {
+    for (item, source) in plan.items.iter().zip(sources) {
         if !matches!(source, DataSource::AtHand | DataSource::Nothing) {
             pace.worked(READ_STEPS).await;
         }
-        found.push(find(step, source, reader, pace).await?);
+        found.push(find(item, source, reader, pace).await?);
     }
     Ok(found)
 }
 
-fn source_of(step: &Step, summary: &SummaryRef<'_>) -> DataSource {
-    if !line::step_needs_body(step, summary) {
+fn source_of(item: &ResponseItem, summary: &SummaryRef<'_>) -> DataSource {
+    if !line::item_needs_body(item, summary) {
         return DataSource::AtHand;
     }
-    match step {
-        Step::Fields(fields) | Step::NestedFields(fields) => {
+    match item {
+        ResponseItem::Fields(fields) | ResponseItem::NestedFields(fields) => {
             let header = summary.locate(&fields.path, Section::Header);
             let source = header.map(|header| DataSource::Header(span(header.span)));
             source.unwrap_or_else(|| within(&fields.path, Section::Header, summary))
         }
-        Step::Bytes(bytes) | Step::Digest(bytes) => {
+        ResponseItem::Bytes(bytes) | ResponseItem::Digest(bytes) => {
             let located = summary.locate(&bytes.path, bytes.section);
             let source = located.map(|located| DataSource::Raw(span(located.span)));
             source.unwrap_or_else(|| within(&bytes.path, bytes.section, summary))
         }
-        Step::Decoded(bytes) | Step::DecodedSize(bytes) => of_part(bytes, summary),
+        ResponseItem::Decoded(bytes) | ResponseItem::DecodedSize(bytes) => of_part(bytes, summary),
         _ => DataSource::AtHand,
     }
 }
@@ -267,74 +267,76 @@ fn within(path: &[u32], section: Section, summary: &SummaryRef<'_>) -> DataSourc
 }
 
 async fn find(
-    step: &Step,
+    item: &ResponseItem,
     source: DataSource,
     reader: &mut MessageReader<'_>,
     pace: &mut Pace,
-) -> Result<StepValue, Failure> {
-    Ok(match (step, source) {
-        (_, DataSource::AtHand) => StepValue::AtHand,
+) -> Result<ItemValue, Failure> {
+    Ok(match (item, source) {
+        (_, DataSource::AtHand) => ItemValue::AtHand,
         // RFC 3516 §4.3 has no NIL here; a missing part has no bytes.
-        (Step::DecodedSize(_), DataSource::Nothing) => StepValue::Number(0),
-        (_, DataSource::Nothing) => StepValue::Nothing,
-        (_, DataSource::Header(range)) => StepValue::Fields(reader.header(&range).await?),
-        (_, DataSource::Within(message, path)) => find_within(step, &message, &path, (reader, pace)).await?,
-        (Step::DecodedSize(_), DataSource::Raw(range)) => StepValue::Number(range.end - range.start),
-        (Step::DecodedSize(_), DataSource::Encoded(range, encoding)) => {
+        (ResponseItem::DecodedSize(_), DataSource::Nothing) => ItemValue::Number(0),
+        (_, DataSource::Nothing) => ItemValue::Nothing,
+        (_, DataSource::Header(range)) => ItemValue::Fields(reader.header(&range).await?),
+        (_, DataSource::Within(message, path)) => find_within(item, &message, &path, (reader, pace)).await?,
+        (ResponseItem::DecodedSize(_), DataSource::Raw(range)) => ItemValue::Number(range.end - range.start),
+        (ResponseItem::DecodedSize(_), DataSource::Encoded(range, encoding)) => {
             let part = Encoded { range, encoding };
-            StepValue::Number(reader.decoded(&part, pace).await?.len() as u64)
+            ItemValue::Number(reader.decoded(&part, pace).await?.len() as u64)
         }
-        (Step::Digest(_), DataSource::Raw(range)) => StepValue::Digest(reader.sha1(&range, pace).await?),
-        (Step::Bytes(bytes) | Step::Decoded(bytes), DataSource::Raw(whole)) => {
+        (ResponseItem::Digest(_), DataSource::Raw(range)) => {
+            ItemValue::Digest(reader.sha1(&range, pace).await?)
+        }
+        (ResponseItem::Bytes(bytes) | ResponseItem::Decoded(bytes), DataSource::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
             let range = whole.start + part.start..whole.start + part.end;
             let first = reader.first(&range).await?;
-            let has_nul = matches!(step, Step::Decoded(_)) && reader.has_nul(&range, pace).await?;
-            StepValue::Raw { range, first, has_nul }
+            let has_nul = matches!(item, ResponseItem::Decoded(_)) && reader.has_nul(&range, pace).await?;
+            ItemValue::Raw { range, first, has_nul }
         }
-        (Step::Decoded(bytes), DataSource::Encoded(range, encoding)) => {
+        (ResponseItem::Decoded(bytes), DataSource::Encoded(range, encoding)) => {
             let part = reader.decoded(&Encoded { range, encoding }, pace).await?;
             let cut = cut(part.len() as u64, bytes.partial);
-            StepValue::Decoded { part, cut }
+            ItemValue::Decoded { part, cut }
         }
-        _ => StepValue::AtHand,
+        _ => ItemValue::AtHand,
     })
 }
 
-/// Finds a step's bytes in a decoded message. That message is treated as one of its own.
+/// Finds an item's bytes in a decoded message. That message is treated as one of its own.
 async fn find_within(
-    step: &Step,
+    item: &ResponseItem,
     message: &Encoded,
     path: &[u32],
     (reader, pace): (&mut MessageReader<'_>, &mut Pace),
-) -> Result<StepValue, Failure> {
-    let section = match step {
-        Step::Fields(_) | Step::NestedFields(_) => Section::Header,
-        Step::Bytes(bytes) | Step::Digest(bytes) => bytes.section,
+) -> Result<ItemValue, Failure> {
+    let section = match item {
+        ResponseItem::Fields(_) | ResponseItem::NestedFields(_) => Section::Header,
+        ResponseItem::Bytes(bytes) | ResponseItem::Digest(bytes) => bytes.section,
         _ => Section::Body,
     };
     let Some(found) = reader.within(message, (path, section), pace).await? else {
-        return Ok(match step {
-            Step::DecodedSize(_) => StepValue::Number(0),
-            _ => StepValue::Nothing,
+        return Ok(match item {
+            ResponseItem::DecodedSize(_) => ItemValue::Number(0),
+            _ => ItemValue::Nothing,
         });
     };
-    Ok(match step {
-        Step::Fields(_) | Step::NestedFields(_) => StepValue::Fields(found.bytes),
-        Step::Digest(_) => StepValue::Digest(reader.sha1_of(&found.bytes, pace).await),
-        Step::Bytes(bytes) => {
+    Ok(match item {
+        ResponseItem::Fields(_) | ResponseItem::NestedFields(_) => ItemValue::Fields(found.bytes),
+        ResponseItem::Digest(_) => ItemValue::Digest(reader.sha1_of(&found.bytes, pace).await),
+        ResponseItem::Bytes(bytes) => {
             let cut = cut(found.bytes.len() as u64, bytes.partial);
-            StepValue::Plain(found.bytes.slice(cut.start as usize..cut.end as usize))
+            ItemValue::Plain(found.bytes.slice(cut.start as usize..cut.end as usize))
         }
-        Step::Decoded(_) | Step::DecodedSize(_) => {
+        ResponseItem::Decoded(_) | ResponseItem::DecodedSize(_) => {
             let part = reader.decoded_within(message, found, pace).await?;
             let len = part.len() as u64;
-            match step {
-                Step::Decoded(bytes) => StepValue::Decoded { part, cut: cut(len, bytes.partial) },
-                _ => StepValue::Number(len),
+            match item {
+                ResponseItem::Decoded(bytes) => ItemValue::Decoded { part, cut: cut(len, bytes.partial) },
+                _ => ItemValue::Number(len),
             }
         }
-        _ => StepValue::AtHand,
+        _ => ItemValue::AtHand,
     })
 }
 
@@ -342,11 +344,11 @@ async fn find_within(
 async fn fields(
     wire: &mut Wire,
     reader: &MessageReader<'_>,
-    step: &Step,
+    item: &ResponseItem,
     header: Bytes,
     pace: &mut Pace,
 ) -> Result<(), Failure> {
-    let (Step::Fields(fields) | Step::NestedFields(fields)) = step else { return Ok(()) };
+    let (ResponseItem::Fields(fields) | ResponseItem::NestedFields(fields)) = item else { return Ok(()) };
     let text = reader.fields(wire, header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
     let part = cut(text.len() as u64, fields.partial);
     print::literal_head(wire.out(), part.end - part.start);

@@ -79,7 +79,7 @@ pub(super) async fn annotations(
 /// Whether a message was printed.
 enum Printed {
     Yes,
-    /// It was expunged after it was deferred.
+    /// The message was expunged after it was deferred.
     Expunged,
 }
 
@@ -164,7 +164,7 @@ impl FetchJob<'_> {
                         self.deferred(wire, selected, &mut printer, message).await.map(|()| Printed::Yes)
                     }
                 };
-                // A fault of the message comes before any byte of its response.
+                // A message that cannot be read fails before any byte of its response is printed.
                 if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
                     faults.expunged();
                 }

@@ -6,7 +6,7 @@ use posthaste_mail_model::SeqNum;
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::Row;
 
-use super::plan::{Fields, Plan, Step, cut};
+use super::plan::{Fields, Plan, ResponseItem, cut};
 use crate::command::walk::StoredMessage;
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
@@ -37,11 +37,11 @@ pub(super) fn end(out: &mut Vec<u8>) {
 #[inline]
 pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
     begin(out, subject);
-    for (i, step) in plan.steps.iter().enumerate() {
+    for (i, item) in plan.items.iter().enumerate() {
         if i > 0 {
             out.push(b' ');
         }
-        column(out, step, names, subject);
+        column(out, item, names, subject);
     }
     end(out);
 }
@@ -55,59 +55,59 @@ pub(super) fn of_summary(
     stored: StoredMessage<'_>,
 ) {
     begin(out, subject);
-    for (i, step) in plan.steps.iter().enumerate() {
+    for (i, item) in plan.items.iter().enumerate() {
         if i > 0 {
             out.push(b' ');
         }
-        item(out, step, names, subject, stored);
+        print_item(out, item, names, subject, stored);
     }
     end(out);
 }
 
-/// Whether this message's body has to be opened for the plan.
+/// Whether this message's body has to be read for the plan.
 pub(super) fn needs_body(plan: &Plan, summary: &SummaryRef<'_>) -> bool {
-    plan.steps.iter().any(|step| step_needs_body(step, summary))
+    plan.items.iter().any(|item| item_needs_body(item, summary))
 }
 
-/// Whether this message's body has to be opened for the step.
-pub(super) fn step_needs_body(step: &Step, summary: &SummaryRef<'_>) -> bool {
-    match step {
-        Step::Fields(fields) => summary.needs_body(&fields.mask),
-        Step::NestedFields(_)
-        | Step::Bytes(_)
-        | Step::Decoded(_)
-        | Step::DecodedSize(_)
-        | Step::Digest(_) => true,
+/// Whether this message's body has to be read for the item.
+pub(super) fn item_needs_body(item: &ResponseItem, summary: &SummaryRef<'_>) -> bool {
+    match item {
+        ResponseItem::Fields(fields) => summary.needs_body(&fields.mask),
+        ResponseItem::NestedFields(_)
+        | ResponseItem::Bytes(_)
+        | ResponseItem::Decoded(_)
+        | ResponseItem::DecodedSize(_)
+        | ResponseItem::Digest(_) => true,
         _ => false,
     }
 }
 
-/// One item that comes from the row; prints nothing for the others.
-fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Subject<'_>) {
+/// Prints an item that comes from the row; prints nothing for the others.
+fn column(out: &mut Vec<u8>, item: &ResponseItem, names: &mut FlagNames<'_>, subject: Subject<'_>) {
     let row = subject.row;
-    match step {
-        Step::Uid => {
+    match item {
+        ResponseItem::Uid => {
             out.extend_from_slice(b"UID ");
             print::number(out, u64::from(row.uid().value()));
         }
-        Step::Flags => {
+        ResponseItem::Flags => {
             out.extend_from_slice(b"FLAGS ");
             out.extend_from_slice(names.list(row.flags(), subject.recent));
         }
-        Step::GmLabels => {
+        ResponseItem::GmLabels => {
             out.extend_from_slice(b"X-GM-LABELS ");
             out.extend_from_slice(names.labels(row.flags(), subject.enabled.names()));
         }
-        Step::Size => {
+        ResponseItem::Size => {
             out.extend_from_slice(b"RFC822.SIZE ");
             print::number(out, u64::from(row.size()));
         }
-        Step::InternalDate => {
+        ResponseItem::InternalDate => {
             out.extend_from_slice(b"INTERNALDATE ");
             date(out, i64::from(row.date()));
         }
-        Step::Annotation(rendered) => out.extend_from_slice(rendered.of(row.uid().value())),
-        Step::ModSeq => {
+        ResponseItem::Annotation(rendered) => out.extend_from_slice(rendered.of(row.uid().value())),
+        ResponseItem::ModSeq => {
             out.extend_from_slice(b"MODSEQ (");
             print::number(out, row.modseq().value());
             out.push(b')');
@@ -116,66 +116,66 @@ fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Su
     }
 }
 
-/// One item that comes from row or summary.
-pub(super) fn item(
+/// Prints an item that comes from row or summary.
+pub(super) fn print_item(
     out: &mut Vec<u8>,
-    step: &Step,
+    item: &ResponseItem,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
 ) {
     let summary = stored.summary;
-    match step {
-        Step::Envelope => {
+    match item {
+        ResponseItem::Envelope => {
             out.extend_from_slice(b"ENVELOPE ");
             summary.envelope().append_to(out);
         }
-        Step::Body => {
+        ResponseItem::Body => {
             out.extend_from_slice(b"BODY ");
             summary.body().append_to(out);
         }
-        Step::BodyStructure => {
+        ResponseItem::BodyStructure => {
             out.extend_from_slice(b"BODYSTRUCTURE ");
             out.extend_from_slice(summary.body_structure());
         }
-        Step::Fields(fields) => header_fields(out, fields, &summary),
-        Step::EmailId => {
+        ResponseItem::Fields(fields) => header_fields(out, fields, &summary),
+        ResponseItem::EmailId => {
             // RFC 8474 §5.1
             out.extend_from_slice(b"EMAILID (");
             out.extend_from_slice(stored.body.to_string().as_bytes());
             out.push(b')');
         }
-        Step::ThreadId => {
+        ResponseItem::ThreadId => {
             // RFC 8474 §5.2
             out.extend_from_slice(b"THREADID (");
             out.extend_from_slice(ThreadId::of(&summary, stored.body).to_string().as_bytes());
             out.push(b')');
         }
-        Step::GmMessageId => {
+        ResponseItem::GmMessageId => {
             out.extend_from_slice(b"X-GM-MSGID ");
             print::number(out, gmail::message_number(stored.body));
         }
-        Step::GmThreadId => {
+        ResponseItem::GmThreadId => {
             out.extend_from_slice(b"X-GM-THRID ");
             print::number(out, gmail::thread_number(ThreadId::of(&summary, stored.body)));
         }
-        Step::SaveDate => {
+        ResponseItem::SaveDate => {
             // RFC 8514 §4.2
             out.extend_from_slice(b"SAVEDATE ");
             date(out, stored.saved);
         }
-        Step::Preview => {
+        ResponseItem::Preview => {
             // RFC 8970 §3
             out.extend_from_slice(b"PREVIEW ");
             print::string(out, summary.preview().as_bytes());
         }
-        Step::Snippet(name) => {
+        ResponseItem::Snippet(name) => {
             out.extend_from_slice(name.name().as_bytes());
             out.extend_from_slice(b" (FUZZY ");
             print::string(out, summary.preview().as_bytes());
             out.push(b')');
         }
-        _ => column(out, step, names, subject),
+        _ => column(out, item, names, subject),
     }
 }
 

@@ -127,7 +127,7 @@ async fn selected_messages(
     };
     if let Some(since) = modifiers.changed_since {
         seqs = match modifiers.partial {
-            // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
+            // RFC 9394 §3.3. The page is taken first, so only its own rows are read.
             Some(_) => {
                 let view = Arc::clone(&ctx.selected.announced);
                 ctx.threads().run(set_steps(&seqs), move || sync::changed_among(&view, &seqs, since)).await?

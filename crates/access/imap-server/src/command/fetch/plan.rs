@@ -1,5 +1,5 @@
-//! FETCH compiled: the requested items as steps that need no further decisions, and the data they
-//! need.
+//! The compiled form of a FETCH: the items of the response, which need no further decisions, and
+//! the data that they need.
 //!
 //! Everything that is the same for every message is computed here once. Labels are printed and
 //! header field names become a mask. The plan knows whether rows suffice, whether it needs
@@ -28,7 +28,7 @@ pub(super) enum Reads {
 
 /// One item of the response.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum ResponseItem {
     Uid,
     Flags,
     Size,
@@ -65,7 +65,7 @@ pub(super) enum Step {
 /// Selected header fields.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
-    /// As `BODY[HEADER.FIELDS (DATE)] `.
+    /// The text before the value, as `BODY[HEADER.FIELDS (DATE)] `.
     pub(super) label: Vec<u8>,
     pub(super) path: Vec<u32>,
     pub(super) mask: FieldMask,
@@ -75,7 +75,7 @@ pub(super) struct Fields {
 /// A section of the message.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes {
-    /// As `BODY[1.2]<0> `.
+    /// The text before the value, as `BODY[1.2]<0> `.
     pub(super) label: Vec<u8>,
     pub(super) path: Vec<u32>,
     pub(super) section: mime::Section,
@@ -85,7 +85,7 @@ pub(super) struct Bytes {
 /// A compiled FETCH.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+    pub(super) items: Vec<ResponseItem>,
     pub(super) reads: Reads,
     /// Comparisons that each stored header field takes: a few for each list of names.
     per_field: u64,
@@ -99,16 +99,17 @@ impl Plan {
     pub(super) fn compile(items: &[FetchItem]) -> Self {
         // A command may have thousands of items, so each is not compared with all before it.
         let mut seen = HashSet::with_capacity(items.len());
-        let steps: Vec<Step> = items.iter().filter(|item| seen.insert(*item)).map(step).collect();
-        let reads = steps.iter().map(Step::reads).max().unwrap_or(Reads::Rows);
-        let masks = steps.iter().filter_map(|step| match step {
-            Step::Fields(fields) => Some(fields.mask.comparisons()),
+        let items: Vec<ResponseItem> =
+            items.iter().filter(|item| seen.insert(*item)).map(response_item).collect();
+        let reads = items.iter().map(ResponseItem::reads).max().unwrap_or(Reads::Rows);
+        let masks = items.iter().filter_map(|item| match item {
+            ResponseItem::Fields(fields) => Some(fields.mask.comparisons()),
             _ => None,
         });
         let per_field = masks.sum();
-        let labels = steps.iter().map(|step| step.label().len()).sum();
-        let copies = steps.iter().map(Step::copies).sum();
-        Self { steps, reads, per_field, labels, copies }
+        let labels = items.iter().map(|item| item.label().len()).sum();
+        let copies = items.iter().map(ResponseItem::copies).sum();
+        Self { items, reads, per_field, labels, copies }
     }
 
     /// The most bytes that are printed of a message with this summary, without its body.
@@ -119,7 +120,7 @@ impl Plan {
 
     /// The data that it reads of a view. The row of a message without items does not have its size.
     pub(super) fn reads_of(&self, view: &View) -> Reads {
-        let has_size = || self.steps.iter().any(|step| matches!(step, Step::Size));
+        let has_size = || self.items.iter().any(|item| matches!(item, ResponseItem::Size));
         match view.counts().without_items() > 0 && has_size() {
             true => self.reads.max(Reads::Summaries),
             false => self.reads,
@@ -128,9 +129,9 @@ impl Plan {
 
     /// Adds the annotations to print: one for each item that requests them, each item once.
     pub(super) fn annotated(mut self, rendered: Vec<Rendered>) -> Self {
-        let steps = self.steps.iter_mut().filter(|step| matches!(step, Step::Annotation(_)));
-        for (step, rendered) in steps.zip(rendered) {
-            *step = Step::Annotation(Arc::new(rendered));
+        let items = self.items.iter_mut().filter(|item| matches!(item, ResponseItem::Annotation(_)));
+        for (item, rendered) in items.zip(rendered) {
+            *item = ResponseItem::Annotation(Arc::new(rendered));
         }
         self
     }
@@ -145,8 +146,8 @@ impl Plan {
     }
 }
 
-impl Step {
-    /// How often it copies the summary at most.
+impl ResponseItem {
+    /// The most times that the item copies the summary.
     fn copies(&self) -> usize {
         match self {
             // From is copied again for Sender and Reply-To.
@@ -204,32 +205,36 @@ impl Step {
     }
 }
 
-fn step(item: &FetchItem) -> Step {
+fn response_item(item: &FetchItem) -> ResponseItem {
     match item {
-        FetchItem::Uid => Step::Uid,
-        FetchItem::Flags => Step::Flags,
-        FetchItem::Rfc822Size => Step::Size,
-        FetchItem::InternalDate => Step::InternalDate,
-        FetchItem::ModSeq => Step::ModSeq,
-        FetchItem::EmailId => Step::EmailId,
-        FetchItem::ThreadId => Step::ThreadId,
-        FetchItem::GmMessageId => Step::GmMessageId,
-        FetchItem::GmThreadId => Step::GmThreadId,
-        FetchItem::GmLabels => Step::GmLabels,
-        FetchItem::Annotation(_) => Step::Annotation(Arc::default()),
-        FetchItem::SaveDate => Step::SaveDate,
-        FetchItem::Preview { .. } => Step::Preview,
-        FetchItem::Snippet { name, .. } => Step::Snippet(*name),
-        FetchItem::Envelope => Step::Envelope,
-        FetchItem::Body => Step::Body,
-        FetchItem::BodyStructure => Step::BodyStructure,
-        FetchItem::Rfc822 => Step::Bytes(whole_message(b"RFC822 ", mime::Section::Body)),
-        FetchItem::Rfc822Header => Step::Bytes(whole_message(b"RFC822.HEADER ", mime::Section::Header)),
-        FetchItem::Rfc822Text => Step::Bytes(whole_message(b"RFC822.TEXT ", mime::Section::Text)),
-        FetchItem::DigestSha1 => Step::Digest(whole_message(b"DIGEST.SHA1 ", mime::Section::Body)),
+        FetchItem::Uid => ResponseItem::Uid,
+        FetchItem::Flags => ResponseItem::Flags,
+        FetchItem::Rfc822Size => ResponseItem::Size,
+        FetchItem::InternalDate => ResponseItem::InternalDate,
+        FetchItem::ModSeq => ResponseItem::ModSeq,
+        FetchItem::EmailId => ResponseItem::EmailId,
+        FetchItem::ThreadId => ResponseItem::ThreadId,
+        FetchItem::GmMessageId => ResponseItem::GmMessageId,
+        FetchItem::GmThreadId => ResponseItem::GmThreadId,
+        FetchItem::GmLabels => ResponseItem::GmLabels,
+        FetchItem::Annotation(_) => ResponseItem::Annotation(Arc::default()),
+        FetchItem::SaveDate => ResponseItem::SaveDate,
+        FetchItem::Preview { .. } => ResponseItem::Preview,
+        FetchItem::Snippet { name, .. } => ResponseItem::Snippet(*name),
+        FetchItem::Envelope => ResponseItem::Envelope,
+        FetchItem::Body => ResponseItem::Body,
+        FetchItem::BodyStructure => ResponseItem::BodyStructure,
+        FetchItem::Rfc822 => ResponseItem::Bytes(whole_message(b"RFC822 ", mime::Section::Body)),
+        FetchItem::Rfc822Header => {
+            ResponseItem::Bytes(whole_message(b"RFC822.HEADER ", mime::Section::Header))
+        }
+        FetchItem::Rfc822Text => ResponseItem::Bytes(whole_message(b"RFC822.TEXT ", mime::Section::Text)),
+        FetchItem::DigestSha1 => ResponseItem::Digest(whole_message(b"DIGEST.SHA1 ", mime::Section::Body)),
         FetchItem::BodySection { section, partial, .. } => body_section(section, *partial),
-        FetchItem::Binary { part, partial, .. } => Step::Decoded(binary(b"BINARY[", &part.0, *partial)),
-        FetchItem::BinarySize { part } => Step::DecodedSize(binary(b"BINARY.SIZE[", &part.0, None)),
+        FetchItem::Binary { part, partial, .. } => {
+            ResponseItem::Decoded(binary(b"BINARY[", &part.0, *partial))
+        }
+        FetchItem::BinarySize { part } => ResponseItem::DecodedSize(binary(b"BINARY.SIZE[", &part.0, None)),
     }
 }
 
@@ -237,7 +242,7 @@ fn whole_message(label: &[u8], section: mime::Section) -> Bytes {
     Bytes { label: label.to_vec(), path: Vec::new(), section, partial: None }
 }
 
-fn body_section(section: &Section, partial: Option<Partial>) -> Step {
+fn body_section(section: &Section, partial: Option<Partial>) -> ResponseItem {
     let mut label = b"BODY".to_vec();
     print::section(&mut label, section);
     origin(&mut label, partial);
@@ -245,9 +250,9 @@ fn body_section(section: &Section, partial: Option<Partial>) -> Step {
     let fields = |label, path: Vec<u32>, mask| {
         let nested = !path.is_empty();
         let fields = Fields { label, path, mask, partial };
-        if nested { Step::NestedFields(fields) } else { Step::Fields(fields) }
+        if nested { ResponseItem::NestedFields(fields) } else { ResponseItem::Fields(fields) }
     };
-    let bytes = |label, path, section| Step::Bytes(Bytes { label, path, section, partial });
+    let bytes = |label, path, section| ResponseItem::Bytes(Bytes { label, path, section, partial });
     match &section.text {
         SectionText::Whole => bytes(label, path, mime::Section::Body),
         SectionText::Header => bytes(label, path, mime::Section::Header),
@@ -315,7 +320,7 @@ mod tests {
         let section = Section { part: PartPath(vec![1, 2]), text: SectionText::Mime };
         let item = FetchItem::BodySection { section, partial: partial(7, 9), peek: true };
         let plan = Plan::compile(&[item.clone(), item]);
-        let [Step::Bytes(bytes)] = plan.steps.as_slice() else { panic!("{plan:?}") };
+        let [ResponseItem::Bytes(bytes)] = plan.items.as_slice() else { panic!("{plan:?}") };
         assert_eq!(String::from_utf8_lossy(&bytes.label), "BODY[1.2.MIME]<7> ");
     }
 

@@ -42,10 +42,10 @@ const PART_STEPS: u64 = 64;
 /// Steps of selecting fields between two pauses: some tens of milliseconds.
 const HEADER_STEPS: u64 = 8_000_000;
 
-/// Where bodies are read, and whose memory budget pays for them.
+/// The mailbox that bodies are read from, and the service whose memory budget pays for them.
 #[derive(Clone, Copy)]
 pub(super) struct Bodies<'m> {
-    /// Its budget for reading and its threads for decoding.
+    /// The service, with the budget for reading and the threads for decoding.
     pub(super) service: &'m ImapService,
     /// The account that is logged in.
     pub(super) account: AccountId,

@@ -29,7 +29,7 @@ pub(super) struct Growing {
     link_column: Arc<LinkColumn>,
     links: Added<Link>,
     new_links: NewLinks,
-    /// As in `missing`.
+    /// The texts, as in `missing`.
     texts: Vec<GrowingText>,
     scratch: SortTexts,
 }
@@ -63,7 +63,7 @@ impl GrowingText {
         if used == 0 {
             return steps;
         }
-        // So far they are numbers of this segment's texts.
+        // The values are still numbers of this segment's texts.
         let mut of_column = Vec::with_capacity(used as usize);
         Arc::make_mut(&mut self.column).texts.number(&mut self.new, &mut of_column);
         for value in &mut self.added.values[first..] {

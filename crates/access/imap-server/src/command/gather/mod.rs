@@ -53,13 +53,13 @@ pub(super) struct Gathered {
     pub(super) uids: Vec<u32>,
     /// The keys.
     pub(super) table: Table,
-    /// How many messages were expunged.
+    /// The number of messages that were expunged.
     pub(super) expunged: u32,
     /// Memory for all of it.
     _paid: Option<BytePermit>,
 }
 
-/// Where the messages are, and which account reads them.
+/// The selected mailbox, and the account that reads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'s> {
     pub(crate) service: &'s ImapService,
@@ -68,7 +68,7 @@ pub(crate) struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// Where long work is done.
+    /// The threads that do long work.
     pub(crate) fn threads(self) -> Threads<'s> {
         Threads { service: self.service, account: self.account }
     }
@@ -308,8 +308,9 @@ impl Missing {
         let Ok(mut stored) = stored else { return Ok(self) };
         let mut next = stored.next().await;
         while let Ok(Some(_)) = &next {
-            // Segments whose messages follow those of the segment before. After others, what is
-            // missing is looked at again: two segments may have the same messages.
+            // This loop takes segments whose messages follow those of the segment before. After
+            // any other segment, the missing messages are computed again: two segments may have
+            // the same ones.
             let mut growing = Growing::begin(threads, table, Arc::new(self)).await?;
             let mut last = None;
             while let Ok(Some(segment)) = &next {

@@ -41,7 +41,7 @@ pub(super) struct Message<'m> {
     pub(super) row: &'m Row,
     /// The stored values other than the row, once they were read.
     pub(super) stored: Option<StoredMessage<'m>>,
-    /// Which of [`Question::texts`] occur in it, once its body was searched.
+    /// The [`Question::texts`] that occur in the message, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Question {
 /// The parts of a message that may change and matter to a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
-    /// By the keyword table of the session's view.
+    /// The flags, by the keyword table of the session's view.
     pub(crate) flags: FlagSet,
     /// The mod-sequence.
     pub(crate) modseq: bool,
@@ -218,7 +218,7 @@ pub(super) enum Criterion {
     To(Text),
     Cc(Text),
     Bcc(Text),
-    /// With the number of its key, for messages whose summary lacks the field.
+    /// The field's text, with the number of its key, for messages whose summary lacks the field.
     Header {
         mask: FieldMask,
         text: Text,
@@ -373,7 +373,7 @@ impl<'s> Compiler<'s> {
             // RFC 8474 §5.3
             SearchKey::GmMessageId(number) => C::GmMessage(*number),
             SearchKey::GmThreadId(number) => C::GmThread(*number),
-            // `gmail::search` has replaced labels, and of a query all but this.
+            // `gmail::search` has replaced labels, and all terms of a query except this one.
             SearchKey::GmLabel(_) => {
                 return Err(Reply::no(Code::Cannot, "Labels cannot be searched here").into());
             }

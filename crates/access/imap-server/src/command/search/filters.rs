@@ -22,7 +22,7 @@ use crate::service::ImapService;
 use crate::session::Ctx;
 use crate::table::names_numbers;
 
-/// Where filters are kept: those of the user come first (RFC 5466 §3.1).
+/// The entries with filters: those of the user come first (RFC 5466 §3.1).
 const PLACES: [&str; 2] = ["/private/filters/values/", "/shared/filters/values/"];
 /// Levels of filters that name filters. The limit ends a filter that names itself.
 const FILTERS_DEEP_MAX: usize = 8;
@@ -41,12 +41,12 @@ const COPIED_STEPS: u64 = 4;
 pub(crate) struct Replacing<'s> {
     pub(crate) service: &'s ImapService,
     pub(crate) account: AccountId,
-    /// After ENABLE UIDONLY no criteria name sequence numbers.
+    /// Whether the client has enabled UIDONLY: then no criteria name sequence numbers.
     pub(crate) uid_only: bool,
 }
 
 impl<'s> Replacing<'s> {
-    /// For a command of the selected state.
+    /// The account of a command of the selected state.
     pub(crate) fn of(ctx: &Ctx<'s>) -> Self {
         Self { service: ctx.service, account: ctx.login.id, uid_only: ctx.enabled.uid_only }
     }
@@ -90,7 +90,7 @@ async fn put_in_place(
     let known = parsed(lookup, key, pace).await?;
     let mut replacer = Replacer { known: &known, keys: SEARCH_KEYS_MAX, octets: FILTERS_OCTETS_MAX };
     let outcome = replacer.replace(key, 0, 0);
-    // The copies, and the end of the originals.
+    // Each octet is copied once, and freed once.
     let octets = 2 * (FILTERS_OCTETS_MAX - replacer.octets) as u64;
     pace.worked((octets * COPIED_STEPS).min(STEPS_MAX)).await;
     outcome
@@ -143,7 +143,7 @@ fn add_names(key: &SearchKey, names: &mut Vec<String>) {
 
 struct Replacer<'k> {
     known: &'k HashMap<String, Parsed>,
-    /// How many keys may still be added.
+    /// The number of keys that may still be added.
     keys: usize,
     /// And how many octets.
     octets: usize,
@@ -225,7 +225,7 @@ mod tests {
         assert!(replaced("FILTER loop", &filters).unwrap_err().contains("too deep"));
         assert!(replaced("NOT FILTER c", &filters).unwrap_err().contains("not defined"));
         assert!(replaced("FILTER x", &[("x", "SEEN nonsense")]).unwrap_err().contains("no valid search"));
-        // Each level has the one below it sixteen times: the keys are counted.
+        // Each level names the one below it sixteen times: the number of keys is limited.
         let wide = |name: &str| vec![format!("FILTER {name}"); 16].join(" ");
         let bomb = [("a", &*wide("b")), ("b", &*wide("c")), ("c", &*wide("d")), ("d", "SEEN")];
         assert!(replaced("FILTER a", &bomb).unwrap_err().contains("too many"));
@@ -246,7 +246,7 @@ mod tests {
             assert!(outcome.unwrap_err().contains("131072 octets together"), "{n}");
             assert_eq!(read, 1);
         }
-        // Filters that are named once have the same bound.
+        // The limit is the same for filters that are named once each.
         let names: Vec<String> = (0..100).map(|n| format!("long{n}")).collect();
         let filters: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), &*long)).collect();
         let all: Vec<String> = names.iter().map(|name| format!("FILTER {name}")).collect();

@@ -31,7 +31,7 @@ use crate::reply::{Failure, Reply};
 /// and each word may cost a pass over all messages.
 const WORDS_MAX: usize = 16;
 
-/// How much a text may differ.
+/// The degree to which a text may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
     Exact,

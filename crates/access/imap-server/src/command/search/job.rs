@@ -28,7 +28,7 @@ const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 pub(crate) struct Matches {
     /// The sequence numbers of the messages that match.
     pub(crate) seqs: NumSet<SeqNum>,
-    /// How many messages others had expunged when their data was needed.
+    /// The number of messages that others had expunged when their data was needed.
     pub(crate) expunged: u32,
 }
 
@@ -99,7 +99,7 @@ impl<'j> Job<'j> {
         self.threads().run(steps, work).await
     }
 
-    /// Where long work on sets is done.
+    /// The threads that do long work on sets.
     pub(super) fn threads(&self) -> Threads<'j> {
         Threads { service: self.service, account: self.account }
     }
@@ -216,7 +216,7 @@ impl<'j> Job<'j> {
         };
         self.pace.worked(OPENED_STEPS).await;
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
-        let texts = self.look(&bytes, &message).await?;
+        let texts = self.search_body(&bytes, &message).await?;
         match self.evaluate(deferred, Some(texts)).await? {
             Answer::Yes => Ok(true),
             Answer::No => Ok(false),
@@ -228,7 +228,7 @@ impl<'j> Job<'j> {
     }
 
     /// Searches a body for all keys in one pass.
-    async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
+    async fn search_body(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
         let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
         let (uid, mut terms) = (message.row.uid().value(), self.lend(message).await);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl<'j> Job<'j> {
     }
 }
 
-/// These messages without those that the index leaves out.
+/// The messages without those that the index leaves out.
 pub(super) fn without_excluded(seqs: NumSet<SeqNum>, excluded: Option<&NumSet<SeqNum>>) -> NumSet<SeqNum> {
     match excluded {
         Some(excluded) => seqs.difference(excluded),

@@ -40,7 +40,7 @@ fn from_uid(lowest: Uid, key: &mut SearchKey) {
     *key = SearchKey::And(newest.into_iter().chain([whole]).collect());
 }
 
-/// How many messages a search through several mailboxes may still look at.
+/// The number of messages that a search through several mailboxes may still examine.
 pub(crate) struct Budget {
     limit: NonZeroU32,
     left: u32,
@@ -129,7 +129,7 @@ fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet<SeqNum>>, Fa
 /// The messages of one mailbox that a search looks at.
 fn searched_in(selected: &Selected, key: &SearchKey) -> Result<NumSet<SeqNum>, Failure> {
     let view = &selected.announced;
-    // The sets do not depend on the time.
+    // Sets of messages do not depend on the time, so any time will do.
     let question = Question::compile(key, selected, 0)?;
     let within = question.criterion.within(view);
     Ok(within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all())))

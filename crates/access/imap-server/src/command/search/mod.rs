@@ -69,7 +69,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
     let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let asked = with_items(ctx, asked, std::mem::take(&mut args.update_items));
     let by_modseq = names_modseq(&args.key);
-    // A page can be found without the rest only if nothing else of the result is wanted.
+    // A page is searched for alone only if no other part of the result is requested.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count || r.update)));
     let Matches { seqs: found, expunged } = find(ctx, tag, &args.key, page).await?;
     let found = Arc::new(found);
@@ -115,7 +115,7 @@ pub(super) fn with_items(
     asked.map(|asked| asked.fetching(items))
 }
 
-/// Why a result that annotations decide is not kept up to date.
+/// The reason why a result that annotations decide is not kept up to date.
 pub(super) const NOT_KEPT: &str = "A result by annotations is not kept up to date";
 
 /// Replaces criteria that name annotations (RFC 5257 §4.8). Returns whether there were any.
@@ -172,7 +172,7 @@ pub(super) async fn find(
     // as much.
     let mut found: Matches = Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await??;
     if ctx.selected.held_since.is_some() {
-        // Some matched by what the session still knows of them.
+        // Some messages may have matched that are expunged, but still known to the session.
         let (view, newest) = (Arc::clone(&ctx.selected.announced), ctx.selected.mailbox.view());
         let (seqs, steps) = (found.seqs.clone(), 3 * range_steps(found.seqs.ranges().len()));
         let work = move || newest.missing(&view.uids_of_seqs(&seqs)).count();
@@ -271,7 +271,7 @@ pub(super) struct EsearchItems {
 pub(super) struct Answer {
     /// `$`, as UIDs, if the client requests that it is saved.
     pub(super) saved: Option<Arc<NumSet>>,
-    /// Nothing after SAVE alone.
+    /// The ESEARCH response; `None` after SAVE alone.
     pub(super) response: Option<Esearch>,
     /// The messages that it names one by one.
     pub(super) listed: Option<NumSet<SeqNum>>,
@@ -289,13 +289,13 @@ async fn esearch(
     let answering = answered(threads, &ctx.selected.announced, (tag, wanted), found);
     let Answer { saved, response, listed } = Box::pin(answering).await?;
     if let Some(saved) = saved {
-        // The result before gives its memory back. If this one is not saved, `$` is empty.
+        // The previous result frees its memory first. If this one cannot be saved, `$` is empty.
         ctx.selected.saved_search = SavedSearch::default();
         ctx.selected.saved_search = SavedSearch::of(ctx.service, ctx.login.id, saved)?;
     }
     let Some(head) = response else { return Ok(()) };
     print_esearch(ctx.wire, &head).await?;
-    // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
+    // RFC 6203 §4: the scores of the messages of ALL or PARTIAL, in the same order.
     if let (Some(scores), Some(listed)) = (scores, listed) {
         scores.print(ctx.wire, listed.iter()).await?;
     }
@@ -333,7 +333,7 @@ pub(super) async fn answered(
     (tag, wanted): (&Tag, EsearchItems),
     found: &Arc<NumSet<SeqNum>>,
 ) -> Result<Answer, Failure> {
-    // The result is copied and translated a few times.
+    // The steps of copying the result, and of translating it to UIDs, a few times.
     let sets = 4 * range_steps(found.ranges().len());
     let steps = sets + if wanted.by_modseq { row_steps(view) } else { 0 };
     let (view, tag, found) = (Arc::clone(view), tag.clone(), Arc::clone(found));

@@ -58,7 +58,7 @@ impl Criterion {
         }
     }
 
-    /// How many ranges [`Self::within`] works on.
+    /// The number of ranges that [`Self::within`] works on.
     fn ranges_to_narrow(&self) -> usize {
         match self {
             Self::And(all) => all.iter().filter_map(Self::ranges).sum(),

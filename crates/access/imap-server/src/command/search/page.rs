@@ -46,7 +46,7 @@ impl Job<'_> {
                 break;
             }
             if round == 1 {
-                // Few match: from here on flags pass over whole chunks.
+                // Few messages match, so the search by flags skips whole chunks from now on.
                 let candidates = self.candidates().await?;
                 let steps = set_steps(&left) + set_steps(&candidates);
                 left = self.threads().run(steps, move || left.intersection(&candidates)).await?;

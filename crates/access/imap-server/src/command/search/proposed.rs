@@ -29,7 +29,8 @@ impl Job<'_> {
         let asked = Box::pin(self.service.index.ask(self.selected.mailbox.id(), &queries));
         let Some(answer) = asked.await else { return };
         let proposed: usize = answer.proposed.iter().map(|uids| uids.ranges().len()).sum();
-        // They are copied, united, taken from those that are covered, and translated.
+        // The proposed messages are copied, united, subtracted from those that are covered, and
+        // translated.
         let steps = 4 * range_steps(proposed + answer.covered.ranges().len());
         self.pace.worked(steps.min(SLICE_STEPS)).await;
         let view = std::sync::Arc::clone(&self.selected.announced);

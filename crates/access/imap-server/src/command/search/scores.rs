@@ -19,7 +19,7 @@ use crate::wire::Wire;
 /// Numbers printed between two checks of the output buffer.
 pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
 
-/// How well the messages of a result match.
+/// The messages of a result by how well they match: RFC 6203 §4.
 pub(crate) struct Scores {
     exact: NumSet<SeqNum>,
     words: NumSet<SeqNum>,
@@ -33,7 +33,7 @@ pub(crate) struct Scores {
 const EXACT: u8 = 100;
 const WORDS: u8 = 75;
 const STEMS: u8 = 50;
-/// What a message loses whose subject does not match.
+/// The points that a message loses if its subject does not match.
 const SUBJECT: u8 = 10;
 
 impl Scores {
@@ -49,10 +49,10 @@ impl Scores {
         if self.elsewhere.contains(seq) { level - SUBJECT } else { level }
     }
 
-    /// What the words that a message has as they are written add: less than the next level.
+    /// The points for words that a message has as they are written: less than the next level.
     fn share(&self, seq: u32) -> u8 {
         let has = self.written.iter().filter(|having| having.contains(seq)).count();
-        // At most 24.
+        // The result is 24 at most, so the cast loses nothing.
         (usize::from(WORDS - STEMS - 1) * has / self.written.len().max(1)) as u8
     }
 
@@ -78,7 +78,7 @@ impl Scores {
     }
 }
 
-/// How well each of these messages, which a search found, matches.
+/// The scores of the messages that a search found.
 pub(crate) async fn scores(
     ctx: &mut Ctx<'_>,
     tag: &Tag,

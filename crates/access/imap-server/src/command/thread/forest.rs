@@ -9,16 +9,16 @@ use crate::keys::ThreadStep;
 /// Steps of looking at a node, which mostly is not in the processor's cache.
 pub(super) const NODE_STEPS: u64 = 20;
 
-/// No node.
+/// The number that means that there is no node.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The parent of each message. Messages are numbered as in the mailbox, from 0. Larger numbers are
 /// parents that the mailbox lacks: they have no parent themselves.
 #[derive(Debug)]
 pub(super) struct Parents {
-    /// By message; [`NONE`] for the first message of a thread.
+    /// The parent by message; [`NONE`] for the first message of a thread.
     pub(super) of: Vec<u32>,
-    /// How many parents are no messages.
+    /// The number of parents that are not messages.
     pub(super) dummies: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Forest {
     messages: usize,
     /// The first messages of the threads.
     roots: Vec<u32>,
-    /// Where the children of each node begin in `children`; one more for the end.
+    /// The position in `children` where those of each node begin; one more for the end.
     starts: Vec<u32>,
     children: Vec<u32>,
 }

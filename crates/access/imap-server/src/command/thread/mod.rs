@@ -198,7 +198,7 @@ async fn parents(
     Ok(parents)
 }
 
-/// When the messages arrived.
+/// The arrival times of the messages.
 async fn arrivals(gathered: &Gathered, view: &View, pace: &mut Pace) -> Vec<u64> {
     let mut arrived = Vec::with_capacity(gathered.uids.len());
     let steps = NODE_STEPS + find_steps(&gathered.seqs);

@@ -8,10 +8,10 @@ use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;
 use crate::keys::{LinkColumn, Texts};
 
-/// How a message of the result relates to others.
+/// A message of the result, and its relation to others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    /// Its Message-ID, and the messages to which it refers.
+    /// The message's Message-ID, and the messages to which it refers.
     pub(super) link: crate::keys::Link,
     /// The number of its base subject.
     pub(super) subject: u32,
@@ -29,7 +29,7 @@ const CLIMB_STEPS: u64 = 8;
 
 /// Links of messages, and of identifiers that no message has.
 struct Links {
-    /// By node; messages come first.
+    /// The parents by node; messages come first.
     parents: Vec<u32>,
     /// Whether a node ever had a child.
     had_child: Vec<bool>,
@@ -43,7 +43,7 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
     let count = messages.len();
     let mut node_of = vec![NONE; column.identifiers()];
     for (node, message) in (0u32..).zip(messages) {
-        // 1: of several messages with one Message-ID, the others have none.
+        // Step 1: of several messages with one Message-ID, only the first has it.
         let own = message.link.own.map(|own| &mut node_of[own as usize]);
         if let Some(slot) = own.filter(|slot| **slot == NONE) {
             *slot = node;
@@ -136,8 +136,8 @@ impl Links {
 async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
     let parent = |node: u32| links[node as usize];
     let dummies = links.len() - count;
-    // For each dummy the first node above it, or itself, that stays: a message or the first of the
-    // thread.
+    // For each dummy: itself or the first node above it that is not removed. That is a message,
+    // or the first node of the thread.
     let mut stays = vec![NONE; dummies];
     let (mut of, mut children) = (vec![NONE; count], vec![0u32; dummies]);
     let mut path = Vec::new();
@@ -195,7 +195,7 @@ pub(super) async fn merge_subjects(
     let is_dummy = |node: u32| node as usize >= count;
     let threads = with_subjects(parents, messages, texts, ordered, pace).await;
     let mut table = first_of_subjects(&threads, messages, texts.len(), pace).await;
-    // 5 (C). The children of a dummy that is merged into another are moved at the end.
+    // Step 5 (C). A dummy may be merged into another. Its children are moved at the end.
     let mut merged = vec![NONE; parents.dummies];
     for (root, subject) in &threads {
         let Some(first) = table.get_mut(*subject) else { continue };
@@ -308,11 +308,12 @@ mod tests {
     fn looking_for_loops_is_bounded() {
         let count = CLIMB_MAX as u32 + 5;
         let mut links = chain(count, 2 * CLIMB_MAX + 7);
-        // The top of a chain is not put below its end: too far to see, but that is no link either.
+        // The top of a chain is not put below the chain's end: that end is too far away, so there
+        // is no link.
         let looked: Vec<u64> = (0..4).map(|_| links.put_below(0, count - 1)).collect();
         assert_eq!(looked, [CLIMB_MAX, CLIMB_MAX, 7, 0]);
         assert_eq!((links.parent(0), links.steps), (NONE, 0));
-        // A node that never had a child cannot make a loop: it needs no look.
+        // A node that never had a child cannot make a loop, so no search is needed.
         links.parents.push(NONE);
         links.had_child.push(false);
         assert_eq!((links.put_below(count, count - 1), links.parent(count)), (0, count - 1));

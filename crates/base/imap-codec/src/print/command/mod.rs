@@ -14,7 +14,7 @@ use crate::{Bound, MailboxArg, NameEncoding, Numbering, SequenceSet, SetRange};
 
 pub(super) use mailbox::selection_names;
 
-/// Which literals may be sent without waiting: RFC 7888.
+/// The literals that may be sent without waiting: RFC 7888.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LiteralStyle {
     /// No literal: the server must invite each one.
@@ -36,7 +36,7 @@ enum LiteralForm {
 /// The bytes of a command and where to pause in them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EncodedCommand {
-    /// All of it, line end included.
+    /// The bytes of the whole command, line end included.
     pub bytes: Vec<u8>,
     /// Rising offsets before which the client waits for `+`; empty when all can go at once.
     pub waits: Vec<usize>,
