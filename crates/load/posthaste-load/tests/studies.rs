@@ -56,7 +56,7 @@ fn the_plan_of_each_study_has_its_time_and_its_disk() {
     for (name, _) in posthaste_load_study::BUILTIN {
         let servers = if *name == "regress" { "posthaste new=./posthaste" } else { "posthaste" };
         let done = Command::new(env!("CARGO_BIN_EXE_posthaste-load"))
-            .args(["study", name, "--plan", "--server", servers])
+            .args(["study", *name, "--plan", "--server", servers])
             .output()
             .unwrap();
         let said = String::from_utf8(done.stdout).unwrap();
