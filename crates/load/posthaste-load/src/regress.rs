@@ -8,7 +8,7 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::{
-    Analysis, Build, Cassandra, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
+    Analysis, Build, Cassandra, Data, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
 };
 use posthaste_load_text::quantity;
 
@@ -106,9 +106,12 @@ fn build(name: &str, program: &std::path::Path) -> Result<Which, Failure> {
 
 fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Failure> {
     let plan = Plan::of(study, machine::facts(None).cpus);
-    room(plan.disk_bytes_of(study, options.servers.len()), &options.folder).map_err(Failure::failed)?;
+    let data = if options.keep { Data::Kept } else { Data::Removed };
+    let needed = plan.disk_bytes_of(study, options.servers.len(), data);
+    room(needed, &options.folder).map_err(Failure::failed)?;
     if !args.quiet {
         eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
+        eprint!("{}", plan.totals(study, options.servers.len(), needed));
     }
     let result = conduct(study, options).map_err(Failure::failed)?;
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));

@@ -13,7 +13,7 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::{command_to_type, files};
 use posthaste_load_results::{Results, StudyResult};
 use posthaste_load_study::{
-    BUILTIN, Cassandra, CassandraPlace, Course, Length, Options, Plan, Study, Versions, Watched, Which,
+    BUILTIN, Cassandra, CassandraPlace, Course, Data, Length, Options, Plan, Study, Versions, Watched, Which,
 };
 use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
 use posthaste_load_text::quantity::{self, show_bytes};
@@ -36,7 +36,7 @@ pub struct StudyArgs {
     /// A version that takes seconds, to see that the study works here. Its figures mean nothing.
     #[arg(long, conflicts_with = "quick")]
     shortest: bool,
-    /// Print the study's steps and how long they take, and exit.
+    /// Print the study's steps, how long it takes, and how much disk it needs, and exit.
     #[arg(long)]
     plan: bool,
     /// Print the study's file, as a start for your own, and exit.
@@ -153,7 +153,10 @@ pub fn main(args: &StudyArgs) -> Result<(), Failure> {
     refuse_lacking(&study, &args.servers).map_err(Failure::usage)?;
     let plan = Plan::of(&study, machine::facts(None).cpus);
     if args.plan {
-        print!("{}", plan.describe(&study, &names));
+        print!("{}", described(args, &study, &plan));
+        if let Err(why) = room(disk_bytes(args, &study, &plan), &place(args)) {
+            println!("note: {why}");
+        }
         return Ok(());
     }
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
@@ -167,6 +170,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Failure> {
     };
     let options = options(args, temporary.as_ref(), agent_token);
     may_begin(&study, &options).map_err(Failure::usage)?;
+    refuse_small_disk(args, disk_bytes(args, &study, &plan)).map_err(Failure::failed)?;
     if let Some(earlier) = &earlier {
         let versions = if args.mix_versions { Versions::Mixed } else { Versions::Same };
         may_resume(earlier, &study, &options, versions).map_err(Failure::usage)?;
@@ -174,17 +178,48 @@ pub fn main(args: &StudyArgs) -> Result<(), Failure> {
         files::prepare(&out, args.force).map_err(Failure::failed)?;
     }
     if !args.quiet {
-        eprint!("{}", plan.describe(&study, &names));
-    }
-    let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
-    if starts && let Err(why) = room(plan.disk_bytes_of(&study, names.len()), &options.folder) {
-        // A folder named by the user may contain some of it already.
-        if temporary.is_some() {
-            return Err(Failure::failed(why));
-        }
-        eprintln!("note: {why}");
+        eprint!("{}", described(args, &study, &plan));
     }
     measure(args, &out, &study, &options, earlier)
+}
+
+/// The plan in words, with the time and the disk that all of it takes.
+fn described(args: &StudyArgs, study: &Study, plan: &Plan) -> String {
+    let servers = expand(study, &args.servers);
+    let names: Vec<String> = servers.iter().map(|which| which.name().to_owned()).collect();
+    plan.describe(study, &names) + &plan.totals(study, names.len(), disk_bytes(args, study, plan))
+}
+
+/// Bytes of disk that the servers take which the study starts.
+fn disk_bytes(args: &StudyArgs, study: &Study, plan: &Plan) -> u64 {
+    let servers = expand(study, &args.servers);
+    let started = servers.iter().filter(|which| which.is_started_here()).count();
+    let data = if args.work.is_some() { Data::Kept } else { Data::Removed };
+    plan.disk_bytes_of(study, started, data)
+}
+
+/// The folder in which servers keep their data, or the one above it.
+fn place(args: &StudyArgs) -> PathBuf {
+    args.work.clone().unwrap_or_else(std::env::temp_dir)
+}
+
+/// Refuses a study whose servers do not fit on the disk.
+fn refuse_small_disk(args: &StudyArgs, needed: u64) -> Result<(), String> {
+    let folder = place(args);
+    let enough = room(needed, &folder);
+    if let Err(why) = &enough
+        && args.work.is_some()
+        && has_entries(&folder)
+    {
+        // Data of an earlier study may be among them, and this one replaces it.
+        eprintln!("note: {why}");
+        return Ok(());
+    }
+    enough
+}
+
+fn has_entries(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// The options of the flags.
@@ -347,9 +382,10 @@ fn refuse(args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
 /// Longest wait for a greeting's connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the disk has space for this many bytes of mail.
+/// Whether the disk has space for this many bytes of mail. The folder may not exist yet.
 pub fn room(needed: u64, folder: &Path) -> Result<(), String> {
-    let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
+    let existing = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let Some(free) = machine::free_bytes(existing) else { return Ok(()) };
     if free >= needed {
         return Ok(());
     }
@@ -405,6 +441,22 @@ impl Drop for Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_named_with_the_need() {
+        let folder = tempfile::tempdir().unwrap();
+        // Not there yet, as after --work DIR.
+        for place in [folder.path().to_owned(), folder.path().join("new/work")] {
+            let why = room(u64::MAX, &place).unwrap_err();
+            assert!(why.contains("take up to") && why.contains("--work"), "{why}");
+            assert!(why.contains(&place.display().to_string()), "{why}");
+            assert_eq!(room(1, &place), Ok(()));
+        }
+        assert!(room(u64::MAX, Path::new("not-there")).is_err());
+        assert!(!has_entries(folder.path()) && !has_entries(&folder.path().join("new")));
+        std::fs::write(folder.path().join("store"), "").unwrap();
+        assert!(has_entries(folder.path()));
+    }
 
     #[test]
     fn the_data_of_a_killed_study_is_named_and_that_of_a_running_one_is_not() {

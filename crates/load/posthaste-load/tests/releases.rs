@@ -68,3 +68,13 @@ fn a_comparison_without_a_verdict_is_not_recorded() {
     let said = String::from_utf8(done.stderr).unwrap();
     assert!(said.contains("there is no verdict, so nothing is recorded"), "{said}");
 }
+
+#[test]
+fn the_script_for_studies_names_the_one_for_two_builds() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let done = Command::new("bash").arg(root.join("scripts/study")).arg("regress").output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    // Before anything is installed or built.
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("scripts/regress --quick"), "{said}");
+}

@@ -50,3 +50,18 @@ fn a_running_server_that_lacks_what_a_study_needs_is_refused() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("imap"), "{said}");
 }
+
+#[test]
+fn the_plan_of_each_study_has_its_time_and_its_disk() {
+    for (name, _) in posthaste_load_study::BUILTIN {
+        let servers = if *name == "regress" { "posthaste new=./posthaste" } else { "posthaste" };
+        let done = Command::new(env!("CARGO_BIN_EXE_posthaste-load"))
+            .args(["study", *name, "--plan", "--server", servers])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stdout).unwrap();
+        assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        let total = said.lines().find(|line| line.starts_with("in all: about ")).unwrap_or_default();
+        assert!(total.ends_with(" of disk"), "{name}: {said}");
+    }
+}

@@ -1,6 +1,6 @@
 //! The first screen: for each study a sentence, a picture, and the article's result beside ours.
 
-use posthaste_load_results::StudyResult;
+use posthaste_load_results::{Plot, StudyResult};
 
 use crate::markup::Markup;
 use crate::studies;
@@ -18,10 +18,13 @@ pub fn of_study(study: &StudyResult, title: Option<&str>, out: &mut Markup) {
         out.element("p", &[("class", &"quiet small")], title);
     }
     out.element("p", &[("class", &"sentence")], sentence);
-    match (&analysis.headline, analysis.plots.first()) {
-        (Some(headline), _) => studies::chart(&headline.chart, out),
-        (None, Some(plot)) => studies::plot(plot, out),
-        (None, None) => {}
+    let drawn = |plot: &&Plot| plot.curves.iter().any(|curve| !curve.points.is_empty());
+    let chart = analysis.charts.iter().find(|chart| !chart.rows.is_empty());
+    match (&analysis.headline, analysis.plots.iter().find(drawn), chart) {
+        (Some(headline), ..) => studies::chart(&headline.chart, out),
+        (None, Some(plot), _) => studies::plot(plot, out),
+        (None, None, Some(chart)) => studies::chart(chart, out),
+        (None, None, None) => {}
     }
     let ours = findings.first();
     if !study.published.is_empty() {
@@ -80,5 +83,23 @@ mod tests {
         assert!(page.contains("<svg") && page.contains("Here: </strong>\nnothing else"), "{page}");
         study.analysis.findings.clear();
         assert_eq!(drawn(&study), "");
+    }
+
+    #[test]
+    fn the_picture_is_the_first_that_shows_anything() {
+        let mut study = sample::item_count(&["Posthaste"]);
+        study.analysis.findings = vec!["no knee".into()];
+        study.analysis.headline = None;
+        study.analysis.plots.insert(0, Plot { title: "Nothing".into(), ..Plot::default() });
+        let page = drawn(&study);
+        assert!(page.contains("<svg") && !page.contains("Nothing"), "{page}");
+        let bar = Bar { parts: vec![(0, 2.0)], note: "2 ms".into() };
+        study.analysis.plots.clear();
+        study.analysis.charts = vec![BarChart {
+            rows: vec![BarRow { name: "a".into(), bars: vec![bar] }],
+            ..BarChart::default()
+        }];
+        let page = drawn(&study);
+        assert!(page.contains("<svg") && page.contains("2 ms"), "{page}");
     }
 }

@@ -23,6 +23,7 @@ mod product;
 mod resume;
 mod server;
 mod settings;
+mod totals;
 
 pub use analysis::{Judgement, judge};
 pub use columns::expand;
@@ -33,6 +34,7 @@ pub use options::{Course, Options};
 pub use plan::Plan;
 pub use resume::{Versions, may_resume};
 pub use server::{Build, Cassandra, CassandraPlace, Running, Watched, Which};
+pub use totals::Data;
 
 /// The version of a study: its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

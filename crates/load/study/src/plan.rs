@@ -290,15 +290,6 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
-    /// Bytes of disk that this many servers may take. Servers that take turns are all filled at
-    /// first, and of one a copy is measured.
-    pub fn disk_bytes_of(&self, study: &Study, servers: usize) -> u64 {
-        let at_once = if study.rounds > 1 || study.put_back { servers.max(1) as u64 } else { 1 };
-        // One copy at a time is measured in.
-        let copies = if study.put_back { at_once.saturating_add(1) } else { at_once };
-        self.disk_bytes().saturating_mul(copies)
-    }
-
     /// The rough time of the study on one server: filling, and measuring with the profiles and
     /// the simulated processor.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
@@ -447,7 +438,8 @@ fn study_length(study: &Study) -> &'static str {
     }
 }
 
-fn plural(n: usize) -> &'static str {
+/// The ending of a noun.
+pub(crate) fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 

@@ -19,6 +19,15 @@ pub fn enough_of(items: &str) -> Enough {
     }
 }
 
+/// The items of a FETCH that a sum is made of, as far as the command names them. An envelope after
+/// its UID is not read.
+pub fn enough_to_sum(items: &str) -> Enough {
+    match items.contains("UID") && !items.contains("FLAGS") {
+        true => Enough::Uid,
+        false => Enough::UidAndFlags,
+    }
+}
+
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {
     match flags {
@@ -387,8 +396,9 @@ impl Handler for Follow<'_> {
         }
     }
 
+    /// No line of another listing has the plain form, so none is compared with it.
     fn takes_listings(&self) -> bool {
-        true
+        matches!(self.enough, None | Some(Enough::UidAndFlags))
     }
 
     fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
@@ -513,6 +523,34 @@ mod tests {
         follow.response(Response::Fetch(1, b"UID 5 ENVELOPE (broken"));
         follow.response(Response::Fetch(2, b"UID 8 ENVELOPE (broken"));
         assert!(follow.wrong.unwrap_or_default().contains("had UID 7"));
+    }
+
+    #[test]
+    fn a_sum_reads_what_the_command_names() {
+        assert_eq!(enough_to_sum("UID FLAGS"), Enough::UidAndFlags);
+        assert_eq!(enough_to_sum("UID ENVELOPE"), Enough::Uid);
+        assert_eq!(enough_to_sum("UID FLAGS ENVELOPE"), Enough::UidAndFlags);
+        assert_eq!(enough_to_sum("FLAGS"), Enough::UidAndFlags);
+        let sum = |enough| {
+            let mut follow = Follow::mailbox(None).wanting(Wanted::Count(Sum::default()));
+            follow.enough = Some(enough);
+            for sequence in 1..=3 {
+                let items = format!("UID {} ENVELOPE (NIL \"(\" NIL)", sequence + 4);
+                follow.response(Response::Fetch(sequence, items.as_bytes()));
+            }
+            let Wanted::Count(sum) = follow.wanted else { panic!() };
+            (sum.essence(), follow.wrong)
+        };
+        assert_eq!(sum(enough_to_sum("UID ENVELOPE")), sum(Enough::Everything));
+    }
+
+    #[test]
+    fn only_plain_listings_are_taken_line_by_line() {
+        let takes = |enough| Follow { enough, ..Follow::default() }.takes_listings();
+        assert!(takes(None) && takes(Some(enough_of("UID FLAGS"))));
+        for items in ["UID ENVELOPE", "UID FLAGS BODY.PEEK[HEADER]", "UID BODY.PEEK[]"] {
+            assert!(!takes(Some(enough_of(items))), "{items}");
+        }
     }
 
     #[test]

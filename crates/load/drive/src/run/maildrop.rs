@@ -39,11 +39,23 @@ pub struct Maildrop {
 fn unique_id(line: &[u8], number: u32) -> Option<u64> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let uid = line.strip_prefix(number.to_string().as_bytes())?.strip_prefix(b" ")?;
+    let uid = after_number(line, number)?.strip_prefix(b" ")?;
     let fits = (1..=UID_BYTES_MAX).contains(&uid.len()) && uid.iter().all(u8::is_ascii_graphic);
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
     fits.then(|| hasher.finish())
+}
+
+/// What follows this number, written without zeros before it. A UIDL has one for each message, so
+/// no text is made for it.
+fn after_number(line: &[u8], number: u32) -> Option<&[u8]> {
+    let digits = line.iter().take_while(|octet| octet.is_ascii_digit()).count();
+    let (digits, rest) = line.split_at_checked(digits)?;
+    let value = digits
+        .iter()
+        .try_fold(0u32, |value, digit| value.checked_mul(10)?.checked_add(u32::from(digit - b'0')));
+    let is_plain = !digits.is_empty() && (digits[0] != b'0' || digits.len() == 1);
+    (is_plain && value == Some(number)).then_some(rest)
 }
 
 /// Reads the lines of a UIDL.
@@ -194,6 +206,19 @@ mod tests {
         assert_eq!(session(&["a"]).read(&remembered, 1, Some(7)), Ok(()));
         let said = session(&["a"]).read(&remembered, 1, Some(8)).unwrap_err();
         assert!(said.contains("has the unique-id that"), "{said}");
+    }
+
+    #[test]
+    fn a_number_is_read_as_it_is_written() {
+        for number in [0, 1, 9, 10, 205, u32::MAX] {
+            let line = format!("{number} x");
+            assert_eq!(after_number(line.as_bytes(), number), Some(&b" x"[..]), "{number}");
+            assert_eq!(after_number(format!("0{number} x").as_bytes(), number), None, "{number}");
+            assert_eq!(after_number(format!("{number}0 x").as_bytes(), number), None, "{number}");
+            assert_eq!(after_number(b" x", number), None, "{number}");
+        }
+        assert_eq!(after_number(b"4294967297 x", 1), None);
+        assert_eq!(after_number(b"", 0), None);
     }
 
     #[test]

@@ -66,23 +66,42 @@ impl Pop3 {
 
     /// Lines of an answer up to the lone dot, dots unstuffed, each with its line ending.
     pub async fn lines(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
-        loop {
-            let (start, end) = self.line().await?;
-            let line = &self.input[start..end];
-            if line == b".\r\n" || line == b".\n" {
-                return Ok(());
-            }
-            each(line.strip_prefix(b".").unwrap_or(line));
+        while let Some((start, end)) = self.line_of_answer().await? {
+            each(&self.input[start..end]);
         }
+        Ok(())
+    }
+
+    /// The same as [`Self::lines`], but several whole lines at once where no dot is before them.
+    async fn text(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+        loop {
+            let plain = plain_lines(&self.input[self.used..]);
+            if plain > 0 {
+                each(&self.input[self.used..self.used + plain]);
+                self.used += plain;
+            }
+            let Some((start, end)) = self.line_of_answer().await? else { return Ok(()) };
+            each(&self.input[start..end]);
+        }
+    }
+
+    /// Where the next line of an answer lies in the buffer, without a stuffed dot (RFC 1939 §3).
+    /// `None` at the lone dot.
+    async fn line_of_answer(&mut self) -> Result<Option<(usize, usize)>, Failure> {
+        let (start, end) = self.line().await?;
+        Ok(match &self.input[start..end] {
+            b".\r\n" | b".\n" => None,
+            line => Some((start + usize::from(line.starts_with(b".")), end)),
+        })
     }
 
     /// RETR of a message, verified as it streams by; its size.
     pub async fn retrieve(&mut self, number: u32) -> Result<(Verifier, u64), Failure> {
         self.command(&format!("RETR {number}")).await?;
         let (mut verifier, mut bytes) = (Verifier::default(), 0);
-        self.lines(|line| {
-            verifier.feed(line);
-            bytes += line.len() as u64;
+        self.text(|lines| {
+            verifier.feed(lines);
+            bytes += lines.len() as u64;
         })
         .await?;
         Ok((verifier, bytes))
@@ -148,6 +167,77 @@ impl Pop3 {
                 Ok(Err(error)) => return Err(Error::from(error).into()),
                 Err(_) => return Err(Error::Timeout { seconds: self.timeout.as_secs() }.into()),
             }
+        }
+    }
+}
+
+/// The length of the whole lines at the start of the input, up to one that begins with a dot.
+fn plain_lines(input: &[u8]) -> usize {
+    if input.first().is_none_or(|octet| *octet == b'.') {
+        return 0;
+    }
+    let last = memchr::memmem::find(input, b"\n.").or_else(|| memchr::memrchr(b'\n', input));
+    last.map_or(0, |newline| newline + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_imap_client::net::Trust;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn lines_without_dots_are_taken_together() {
+        let cases: [(&[u8], usize); 8] = [
+            (b"", 0),
+            (b"abc", 0),
+            (b".x\r\n", 0),
+            (b"a\r\nb", 3),
+            (b"a\r\n", 3),
+            (b"a\r\nb\r\n..c\r\nd\r\n", 6),
+            (b"\r\n.\r\n", 2),
+            (b"a.b\n\n", 5),
+        ];
+        for (input, length) in cases {
+            assert_eq!(plain_lines(input), length, "{input:?}");
+        }
+    }
+
+    /// An answer that arrives in two parts, read by lines, and as text when it comes again.
+    async fn read_both_ways(parts: [&[u8]; 2]) -> [Vec<u8>; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = async {
+            let (mut peer, _) = listener.accept().await.unwrap();
+            for part in [&b"+OK\r\n"[..], parts[0], parts[1], parts[0], parts[1]] {
+                peer.write_all(part).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            peer
+        };
+        let client = async {
+            let endpoint = Endpoint { host: "127.0.0.1".into(), port, security: Security::Plain };
+            let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).unwrap();
+            let mut pop3 = Pop3::connect(&dialer, &endpoint, 0).await.unwrap();
+            let [mut by_lines, mut as_text] = [Vec::new(), Vec::new()];
+            pop3.lines(|line| by_lines.extend_from_slice(line)).await.unwrap();
+            pop3.text(|lines| as_text.extend_from_slice(lines)).await.unwrap();
+            [by_lines, as_text]
+        };
+        tokio::join!(server, client).1
+    }
+
+    #[test]
+    fn text_is_the_same_by_lines_and_in_pieces_wherever_it_is_cut() {
+        let answer = b"a: b\r\n\r\none\r\n..two\r\n..\r\nthree\n.four\r\nlast\r\n.\r\n";
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for cut in 0..=answer.len() {
+            let (first, second) = answer.split_at(cut);
+            let [by_lines, as_text] = runtime.block_on(read_both_ways([first, second]));
+            assert_eq!(by_lines, as_text, "cut at {cut}");
+            assert_eq!(as_text, b"a: b\r\n\r\none\r\n.two\r\n.\r\nthree\nfour\r\nlast\r\n");
         }
     }
 }

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use posthaste_imap_client::command::quoted;
-use posthaste_imap_client::fetch::Enough;
 use posthaste_load_workload::corpus::serial_token;
 use posthaste_load_workload::{Criterion, Mailbox, Messages, Track};
 use posthaste_mail_model::NumSet;
 
 use super::failure::Failure;
-use super::follow::{Sum, Wanted, enough_of};
+use super::follow::{Sum, Wanted, enough_of, enough_to_sum};
 use super::model::{DELETED, Message, SEEN};
 use super::session::Asking;
 use super::user::User;
@@ -145,8 +144,7 @@ impl User {
         if exists == 0 {
             return Ok(());
         }
-        // A sum is of UIDs and flags.
-        let enough = Some(Enough::UidAndFlags);
+        let enough = Some(enough_to_sum(items));
         let asking = Asking { wanted: Wanted::Count(Sum::default()), enough, ..Asking::default() };
         let outcome = self.ask(&format!("FETCH 1:* ({items})"), asking).await?;
         let now = outcome.sum.unwrap_or_default();

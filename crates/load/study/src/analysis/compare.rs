@@ -4,7 +4,8 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Summary, Table};
 
-use super::points::{Points, figure, plot};
+use super::operations::cpu_us;
+use super::points::{Points, figure, plot, whole};
 use super::spread::{shown, spread};
 
 /// A figure of a run by its title.
@@ -32,6 +33,7 @@ pub fn analyse(points: Points) -> Analysis {
         analysis.tables.extend(of_kinds(points, title, of));
     }
     let (swept, axis) = axis(points);
+    analysis.findings = findings(points, swept);
     for workload in points.workloads() {
         for (title, unit, of) in FIGURES {
             let curves = points
@@ -46,6 +48,50 @@ pub fn analyse(points: Points) -> Analysis {
         }
     }
     analysis
+}
+
+/// What larger folders cost, for each server and workload. Several servers at several numbers of
+/// users are compared by the headline and the tables.
+fn findings(points: Points, swept: &str) -> Vec<String> {
+    let is_alone = points.servers().count() == 1;
+    let mut said = Vec::new();
+    for workload in points.workloads() {
+        for server in points.servers() {
+            let curve = |of: fn(&RunResult) -> Option<f64>| {
+                points.curve(server, swept, |p| p.server == server && p.workload == workload, of).points
+            };
+            let [cpu, times] = [curve(cpu_us), curve(|r| Some(r.total.p50_ms))];
+            let sentence = match swept {
+                "items" => growth(workload, &cpu, &times),
+                _ if is_alone => at_most_users(workload, &cpu, &times),
+                _ => None,
+            };
+            said.extend(sentence.map(|sentence| format!("{server}: {sentence}")));
+        }
+    }
+    said
+}
+
+/// The cost in the largest folder, in times of that in the smallest. `None` for one size.
+fn growth(workload: &str, cpu: &[(f64, f64)], times: &[(f64, f64)]) -> Option<String> {
+    let gain = |curve: &[(f64, f64)]| {
+        let ((few, least), (many, most)) = (*curve.first()?, *curve.last()?);
+        (many > few && least > 0.0).then(|| (few, many, most / least))
+    };
+    let (few, many, cpu) = gain(cpu)?;
+    let times = gain(times).map_or_else(String::new, |g| format!(" and {} × the median time", figure(g.2)));
+    let (cpu, few, many) = (figure(cpu), whole(few), whole(many));
+    Some(format!(
+        "with {many} messages in INBOX a transaction of {workload} takes {cpu} × the CPU{times} of {few} messages"
+    ))
+}
+
+/// The cost with the most users.
+fn at_most_users(workload: &str, cpu: &[(f64, f64)], times: &[(f64, f64)]) -> Option<String> {
+    let (users, us) = *cpu.last()?;
+    let times = times.last().map_or_else(String::new, |(_, ms)| format!(", and {} ms (median)", figure(*ms)));
+    let (users, us) = (whole(users), figure(us));
+    Some(format!("with {users} virtual users a transaction of {workload} takes {us} µs of CPU{times}"))
 }
 
 /// The axis that the plots are drawn over: the size of INBOX where that alone is swept, otherwise
@@ -167,6 +213,14 @@ mod tests {
         );
         let plot = &analysis.plots[0];
         assert_eq!((plot.x.as_str(), plot.curves[0].points.len()), ("messages in INBOX", 2));
+        // B has one size.
+        assert_eq!(
+            analysis.findings,
+            [
+                "A: with 1,000 messages in INBOX a transaction of w takes 1.00 × the CPU and 1.00 × the median time of 100 \
+                 messages"
+            ]
+        );
     }
 
     #[test]
@@ -176,5 +230,8 @@ mod tests {
         let points = Points { servers: &servers, points: &points };
         assert_eq!(axis(points).0, "clients");
         assert!(of_kinds(points, "x", |total| total.p50_ms).is_none());
+        let said =
+            "A: with 16 virtual users a transaction of w takes 100,000 µs of CPU, and 1.00 ms (median)";
+        assert_eq!(analyse(points).findings, [said]);
     }
 }

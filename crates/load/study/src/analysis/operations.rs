@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_load_results::{Analysis, Offered, RunResult, StudyPoint, Table};
+use posthaste_load_results::{
+    Analysis, Bar, BarChart, BarRow, Headline, Offered, RunResult, StudyPoint, Table,
+};
 use posthaste_load_text::figure::percent;
 
 use super::points::{Points, figure, whole};
@@ -30,14 +32,47 @@ pub fn analyse(points: Points) -> Analysis {
         analysis.tables.push(table(points, items, &title, |r| Some(r.total.p50_ms)));
         cheaper.extend(dearer_than_a_peer(points, items));
     }
-    analysis.findings = match (points.servers().count(), cheaper.is_empty()) {
-        (0 | 1, _) => Vec::new(),
+    analysis.headline = alone(points);
+    let is_measured = |server: &str| points.measured().any(|(point, _)| point.server == server);
+    let peers = points.servers().skip(1).filter(|peer| is_measured(peer)).count();
+    analysis.findings = match (peers, cheaper.is_empty()) {
+        (0, _) => Vec::new(),
         (_, true) => {
             vec![format!("no server is cheaper than {} in any operation", points.servers[0].name)]
         }
         (_, false) => cheaper,
     };
     analysis
+}
+
+/// The first screen where the first server has no other beside it: what each operation takes in the
+/// largest folder.
+fn alone(points: Points) -> Option<Headline> {
+    let (server, items) = (points.servers().next()?, *sizes(points).last()?);
+    let cost = |operation: &str| {
+        let wanted = |p: &StudyPoint| p.workload == operation && p.at.get("items").copied() == items;
+        spread(points, server, wanted, cpu_us).map(|us| us.median)
+    };
+    let costs = points.workloads().into_iter().filter_map(|name| Some((name, cost(name)?)));
+    let costs: Vec<(&str, f64)> = costs.collect();
+    let (dearest, most) = *costs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let place = items.map_or_else(String::new, |n| format!(" in a folder of {} messages", whole(n)));
+    let row = |(name, us): &(&str, f64)| BarRow {
+        name: (*name).to_owned(),
+        bars: vec![Bar { parts: vec![(0, *us)], note: format!("{} µs", figure(*us)) }],
+    };
+    Some(Headline {
+        sentence: format!(
+            "The dearest operation of {server}{place} is {dearest}: {} µs of CPU.",
+            figure(most)
+        ),
+        chart: BarChart {
+            title: format!("Server CPU of an operation{place}: shorter is better"),
+            x: "µs".into(),
+            series: vec!["server CPU".into()],
+            rows: costs.iter().map(row).collect(),
+        },
+    })
 }
 
 /// The sizes of folders that were swept; one `None` if none was.
@@ -161,5 +196,24 @@ mod tests {
         );
         let alone = analyse(Points { servers: &servers[..1], points: &points });
         assert!(alone.findings.is_empty());
+    }
+
+    #[test]
+    fn a_server_alone_has_a_sentence_and_a_picture_of_its_operations() {
+        let servers = sample::servers(["A", "B"]);
+        let cheap = StudyPoint { workload: "NOOP".into(), ..point("A", 0, 0.001) };
+        let points = [point("A", 0, 0.02), cheap];
+        // B was not measured: nothing is said of it.
+        for servers in [&servers[..1], &servers[..]] {
+            let analysis = analyse(Points { servers, points: &points });
+            assert!(analysis.findings.is_empty(), "{:?}", analysis.findings);
+            let headline = analysis.headline.unwrap();
+            assert_eq!(
+                headline.sentence,
+                "The dearest operation of A in a folder of 100 messages is STORE: 20.0 µs of CPU."
+            );
+            let notes = headline.chart.rows.iter().map(|row| (row.name.as_str(), row.bars[0].note.as_str()));
+            assert_eq!(notes.collect::<Vec<_>>(), [("STORE", "20.0 µs"), ("NOOP", "1.00 µs")]);
+        }
     }
 }

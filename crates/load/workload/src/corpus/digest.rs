@@ -51,10 +51,35 @@ pub fn serial_in_header(header: &[u8]) -> Option<Serial> {
 
 /// Searches for the start of a token. Listings search in every header.
 static TOKEN: OnceLock<memmem::Finder<'static>> = OnceLock::new();
+/// Searches for the header with the digest. A read body is searched as often as its head arrives.
+static DIGEST: OnceLock<memmem::Finder<'static>> = OnceLock::new();
 
-/// A serial in hexadecimal digits, and nothing else.
+/// The value of each hexadecimal digit, and [`NO_DIGIT`] for other octets.
+static DIGITS: [u8; 256] = digits();
+/// A bit that no digit has.
+const NO_DIGIT: u8 = 0x80;
+
+const fn digits() -> [u8; 256] {
+    let mut values = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+}
+
+/// A serial in hexadecimal digits, and nothing else. A listing reads one for each message, so no
+/// digit has a branch.
 fn hexadecimal(digits: &[u8]) -> Option<Serial> {
-    digits.iter().try_fold(0, |n, digit| Some(n << 4 | Serial::from(char::from(*digit).to_digit(16)?)))
+    let (mut serial, mut all) = (0, 0);
+    for digit in digits {
+        let value = DIGITS[usize::from(*digit)];
+        all |= value;
+        serial = serial << 4 | Serial::from(value & 0xf);
+    }
+    (all & NO_DIGIT == 0).then_some(serial)
 }
 
 /// The verdict on a message.
@@ -92,7 +117,8 @@ impl Verifier {
             return;
         }
         self.head.extend_from_slice(chunk);
-        let Some(at) = memmem::find(&self.head, DIGEST_HEADER.as_bytes()) else {
+        let finder = DIGEST.get_or_init(|| memmem::Finder::new(DIGEST_HEADER));
+        let Some(at) = finder.find(&self.head) else {
             self.foreign = self.head.len() > HEAD_BYTES_MAX;
             return;
         };
@@ -150,5 +176,32 @@ mod tests {
     fn serials_are_found_in_headers() {
         assert_eq!(serial_in_header(b"Subject: graph-x ph-00000000000000ff\r\n"), Some(255));
         assert_eq!(serial_in_header(b"Subject: ph-short\r\n"), None);
+    }
+
+    #[test]
+    fn a_serial_has_hexadecimal_digits_alone() {
+        for octet in 0..=255u8 {
+            for place in [0, 7, 15] {
+                let mut token = *b"ph-00000000000000ff";
+                token[3 + place] = octet;
+                let digits = token[3..].iter().map(|digit| char::from(*digit).to_digit(16));
+                let expected = digits.collect::<Option<Vec<u32>>>();
+                let expected = expected.map(|all| all.iter().fold(0, |n, d| n << 4 | Serial::from(*d)));
+                assert_eq!(serial_in_header(&token), expected, "{octet} at {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_message_is_cut_does_not_matter() {
+        let body = b"Subject: x\r\n\r\n. one\r\ntwo\r\n";
+        let head = format!("Received: here\r\n{SERIAL_HEADER}{}\r\n", serial_token(77));
+        let head = format!("{head}{DIGEST_HEADER}{}\r\n", digest_of(body));
+        let message = [head.as_bytes(), body].concat();
+        for size in 1..=message.len() {
+            let mut verifier = Verifier::default();
+            message.chunks(size).for_each(|chunk| verifier.feed(chunk));
+            assert_eq!(verifier.verdict(), Verdict::Good(77), "in pieces of {size}");
+        }
     }
 }
