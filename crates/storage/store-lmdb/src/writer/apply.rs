@@ -32,9 +32,9 @@ use crate::log::range::{KeyPosition, Table};
 use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
-/// Bytes up to which a summary is copied. LMDB gives a record of over half a page pages of its own.
-/// They are in memory until the transaction ends, and a command may copy thousands of messages.
-/// A summary may have 10 MiB.
+/// Bytes up to which a summary is copied: half a page. LMDB gives a longer record pages of its
+/// own, which are in memory until the transaction ends. A summary may have 10 MiB, and a command
+/// may copy thousands of messages.
 const SUMMARY_COPIED_MAX: usize = 2 << 10;
 
 /// The outcome of one commit of a group.
@@ -409,8 +409,8 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Copies the summaries of a short run: all are read, then written. A copy of a long one links
-    /// to its origin.
+    /// Copies the summaries of a short run: all are read, then written. If one is long, its copy
+    /// links to the origin.
     fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage], origins: &[Origin]) -> Result<()> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let (mut longest, mut linked) = (0, Vec::new());
