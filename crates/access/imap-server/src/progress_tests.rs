@@ -112,9 +112,12 @@ async fn run(session: &mut Session, commands: &[&str]) {
     }
 }
 
-#[tokio::test]
-async fn a_report_that_nobody_reads_keeps_no_memory_of_a_copy() {
-    const BYTES: usize = 1 << 20;
+/// Bytes of the budget of copies.
+const BYTES: usize = 1 << 20;
+const LOGIN: &str = "LOGIN ana@example.org \"correct horse\"";
+
+/// A service with 256 messages in the mailbox `m`. To copy them takes memory from the budget.
+async fn with_messages() -> (Arc<Gated>, Arc<ImapService>) {
     let gated = Arc::new(Gated { engine: MemoryEngine::new(), is_open: watch::Sender::new(true) });
     let engine: Arc<dyn Engine> = Arc::<Gated>::clone(&gated);
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
@@ -123,16 +126,20 @@ async fn a_report_that_nobody_reads_keeps_no_memory_of_a_copy() {
     directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
     let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
     let delivery = delivery.with_summaries(ByteBudget::new(BYTES));
-    let budget = delivery.summaries().clone();
     let options = ImapOptions { progress: TIMES, ..ImapOptions::default() };
     let service = Arc::new(ImapService::new(options, delivery, None, ByteBudget::new(BYTES)));
-    let login = "LOGIN ana@example.org \"correct horse\"";
-    let (mut before, _client, _trigger) = session_with(&service, 1 << 20);
-    run(&mut before, &[login, "CREATE m", "APPEND m {1+}\r\nx", "SELECT m"]).await;
-    run(&mut before, &["COPY 1:* m"; 8]).await;
-    // 256 messages take memory from the budget.
+    let (mut session, _client, _trigger) = session_with(&service, 1 << 20);
+    run(&mut session, &[LOGIN, "CREATE m", "APPEND m {1+}\r\nx", "SELECT m"]).await;
+    run(&mut session, &["COPY 1:* m"; 8]).await;
+    (gated, service)
+}
+
+#[tokio::test]
+async fn a_report_that_nobody_reads_keeps_no_memory_of_a_copy() {
+    let (gated, service) = with_messages().await;
+    let budget = service.delivery.summaries();
     let (mut session, mut client, _trigger) = session_with(&service, 1);
-    run(&mut session, &[login, "SELECT m"]).await;
+    run(&mut session, &[LOGIN, "SELECT m"]).await;
     gated.is_open.send_replace(false);
     let mut copy = pin!(connection::one_command(&mut session, Bytes::from_static(b"a COPY 1:* m\r\n")));
     let mut begun = [0; 1];
@@ -155,4 +162,22 @@ async fn a_report_that_nobody_reads_keeps_no_memory_of_a_copy() {
         tokio::task::yield_now().await;
     }
     panic!("the memory of the copy is still held");
+}
+
+#[tokio::test]
+async fn a_copy_that_waits_for_its_turn_ends_with_its_client() {
+    let (_gated, service) = with_messages().await;
+    let (mut session, client, _trigger) = session_with(&service, 1 << 20);
+    run(&mut session, &[LOGIN, "SELECT m"]).await;
+    let account = session.login().unwrap().id;
+    let _turn = service.copies.acquire(account).await.unwrap();
+    for command in ["COPY 1:* m", "MOVE 1:* m"] {
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        let mut waiting = pin!(connection::one_command(&mut session, bytes));
+        let is_done = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
+        assert!(!is_done, "{command}: another command has the turn");
+    }
+    drop(client);
+    let copy = Bytes::from_static(b"a COPY 1:* m\r\n");
+    assert!(Box::pin(connection::one_command(&mut session, copy)).await.is_err());
 }

@@ -8,7 +8,7 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
+use posthaste_store::{Copied, Destination, HeldPermit, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
@@ -48,7 +48,7 @@ pub(super) async fn copy(
     let reserving = ctx.service.delivery.reserve_quota(&owner, usage);
     let _reserved = ctx.wire.reporting(reports, reserving).await?;
     // After that report, which the client may leave unread.
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
+    let held = memory(ctx, &uids).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
@@ -87,7 +87,7 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
+    let held = memory(ctx, &uids).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
@@ -131,6 +131,13 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
         return Err(Reply::no(Code::Limit, text).into());
     }
     Ok(())
+}
+
+/// Waits for the memory of the change. The command ends if its client leaves meanwhile, or with the
+/// login: nothing is changed yet.
+async fn memory(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<Option<HeldPermit>, Failure> {
+    let reserving = ctx.service.reserve_to_copy(ctx.login.id, uids.count());
+    Box::pin(ctx.wire.while_there(reserving)).await?
 }
 
 /// The annotations that messages take along.
