@@ -133,8 +133,8 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for the memory of the change. The command ends if its client leaves meanwhile, or with the
-/// login: nothing is changed yet.
+/// Waits for the memory of the change. The command ends if its client leaves meanwhile, or with
+/// the login: nothing is changed yet.
 async fn memory(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<Option<HeldPermit>, Failure> {
     let reserving = ctx.service.reserve_to_copy(ctx.login.id, uids.count());
     Box::pin(ctx.wire.while_there(reserving)).await?
