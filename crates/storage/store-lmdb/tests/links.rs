@@ -5,9 +5,11 @@
 
 mod world;
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
-use posthaste_mail_model::MailboxId;
-use posthaste_store::{CommitOutcome, Engine};
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
 
@@ -98,6 +100,47 @@ async fn live(options: Options, steps: &[Step]) {
         maintain(&engine).await;
         world.verify(&engine).await;
     }
+}
+
+/// LMDB keeps what a transaction writes in memory. So a copy writes no long summary, and a round
+/// of maintenance writes few.
+#[tokio::test]
+async fn long_summaries_are_linked_and_given_to_copies_in_pieces() {
+    const COPIES: usize = 12;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), Options { links_from: 32, ..small() }).unwrap();
+    let mut world = World::new();
+    let from = world.create(&engine, "from").await.unwrap();
+    let to = world.create(&engine, "to").await.unwrap();
+    let long = vec![7_u8; 512 << 10];
+    world.append_with(&engine, from, &[body(1, 30)], std::slice::from_ref(&long)).await.unwrap();
+    let index_len = || std::fs::metadata(dir.path().join("index/data.mdb")).unwrap().len();
+    let before = index_len();
+    for _ in 0..COPIES {
+        assert_eq!(world.copy(&engine, from, &[1], to).await.unwrap(), CommitOutcome::Done);
+    }
+    let grown = index_len() - before;
+    assert!(grown < (COPIES * long.len() / 2) as u64, "{grown} bytes for {COPIES} copies");
+    world.expunge(&engine, from, &[1]).await.unwrap();
+    let mut rounds = 0;
+    loop {
+        let report = engine.maintain().await.unwrap();
+        assert_eq!(report.faults, [""; 0]);
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+        if report.examined == 0 {
+            break;
+        }
+        rounds += 1;
+    }
+    assert!(rounds >= COPIES, "{COPIES} long summaries in {rounds} rounds");
+    let mut seen = 0;
+    let mut visit = |stored: Stored<'_>| {
+        assert!(stored.summary == long);
+        seen += 1;
+        ControlFlow::Continue(())
+    };
+    engine.summaries(to, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    assert_eq!(seen, COPIES);
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
+use posthaste_store::{Copied, Destination, HeldPermit, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
@@ -41,21 +41,25 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
     let reserving = ctx.service.delivery.reserve_quota(&owner, usage);
     let _reserved = ctx.wire.reporting(reports, reserving).await?;
+    // After that report, which the client may leave unread.
+    let held = memory(ctx, &uids).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
-    let holding = target.clone().holding(held);
-    let copying = Box::pin(holding.copy_from(&ctx.selected.mailbox, &uids));
+    let (destination, source, uids) = (target.clone(), &ctx.selected.mailbox, &*uids);
+    // The permit is returned with the end of the copy, before scripts run. The client may leave a
+    // report unread.
+    let copying = Box::pin(async move {
+        let holding = destination.holding(held);
+        holding.copy_from(source, uids).await
+    });
     let copied = ctx.wire.reporting(reports, copying).await;
-    // The permit is returned with the end of the copy, before scripts run.
-    drop(holding);
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
@@ -83,7 +87,7 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
+    let held = memory(ctx, &uids).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
@@ -93,11 +97,13 @@ pub(super) async fn move_(
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let holding = target.clone().holding(held);
-    let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &holding));
+    let (destination, source, uids) = (target.clone(), &ctx.selected.mailbox, &*uids);
+    // The permit is returned with the end of the move. The client may leave a report unread.
+    let moving = Box::pin(async move {
+        let holding = destination.holding(held);
+        source.move_to(uids, &holding).await
+    });
     let moved = ctx.wire.reporting(reports, moving).await;
-    // The permit is returned before the client reads anything.
-    drop(holding);
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
@@ -125,6 +131,13 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
         return Err(Reply::no(Code::Limit, text).into());
     }
     Ok(())
+}
+
+/// Waits for the memory of the change. The command ends if its client leaves meanwhile, or with
+/// the login: nothing is changed yet.
+async fn memory(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<Option<HeldPermit>, Failure> {
+    let reserving = ctx.service.reserve_to_copy(ctx.login.id, uids.count());
+    Box::pin(ctx.wire.while_there(reserving)).await?
 }
 
 /// The annotations that messages take along.

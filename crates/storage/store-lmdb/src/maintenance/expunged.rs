@@ -16,6 +16,10 @@ use crate::writer::apply::Apply;
 /// Messages removed at a time. Copies that link to them get summaries of their own, and count
 /// towards the limit of the round: a message may have many copies.
 const AT_ONCE: usize = 100;
+/// Bytes of summaries that a round writes for copies, for each message that it may remove. With
+/// 2,000 messages it is 4 MiB, as much as a round copies of packs. LMDB keeps what a transaction
+/// writes in memory, and a summary may have 10 MiB and thousands of copies.
+const DETACHED_LEN: usize = 2 << 10;
 /// Notes of expunges kept for each mailbox. A client that missed more than 4,096 expunging
 /// commits gets the difference by UIDs instead.
 const NOTES_MAX: usize = 4_096;
@@ -24,7 +28,7 @@ const NOTES_MAX: usize = 4_096;
 pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<()> {
     let (index, txn) = (apply.index, &mut apply.txn);
     let (mut dead, mut shortened) = (BTreeMap::new(), BTreeSet::new());
-    let mut left = limit;
+    let (mut left, mut room) = (limit, limit.saturating_mul(DETACHED_LEN));
     while left > 0 {
         let Some(note) = expunging::first(index, txn)? else { break };
         let mailbox = note.mailbox;
@@ -34,8 +38,16 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
             if left == 0 {
                 break;
             }
-            let detached = remove(index, txn, mailbox, some, &mut dead, report)?;
-            left = left.saturating_sub(some.len() + detached);
+            let uids: Vec<u32> = some.iter().map(|holder| holder.uid).collect();
+            let mut detached = links::detach(index, txn, mailbox, &uids, &mut room)?;
+            report.faults.append(&mut detached.faults);
+            if detached.is_rest {
+                // Their origins stay until the next round.
+                left = 0;
+                break;
+            }
+            remove(index, txn, mailbox, some, &mut dead, report)?;
+            left = left.saturating_sub(some.len() + detached.copies);
             swept += some.len();
         }
         report.examined += swept as u64 + 1;
@@ -55,7 +67,7 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
     index.add_dead(txn, dead.into_iter().map(|(pack, bytes)| PackBytes { pack, bytes }))
 }
 
-/// Removes summaries; answers how many copies that linked to them were given their own.
+/// Removes summaries to which no copies link, except copies among them.
 fn remove(
     index: &Index,
     txn: &mut Writing,
@@ -63,12 +75,9 @@ fn remove(
     holders: &[Holder],
     dead: &mut BTreeMap<u32, u64>,
     report: &mut Report,
-) -> Result<usize> {
-    let uids: Vec<u32> = holders.iter().map(|holder| holder.uid).collect();
+) -> Result<()> {
     let links: Vec<_> = holders.iter().filter_map(|h| Some((h.origin?, h.uid))).collect();
     links::forget(index, txn, mailbox, &links)?;
-    let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
-    report.faults.append(&mut faults);
     for Holder { uid, body, .. } in holders {
         summaries::remove(index, txn, mailbox, *uid)?;
         match body {
@@ -76,7 +85,7 @@ fn remove(
             None => report.faults.push(format!("summary of UID {uid} in mailbox {mailbox} was damaged")),
         }
     }
-    Ok(detached)
+    Ok(())
 }
 
 /// Decrements the body's reference count.

@@ -32,6 +32,11 @@ use crate::log::range::{KeyPosition, Table};
 use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
+/// Bytes up to which a summary is copied: half a page. LMDB gives a longer record pages of its
+/// own, which are in memory until the transaction ends. A summary may have 10 MiB, and a command
+/// may copy thousands of messages.
+const SUMMARY_COPIED_MAX: usize = 2 << 10;
+
 /// The outcome of one commit of a group.
 #[derive(Debug)]
 pub(crate) enum Applied {
@@ -374,7 +379,7 @@ impl Apply<'_, '_> {
     }
 
     /// Adds copied messages. Many neighbours link to their origins; others get copies of the
-    /// summaries.
+    /// summaries, unless these are long.
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
         let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
         let mut origins = Vec::with_capacity(sources.len());
@@ -404,21 +409,26 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Copies the summaries of a short run: all are read, then written.
+    /// Copies the summaries of a short run: all are read, then written. If one is long, its copy
+    /// links to the origin.
     fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage], origins: &[Origin]) -> Result<()> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
-        let mut longest = 0;
-        for (message, &(from, at)) in copies.iter().zip(origins) {
-            let value = summaries::record(self.index, &self.txn, from, at)?;
-            let found = value.and_then(|value| summary_from(seed(from.0), at, value));
+        let (mut longest, mut linked) = (0, Vec::new());
+        for (at, (message, &(from, origin))) in copies.iter().zip(origins).enumerate() {
+            let value = summaries::record(self.index, &self.txn, from, origin)?;
+            let found = value.and_then(|value| summary_from(seed(from.0), origin, value));
             let repaired;
             let summary = match found {
                 Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) if body == message.body => {
+                    if summary.len() > SUMMARY_COPIED_MAX {
+                        linked.push(at);
+                        continue;
+                    }
                     summary
                 }
                 // The copied message names its body. Its origin's record may be damaged.
                 _ => {
-                    let (mailbox, uid) = source(message).unwrap_or((from, at));
+                    let (mailbox, uid) = source(message).unwrap_or((from, origin));
                     repaired = summaries::for_copy(self.shared, &self.txn, mailbox, uid, message.body)?;
                     &repaired[..]
                 }
@@ -426,13 +436,15 @@ impl Apply<'_, '_> {
             let start = made.len();
             let uid = message.row.uid().value();
             add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);
-            places.push(start..made.len());
+            places.push((uid, start..made.len()));
             longest = longest.max(summary.len());
         }
-        for at in filling_order(copies.len(), longest) {
-            let (Some(message), Some(location)) = (copies.get(at), places.get(at)) else { continue };
-            let uid = message.row.uid().value();
-            summaries::put(self.index, &mut self.txn, to, uid, &made[location.clone()])?;
+        for at in filling_order(places.len(), longest) {
+            let Some((uid, place)) = places.get(at) else { continue };
+            summaries::put(self.index, &mut self.txn, to, *uid, &made[place.clone()])?;
+        }
+        for at in linked {
+            links::put_links(self.index, &mut self.txn, to, &copies[at..=at], &origins[at..=at])?;
         }
         Ok(())
     }

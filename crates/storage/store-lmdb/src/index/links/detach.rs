@@ -6,36 +6,66 @@ use posthaste_store::Result;
 
 use super::note::{WINDOW, notes_between};
 use crate::index::checksum::seed;
-use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summary, summary_from};
+use crate::index::summaries::record::{
+    Origin, RecordKind, SummaryRef, is_link_to, put_summary, summary_from,
+};
 use crate::index::{Index, Writing, summaries};
 
+/// What [`detach`] did.
+#[derive(Default)]
+pub(crate) struct DetachReport {
+    /// The copies that were given summaries of their own.
+    pub(crate) copies: usize,
+    /// The faults that could not be repaired.
+    pub(crate) faults: Vec<String>,
+    /// Whether copies are left, because there was no room for their summaries.
+    pub(crate) is_rest: bool,
+}
+
 /// Gives the copies that link to these messages of a mailbox, UIDs rising, summaries of their
-/// own. Answers how many copies there were, and the faults that could not be repaired.
+/// own. Copies that are among these messages keep their links. `room`: the bytes that summaries
+/// may still take. The last of them may exceed it.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut Writing,
     mailbox: MailboxId,
     uids: &[u32],
-) -> Result<(usize, Vec<String>)> {
-    let (mut done, mut faults) = (0, Vec::new());
+    room: &mut usize,
+) -> Result<DetachReport> {
+    let mut report = DetachReport::default();
     for run in uids.chunk_by(|low, high| high - low <= WINDOW) {
         let (Some(&low), Some(&high)) = (run.first(), run.last()) else { continue };
         for mut note in notes_between(index, txn, mailbox, low, high)? {
-            for (origin, copy) in note.links().filter(|(origin, _)| run.binary_search(origin).is_ok()) {
-                note.linked &= !(1 << (origin - note.first.1));
-                match detach_one(index, txn, (mailbox, origin), (note.copy.0, copy))? {
-                    Detached::Done => done += 1,
+            let to = note.copy.0;
+            for (at, copy) in note.links().filter(|(at, _)| run.binary_search(at).is_ok()) {
+                let origin = (mailbox, at);
+                let is_among_them = to == mailbox && uids.binary_search(&copy).is_ok();
+                if is_among_them && link_of(index, txn, origin, (to, copy))?.is_some() {
+                    continue;
+                }
+                if *room == 0 {
+                    report.is_rest = true;
+                    break;
+                }
+                note.linked &= !(1 << (at - note.first.1));
+                match detach_one(index, txn, origin, (to, copy))? {
+                    Detached::Done(bytes) => {
+                        report.copies += 1;
+                        *room = room.saturating_sub(bytes);
+                    }
                     Detached::Unlinked => {}
-                    Detached::Damaged => faults.push(format!(
-                        "UID {copy} of mailbox {} has its summary at UID {origin} of mailbox {mailbox}, which is damaged",
-                        note.copy.0
+                    Detached::Damaged => report.faults.push(format!(
+                        "UID {copy} of mailbox {to} has its summary at UID {at} of mailbox {mailbox}, which is damaged"
                     )),
                 }
             }
             note.put(index, txn)?;
+            if report.is_rest {
+                return Ok(report);
+            }
         }
     }
-    Ok((done, faults))
+    Ok(report)
 }
 
 /// Forgets links of a mailbox that must be removed, each with its UID.
@@ -62,17 +92,26 @@ pub(crate) fn forget(
 }
 
 enum Detached {
-    Done,
+    /// The copy has its own summary now, which takes this many bytes.
+    Done(usize),
     /// The copy was expunged, or has its own summary.
     Unlinked,
     Damaged,
 }
 
-fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origin) -> Result<Detached> {
+/// The link of a copy to this origin, if the copy has it and it is intact.
+fn link_of<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    origin: Origin,
+    (to, uid): Origin,
+) -> Result<Option<SummaryRef<'t>>> {
     let link = summaries::record(index, txn, to, uid)?.filter(|value| is_link_to(value, origin));
-    let Some(link) = link.and_then(|value| summary_from(seed(to.0), uid, value)) else {
-        return Ok(Detached::Unlinked);
-    };
+    Ok(link.and_then(|value| summary_from(seed(to.0), uid, value)))
+}
+
+fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origin) -> Result<Detached> {
+    let Some(link) = link_of(index, txn, origin, (to, uid))? else { return Ok(Detached::Unlinked) };
     let value = summaries::record(index, txn, origin.0, origin.1)?;
     let found = value.and_then(|value| summary_from(seed(origin.0.0), origin.1, value));
     let Some(RecordKind::Summary(summary)) = found.map(|found| found.kind) else {
@@ -81,7 +120,7 @@ fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origi
     let mut own = Vec::with_capacity(summary.len() + 32);
     put_summary(&mut own, seed(to.0), uid, link.body, link.saved, summary);
     summaries::put(index, txn, to, uid, &own)?;
-    Ok(Detached::Done)
+    Ok(Detached::Done(own.len()))
 }
 
 /// Whether a link's origin has an intact summary of its own, of the same body.

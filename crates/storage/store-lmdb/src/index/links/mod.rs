@@ -3,7 +3,7 @@
 //! COPY of many neighbours writes no summaries but *links*: records of 48 bytes that name the
 //! message whose summary is theirs, the *origin*. A copy of a copy links to the first origin, so
 //! that there is one step at most. A read follows links with a second cursor that walks along the
-//! origins. They are neighbours, too: other copies get no links.
+//! origins. They are neighbours, too: other copies get no links, unless their summaries are long.
 //!
 //! *Notes* have the links by their origins. Before maintenance removes an origin, the copies that
 //! link to it get summaries of their own ([`detach`]). A note covers 64 UIDs at most, so that the
