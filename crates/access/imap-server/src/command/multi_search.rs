@@ -317,12 +317,17 @@ impl Search<'_> {
             && !found.is_empty()
         {
             response.mailbox = Some((MailboxArg::from(&entry.name), entry.uid_validity));
+            // RFC 6203 §4. Levels are of a message alone, so those of all mailboxes compare. They
+            // may take long, and may fail: both is said before the response begins.
+            let scored = match answer.listed.filter(|_| self.wanted.returns.relevancy) {
+                Some(listed) => {
+                    let scores = Box::pin(scores_in(wire, source, (self.tag, &key), &listed)).await?;
+                    Some((scores, listed))
+                }
+                None => None,
+            };
             print_esearch(wire, &response).await?;
-            // RFC 6203 §4. Levels are of a message alone, so those of all mailboxes compare.
-            if self.wanted.returns.relevancy
-                && let Some(listed) = answer.listed
-            {
-                let scores = Box::pin(scores_in(wire, source, (self.tag, &key), &listed)).await?;
+            if let Some((scores, listed)) = scored {
                 scores.print(wire, listed.iter()).await?;
             }
             wire.out().extend_from_slice(b"\r\n");

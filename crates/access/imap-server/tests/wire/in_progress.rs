@@ -1,5 +1,7 @@
 //! INPROGRESS: RFC 9585.
 
+use std::time::Duration;
+
 use posthaste_directory::{AccountChange, NewAccount};
 
 use crate::gate::Gate;
@@ -132,6 +134,32 @@ fn a_search_that_takes_long_says_how_far_it_is() {
         gate.set_open(true);
         let tag = command.split(' ').next().unwrap_or_default();
         wire.skip_to(&format!("{tag} OK …"));
+    }
+}
+
+/// The levels of a fuzzy search are searches of their own. A report must not divide the response
+/// that has their scores.
+#[test]
+fn a_fuzzy_search_in_several_mailboxes_reports_before_its_response() {
+    let (server, gate) = Gate::server_reporting(Duration::from_millis(1));
+    server.put("INBOX", b"Subject: large\r\n\r\nAll work and no play.\r\n");
+    let mut wire = server.select("INBOX");
+    // The search reads the message, and each level reads it again.
+    for reads in 0..4 {
+        gate.close_after_reads(reads);
+        wire.send(b"a ESEARCH IN (mailboxes INBOX) RETURN (ALL RELEVANCY) FUZZY BODY \"play no work\"\r\n");
+        let mut lines: Vec<String> = Vec::new();
+        while lines.last().is_none_or(|line| !line.starts_with("a OK ")) {
+            let line = wire.line().expect("a line");
+            if line.contains("INPROGRESS") {
+                gate.set_open(true);
+            }
+            lines.push(line);
+        }
+        lines.retain(|line| !line.starts_with("* OK [INPROGRESS (\"a\" "));
+        assert_eq!(lines.len(), 2, "{reads}: {lines:?}");
+        assert!(lines[0].starts_with("* ESEARCH (TAG \"a\" MAILBOX INBOX "), "{reads}: {lines:?}");
+        assert!(lines[0].ends_with(") UID ALL 1 RELEVANCY (75)"), "{reads}: {lines:?}");
     }
 }
 
