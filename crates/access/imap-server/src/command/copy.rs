@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_delivery::Usage;
+use posthaste_delivery::{QuotaReservation, Usage};
 use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
@@ -41,13 +41,13 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reserving = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count()));
+    let held = ctx.wire.reporting(reports, reserving).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let reserving = ctx.service.delivery.reserve_quota(&owner, usage);
-    let _reserved = ctx.wire.reporting(reports, reserving).await?;
+    let _reserved = reserve_quota(ctx, tag, &owner, usage).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
@@ -83,16 +83,17 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let held = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count())).await?;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reserving = Box::pin(ctx.service.reserve_to_copy(ctx.login.id, uids.count()));
+    let held = ctx.wire.reporting(reports, reserving).await?;
     let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
     let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
-        false => Some(ctx.service.delivery.reserve_quota(&owner, usage).await?),
+        false => Some(reserve_quota(ctx, tag, &owner, usage).await?),
     };
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Move).await?;
     let (target, carried) =
         Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
     let holding = target.clone().holding(held);
     let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &holding));
     let moved = ctx.wire.reporting(reports, moving).await;
@@ -125,6 +126,18 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
         return Err(Reply::no(Code::Limit, text).into());
     }
     Ok(())
+}
+
+/// Reserves the quota of messages that are about to come. It may wait for others to end.
+pub(super) async fn reserve_quota(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    owner: &Account,
+    usage: Usage,
+) -> Result<QuotaReservation, Failure> {
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reserving = ctx.service.delivery.reserve_quota(owner, usage);
+    Ok(ctx.wire.reporting(reports, reserving).await?)
 }
 
 /// The annotations that messages take along.

@@ -106,6 +106,22 @@ fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
     }
 }
 
+/// Of a quota, the counts of all mailboxes are read.
+#[test]
+fn a_replace_that_waits_for_its_quota_says_that_it_is_going_on() {
+    let (server, gate) = Gate::server();
+    server.put("INBOX", b"x");
+    // No session opens it, so its counts are in no cache.
+    server.make_mailbox("Two");
+    server.limit(AccountChange { quota_messages: Some(Some(100)), ..AccountChange::default() });
+    let mut wire = server.select("INBOX");
+    gate.set_directory_open(false);
+    wire.send(b"a REPLACE 1 INBOX {2+}\r\nxx\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_directory_open(true);
+    wire.skip_to("a OK …");
+}
+
 #[test]
 fn a_search_that_takes_long_says_how_far_it_is() {
     let (server, gate) = Gate::server();
