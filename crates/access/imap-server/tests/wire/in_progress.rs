@@ -14,7 +14,7 @@ fn commands_that_take_long_say_that_they_are_going_on() {
     server.with_messages(3);
     // It is read in pieces.
     server.put("INBOX", &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 140 << 10]].concat());
-    for name in ["One", "Two", "Three", "Four"] {
+    for name in ["One", "Two", "Three", "Four", "Eight"] {
         server.login().run(&format!("C: a CREATE {name}\nS~ a OK …"));
         server.put(name, b"x");
     }
@@ -28,6 +28,8 @@ fn commands_that_take_long_say_that_they_are_going_on() {
     for command in [
         "STATUS One (RECENT)",
         "LIST \"\" Two RETURN (STATUS (RECENT))",
+        // Its mailbox is opened for it.
+        "ESEARCH IN (mailboxes Eight) ALL",
         "FETCH 1 BODY[]",
         // Before the first response, without a change of \Seen.
         "FETCH 2:3 BODY.PEEK[]",
@@ -94,6 +96,7 @@ fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
         "SELECT \"Other Users/bo@example.org/INBOX\"",
         "APPEND \"Other Users/bo@example.org/INBOX\" {1+}\r\nx",
         "ENABLE METADATA",
+        "ESEARCH IN (personal) ALL",
         "NOTIFY SET (MAILBOXES INBOX (MailboxMetadataChange ServerMetadataChange))",
         "DELETE Two",
     ] {
