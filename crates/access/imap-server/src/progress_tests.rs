@@ -2,19 +2,28 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
+use posthaste_directory::NewAccount;
 use posthaste_imap_codec::Tag;
-use posthaste_net::{Connection, Shutdown, Stream};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
 use posthaste_testkit::Lockstep;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
+use crate::connection;
 use crate::progress::{ProgressTimes, Reports};
 use crate::session::Session;
-use crate::size_tests::service;
+use crate::size_tests::{service, service_summarizing};
 
 const TIMES: ProgressTimes = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
 
@@ -58,4 +67,53 @@ async fn a_change_goes_on_when_the_client_has_left() {
     assert!(done.load(Ordering::Relaxed));
     // The connection is found broken, or takes what nobody reads.
     let _ = session.wire.flush().await;
+}
+
+/// The client may take minutes to read a report. Meanwhile others need the memory.
+#[tokio::test]
+async fn a_copy_whose_report_nobody_reads_holds_no_memory() {
+    let budget = ByteBudget::new(1 << 20);
+    let mut service = service_summarizing(budget.clone());
+    service.options.progress = TIMES;
+    let service = Arc::new(service);
+    let password = Secret::new("correct horse".to_owned());
+    let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+    service.delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = service.store.list(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+    let (_trigger, shutdown) = Shutdown::new();
+    let (mut client, server) = tokio::io::duplex(1 << 20);
+    let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+    let mut session = Session::on(Arc::clone(&service), connection, shutdown);
+    session.login = Some(ana.clone());
+    // 256 messages.
+    for command in ["SELECT INBOX", "APPEND INBOX {1+}\r\nx"].into_iter().chain(["COPY 1:* INBOX"; 8]) {
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        connection::one_command(&mut session, bytes).await.unwrap();
+        session.wire.out().clear();
+    }
+    let turn = service.copies.acquire_within(ana.id, Duration::from_secs(60)).await.unwrap();
+    // More than the pipe takes.
+    session.wire.out().resize(4 << 20, b'x');
+    let mut copying = pin!(connection::one_command(&mut session, Bytes::from("a COPY 1:* INBOX\r\n")));
+    // It waits for its turn, and begins to send a report.
+    let mut begun = vec![0; 64 << 10];
+    tokio::select! {
+        _ = &mut copying => panic!("another command has the turn"),
+        read = client.read_exact(&mut begun) => { read.unwrap(); }
+    }
+    drop(turn);
+    let ends = async {
+        loop {
+            let polled = poll_fn(|cx| Poll::Ready(copying.as_mut().poll(cx))).await;
+            assert!(polled.is_pending(), "its report was sent");
+            let heads = service.store.status(&[inbox]).await.unwrap();
+            let count = heads[0].as_ref().unwrap().counts.messages;
+            if count == 512 && budget.available() == 1 << 20 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), ends).await.unwrap();
 }
