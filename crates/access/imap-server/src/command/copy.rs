@@ -134,10 +134,10 @@ pub(super) async fn reserve_quota(
 
 /// Where messages come from, and whose session copies them.
 #[derive(Clone, Copy)]
-struct CopySource<'s> {
+struct CopySource<'s, 'v> {
     service: &'s ImapService,
     login: &'s Account,
-    selected: &'s Selected,
+    selected: &'v Selected,
 }
 
 /// A copy or a move for which everything is reserved.
@@ -151,7 +151,7 @@ struct ReadyCopy<'s> {
 
 /// Reserves what a copy or a move needs, and reads what the messages take along.
 async fn ready<'s>(
-    from: CopySource<'s>,
+    from: CopySource<'s, '_>,
     (uids, numbering): (&Arc<NumSet>, Numbering),
     to: &CopyTarget,
     way: CopyOrMove,
