@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,22 +11,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_directory::NewAccount;
 use posthaste_imap_codec::Tag;
-use posthaste_mail_model::Secret;
-use posthaste_net::{ByteBudget, Connection, Shutdown, ShutdownTrigger, Stream};
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{CommitOutcome, Engine, MailboxCommit, MemoryEngine, Store, StoreOptions};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
 use posthaste_testkit::Lockstep;
-use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
+use crate::connection;
 use crate::progress::{ProgressTimes, Reports};
 use crate::session::Session;
-use crate::size_tests::service;
-use crate::{ImapOptions, ImapService, connection};
+use crate::size_tests::{service, service_summarizing};
 
 const TIMES: ProgressTimes = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
 
@@ -72,112 +69,51 @@ async fn a_change_goes_on_when_the_client_has_left() {
     let _ = session.wire.flush().await;
 }
 
-/// An engine whose commits on mailboxes wait while its gate is closed.
-struct Gated {
-    engine: MemoryEngine,
-    is_open: watch::Sender<bool>,
-}
-
-#[async_trait::async_trait]
-impl Layer for Gated {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.engine
-    }
-
-    async fn commit(&self, commit: MailboxCommit) -> posthaste_store::Result<CommitOutcome> {
-        let _ = self.is_open.subscribe().wait_for(|is_open| *is_open).await;
-        self.engine.commit(commit).await
-    }
-}
-
-/// A session whose client has so many octets of room for what it does not read.
-fn session_with(service: &Arc<ImapService>, room: usize) -> (Session, DuplexStream, ShutdownTrigger) {
-    let (client, server) = tokio::io::duplex(room);
+/// The client may take minutes to read a report. Meanwhile others need the memory.
+#[tokio::test]
+async fn a_copy_whose_report_nobody_reads_holds_no_memory() {
+    let budget = ByteBudget::new(1 << 20);
+    let mut service = service_summarizing(budget.clone());
+    service.options.progress = TIMES;
+    let service = Arc::new(service);
+    let password = Secret::new("correct horse".to_owned());
+    let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+    service.delivery.mailboxes(ana.id).await.unwrap();
+    let inbox = service.store.list(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+    let (_trigger, shutdown) = Shutdown::new();
+    let (mut client, server) = tokio::io::duplex(1 << 20);
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
-    let (trigger, shutdown) = Shutdown::new();
-    (Session::on(Arc::clone(service), connection, shutdown), client, trigger)
-}
-
-/// Runs commands. No response is sent.
-async fn run(session: &mut Session, commands: &[&str]) {
-    for command in commands {
-        tokio::task::yield_now().await;
-        Box::pin(connection::one_command(session, Bytes::from(format!("a {command}\r\n")))).await.unwrap();
-        let said = String::from_utf8_lossy(session.wire.out()).into_owned();
-        assert!(said.lines().any(|line| line.starts_with("a OK")), "{command}: {said}");
+    let mut session = Session::on(Arc::clone(&service), connection, shutdown);
+    session.login = Some(ana.clone());
+    // 256 messages.
+    for command in ["SELECT INBOX", "APPEND INBOX {1+}\r\nx"].into_iter().chain(["COPY 1:* INBOX"; 8]) {
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        connection::one_command(&mut session, bytes).await.unwrap();
         session.wire.out().clear();
     }
-}
-
-/// Bytes of the budget of copies.
-const BYTES: usize = 1 << 20;
-const LOGIN: &str = "LOGIN ana@example.org \"correct horse\"";
-
-/// A service with 256 messages in the mailbox `m`. To copy them takes memory from the budget.
-async fn with_messages() -> (Arc<Gated>, Arc<ImapService>) {
-    let gated = Arc::new(Gated { engine: MemoryEngine::new(), is_open: watch::Sender::new(true) });
-    let engine: Arc<dyn Engine> = Arc::<Gated>::clone(&gated);
-    let store = Store::new(Arc::clone(&engine), StoreOptions::default());
-    let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap();
-    let password = Secret::new("correct horse".to_owned());
-    directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-    let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
-    let delivery = delivery.with_summaries(ByteBudget::new(BYTES));
-    let options = ImapOptions { progress: TIMES, ..ImapOptions::default() };
-    let service = Arc::new(ImapService::new(options, delivery, None, ByteBudget::new(BYTES)));
-    let (mut session, _client, _trigger) = session_with(&service, 1 << 20);
-    run(&mut session, &[LOGIN, "CREATE m", "APPEND m {1+}\r\nx", "SELECT m"]).await;
-    run(&mut session, &["COPY 1:* m"; 8]).await;
-    (gated, service)
-}
-
-#[tokio::test]
-async fn a_report_that_nobody_reads_keeps_no_memory_of_a_copy() {
-    let (gated, service) = with_messages().await;
-    let budget = service.delivery.summaries();
-    let (mut session, mut client, _trigger) = session_with(&service, 1);
-    run(&mut session, &[LOGIN, "SELECT m"]).await;
-    gated.is_open.send_replace(false);
-    let mut copy = pin!(connection::one_command(&mut session, Bytes::from_static(b"a COPY 1:* m\r\n")));
-    let mut begun = [0; 1];
+    let turn = service.copies.acquire_within(ana.id, Duration::from_secs(60)).await.unwrap();
+    // More than the pipe takes.
+    session.wire.out().resize(4 << 20, b'x');
+    let mut copying = pin!(connection::one_command(&mut session, Bytes::from("a COPY 1:* INBOX\r\n")));
+    // It waits for its turn, and begins to send a report.
+    let mut begun = vec![0; 64 << 10];
     tokio::select! {
-        biased;
-        _ = &mut copy => panic!("the commit waits"),
-        read = client.read_exact(&mut begun) => {
-            read.unwrap();
+        _ = &mut copying => panic!("another command has the turn"),
+        read = client.read_exact(&mut begun) => { read.unwrap(); }
+    }
+    drop(turn);
+    let ends = async {
+        loop {
+            let polled = poll_fn(|cx| Poll::Ready(copying.as_mut().poll(cx))).await;
+            assert!(polled.is_pending(), "its report was sent");
+            let heads = service.store.status(&[inbox]).await.unwrap();
+            let count = heads[0].as_ref().unwrap().counts.messages;
+            if count == 512 && budget.available() == 1 << 20 {
+                return;
+            }
+            tokio::task::yield_now().await;
         }
-    }
-    assert_eq!(&begun, b"*");
-    assert!(budget.available() < BYTES);
-    gated.is_open.send_replace(true);
-    for _ in 0..1000 {
-        let is_done = poll_fn(|cx| Poll::Ready(copy.as_mut().poll(cx).is_ready())).await;
-        assert!(!is_done, "the rest of the report is not read");
-        if budget.available() == BYTES {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("the memory of the copy is still held");
-}
-
-#[tokio::test]
-async fn a_copy_that_waits_for_its_turn_ends_with_its_client() {
-    let (_gated, service) = with_messages().await;
-    let (mut session, client, _trigger) = session_with(&service, 1 << 20);
-    run(&mut session, &[LOGIN, "SELECT m"]).await;
-    let account = session.login().unwrap().id;
-    let _turn = service.copies.acquire(account).await.unwrap();
-    for command in ["COPY 1:* m", "MOVE 1:* m"] {
-        let bytes = Bytes::from(format!("a {command}\r\n"));
-        let mut waiting = pin!(connection::one_command(&mut session, bytes));
-        let is_done = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
-        assert!(!is_done, "{command}: another command has the turn");
-    }
-    drop(client);
-    let copy = Bytes::from_static(b"a COPY 1:* m\r\n");
-    assert!(Box::pin(connection::one_command(&mut session, copy)).await.is_err());
+    };
+    tokio::time::timeout(Duration::from_secs(60), ends).await.unwrap();
 }

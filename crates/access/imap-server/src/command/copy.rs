@@ -2,26 +2,28 @@
 
 use std::sync::Arc;
 
-use posthaste_delivery::Usage;
+use posthaste_delivery::{QuotaReservation, Usage};
 use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
-use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, HeldPermit, OwnArrivals, StoreError, View};
+use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
+use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
-use crate::offload::{print_status, set_steps};
+use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
 use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, changeable};
-use crate::seen;
+use crate::seen::{self, CarriedSeen};
+use crate::selected::Selected;
+use crate::service::ImapService;
 use crate::session::Ctx;
 use crate::table::Numbers;
 
@@ -32,7 +34,7 @@ pub(super) async fn copy(
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     let uids = Arc::new(ctx.selected.uids(ctx.threads(), set).await?);
-    let CopyTarget { target, validity, owner, rights, reading } = target_of(ctx, tag, target).await?;
+    let to = target_of(ctx, tag, target).await?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
@@ -41,26 +43,18 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
-    // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
-    // was.
+    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    // What it reserves is returned with its end: before the client has read a report, and before
+    // scripts run.
+    let copying = async {
+        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
+        let copied = ready.target.copy_from(&from.selected.mailbox, &uids).await;
+        let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
+        Ok::<_, Failure>((copied, ready.carried, ready.annotations))
+    };
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let reserving = ctx.service.delivery.reserve_quota(&owner, usage);
-    let _reserved = ctx.wire.reporting(reports, reserving).await?;
-    // After that report, which the client may leave unread.
-    let held = memory(ctx, &uids).await?;
-    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Copy).await?;
-    let (target, carried) =
-        Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
-    let (destination, source, uids) = (target.clone(), &ctx.selected.mailbox, &*uids);
-    // The permit is returned with the end of the copy, before scripts run. The client may leave a
-    // report unread.
-    let copying = Box::pin(async move {
-        let holding = destination.holding(held);
-        holding.copy_from(source, uids).await
-    });
-    let copied = ctx.wire.reporting(reports, copying).await;
-    let copied = copied.map_err(|error| not_copied(&target, error))?;
+    let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
+    let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
     note_own(ctx, &target, &copied);
@@ -80,31 +74,24 @@ pub(super) async fn move_(
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
     let mut uids = ctx.selected.uids(ctx.threads(), set).await?;
-    let CopyTarget { target, validity, owner, rights, reading } = target_of(ctx, tag, target).await?;
+    let to = target_of(ctx, tag, target).await?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let held = memory(ctx, &uids).await?;
-    let usage = Box::pin(usage_if_all_there(ctx, &uids, set.numbering())).await?;
-    let _reserved = match owner.id == ctx.selected_owner() {
-        true => None,
-        false => Some(ctx.service.delivery.reserve_quota(&owner, usage).await?),
+    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    // As in `copy`.
+    let moving = async {
+        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
+        let moved = from.selected.mailbox.move_to(&uids, &ready.target).await;
+        let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
+        Ok::<_, Failure>((moved, ready.carried, ready.annotations))
     };
-    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), CopyOrMove::Move).await?;
-    let (target, carried) =
-        Box::pin(seen::carry((ctx.selected, ctx.threads()), &uids, (target, rights), reading)).await?;
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
-    let (destination, source, uids) = (target.clone(), &ctx.selected.mailbox, &*uids);
-    // The permit is returned with the end of the move. The client may leave a report unread.
-    let moving = Box::pin(async move {
-        let holding = destination.holding(held);
-        source.move_to(uids, &holding).await
-    });
-    let moved = ctx.wire.reporting(reports, moving).await;
-    let moved = moved.map_err(|error| not_copied(&target, error))?;
+    let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
+    let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
     note_own(ctx, &target, &moved.copied);
@@ -133,24 +120,60 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for the memory of the change. The command ends if its client leaves meanwhile, or with
-/// the login: nothing is changed yet.
-async fn memory(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<Option<HeldPermit>, Failure> {
-    let reserving = ctx.service.reserve_to_copy(ctx.login.id, uids.count());
-    Box::pin(ctx.wire.while_there(reserving)).await?
+/// Reserves the quota of messages that are about to come. It may wait for others to end.
+pub(super) async fn reserve_quota(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    owner: &Account,
+    usage: Usage,
+) -> Result<QuotaReservation, Failure> {
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reserving = ctx.service.delivery.reserve_quota(owner, usage);
+    Ok(ctx.wire.reporting(reports, reserving).await?)
 }
 
-/// The annotations that messages take along.
-async fn annotations<'s>(
-    ctx: &Ctx<'s>,
-    uids: &NumSet,
-    (target, owner, rights): (&Destination, AccountId, Rights),
+/// Where messages come from, and whose session copies them.
+#[derive(Clone, Copy)]
+struct CopySource<'s, 'v> {
+    service: &'s ImapService,
+    login: &'s Account,
+    selected: &'v Selected,
+}
+
+/// A copy or a move for which everything is reserved.
+struct ReadyCopy<'s> {
+    /// It holds the memory.
+    target: Destination,
+    carried: CarriedSeen,
+    annotations: CarriedAnnotations<'s>,
+    _reserved: Option<QuotaReservation>,
+}
+
+/// Reserves what a copy or a move needs, and reads what the messages take along.
+async fn ready<'s>(
+    from: CopySource<'s, '_>,
+    (uids, numbering): (&Arc<NumSet>, Numbering),
+    to: &CopyTarget,
     way: CopyOrMove,
-) -> Result<CarriedAnnotations<'s>, Failure> {
-    let from = reader_of(ctx.service, ctx.login.id, ctx.selected);
-    let to = AnnotationReader { owner, mailbox: target.id(), ..from };
+) -> Result<ReadyCopy<'s>, Failure> {
+    let CopySource { service, login, selected } = from;
+    let threads = Threads { service, account: login.id };
+    let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
+    let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
+    let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
+    let reserved = match way {
+        // It leaves the account as full as it was.
+        CopyOrMove::Move if to.owner.id == from_owner => None,
+        // Copies count against the quota as any other mail.
+        _ => Some(service.delivery.reserve_quota(&to.owner, usage).await?),
+    };
+    let reader = reader_of(service, login.id, selected);
+    let of_target = AnnotationReader { owner: to.owner.id, mailbox: to.target.id(), ..reader };
     // Boxed: all sessions would hold its state.
-    Box::pin(CarriedAnnotations::read(from, uids, (to, rights), way)).await
+    let annotations = Box::pin(CarriedAnnotations::read(reader, uids, (of_target, to.rights), way)).await?;
+    let target = (to.target.clone(), to.rights);
+    let (target, carried) = Box::pin(seen::carry((selected, threads), uids, target, to.reading)).await?;
+    Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
 }
 
 /// Messages that the session adds are no news to it: RFC 5465 §5.
@@ -217,8 +240,8 @@ async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget
     Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })
 }
 
-/// The failure of a copy. If the target was deleted since the list was read, the client may
-/// create it. RFC 9051 §6.4.7.
+/// If the target was deleted since the list was read, the client may create it.
+/// RFC 9051 §6.4.7.
 pub(super) fn not_copied(target: &Destination, error: StoreError) -> Failure {
     let is_target_deleted = matches!(error, StoreError::NoMailbox(id) if id == target.id());
     let failure = Failure::from(error);
@@ -235,17 +258,17 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
 /// reported. All of them are copied, or none (RFC 9051 §6.4.7). That also holds if others have
 /// expunged some of them and this session has not reported that yet (RFC 2180 §4.4.1).
 async fn usage_if_all_there(
-    ctx: &Ctx<'_>,
+    (selected, threads): (&Selected, Threads<'_>),
     uids: &Arc<NumSet>,
     numbering: Numbering,
 ) -> Result<Usage, Failure> {
-    let (view, newest) = (Arc::clone(&ctx.selected.announced), ctx.selected.mailbox.view());
+    let (view, newest) = (Arc::clone(&selected.announced), selected.mailbox.view());
     let (uids, steps) = (Arc::clone(uids), 2 * set_steps(uids));
     let work = move || {
         let all_there = numbering == Numbering::Uid || newest.existing(&uids) == *uids;
         all_there.then(|| usage(&view, &uids))
     };
-    let usage = ctx.threads().run(steps, work).await?;
+    let usage = threads.run(steps, work).await?;
     usage.ok_or_else(|| Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into())
 }
 

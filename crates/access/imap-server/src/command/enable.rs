@@ -9,6 +9,14 @@ use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
 pub(super) async fn run(session: &mut Session, tag: &Tag, names: &[Capability]) -> Result<Reply, Failure> {
+    // What can fail comes first: a client that gets NO has enabled nothing.
+    let mut metadata = None;
+    if session.annotations.is_none() && names.iter().any(|name| name == "METADATA") {
+        let (asker, wire, reports) = session.reporting(tag)?;
+        let clock = wire.clock().clone();
+        let reading = ReportedMetadata::read(asker.service, asker.login.id, clock);
+        metadata = Some(Box::new(wire.reporting(reports, Box::pin(reading)).await?));
+    }
     let mut enabled = Vec::new();
     for name in names {
         let new = match () {
@@ -33,12 +41,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, names: &[Capability]) 
                 !std::mem::replace(&mut session.enabled.uid_only, true)
             }
             // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
-            () if name == "METADATA" && session.annotations.is_none() => {
-                let (asker, wire, reports) = session.reporting(tag)?;
-                let clock = wire.clock().clone();
-                let reading = ReportedMetadata::read(asker.service, asker.login.id, clock);
-                let known = wire.reporting(reports, Box::pin(reading)).await?;
-                session.annotations = Some(Box::new(known));
+            () if name == "METADATA" && metadata.is_some() => {
+                session.annotations = metadata.take();
                 true
             }
             () => false,

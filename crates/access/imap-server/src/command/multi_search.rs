@@ -34,7 +34,8 @@ use crate::rights::Act;
 use crate::saved_search::SavedSearch;
 use crate::seen;
 use crate::selected::Selected;
-use crate::session::Session;
+use crate::service::ImapService;
+use crate::session::{Session, logged_in};
 use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.
@@ -49,7 +50,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
 
 async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Result<Reply, Failure> {
     // UPDATE is refused below, so its items are not needed.
-    let MultiSearchArgs { sources, mut returns, charset, mut key, .. } = args;
+    let MultiSearchArgs { sources, returns, charset, mut key, .. } = args;
+    let mut returns = returns.unwrap_or_default();
     if session.enabled.utf8 && charset.is_some() {
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
@@ -63,35 +65,35 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
     if has_selected && session.selected.is_none() {
         return Err(Reply::bad("No mailbox is selected").into());
     }
-    let saving = returns.is_some_and(|returns| returns.save);
-    if !elsewhere.is_empty() && (saving || names_selected(&key)) {
+    if !elsewhere.is_empty() && (returns.save || names_selected(&key)) {
         // RFC 7377 §2.2: sequence numbers and `$` belong to the selected mailbox.
         return Err(Reply::bad("Sequence numbers, $ and SAVE are only for the selected mailbox").into());
     }
-    if let Some(returns) = &mut returns
-        && std::mem::take(&mut returns.update)
-    {
+    if std::mem::take(&mut returns.update) {
         refuse_update(session, tag);
     }
-    fuzzy::check_relevancy(returns.is_some_and(|returns| returns.relevancy), &key)?;
+    fuzzy::check_relevancy(returns.relevancy, &key)?;
     if names_modseq(&key) {
         // RFC 7162 §3.1
         session.enable_condstore();
     }
-    let returns = returns.unwrap_or_default();
     let page = returns.partial.filter(|_| !(returns.min || returns.max || returns.count));
     let by_modseq = names_modseq(&key);
-    let numbering = Numbering::Uid;
     let mut search = Search {
         tag,
         key: &key,
-        wanted: EsearchItems { numbering, returns, by_modseq, is_page: page.is_some() },
+        wanted: EsearchItems { numbering: Numbering::Uid, returns, by_modseq, is_page: page.is_some() },
         now: (session.service.store.unix_ms() / 1000) as i64,
         progress: Arc::new(Progress::in_parts()),
         budget: session.message_limit().process().map(Budget::new),
     };
     let mut pace = Pace::default();
-    let targets = targets(session, &elsewhere, has_selected, &mut pace).await?;
+    let targets = {
+        let Session { wire, service, login, selected, .. } = &mut *session;
+        let asker = Asker { service, login: logged_in(login.as_ref())? };
+        let from = SearchedNames { asker, selected: selected.as_ref(), elsewhere: &elsewhere, has_selected };
+        wire.reporting(search.reports(asker.service), Box::pin(targets(from, &mut pace))).await?
+    };
     let each = compile_steps(&key).min(SLICE_STEPS);
     for target in targets {
         if let Some(stopped) = search.stopped(IsMore::Yes) {
@@ -134,21 +136,26 @@ async fn reading(session: &Session, mailbox: MailboxId) -> Result<Option<Reading
     Ok(seen::reading(login, owner.map(|owner| &owner.account), mailbox))
 }
 
-/// The mailboxes to be searched that have messages, each once.
-async fn targets(
-    session: &Session,
-    elsewhere: &[Filter],
+/// What says which mailboxes are searched.
+#[derive(Clone, Copy)]
+struct SearchedNames<'s> {
+    asker: Asker<'s>,
+    selected: Option<&'s Selected>,
+    elsewhere: &'s [Filter],
+    /// Whether the selected mailbox is searched.
     has_selected: bool,
-    pace: &mut Pace,
-) -> Result<Vec<SearchedMailbox>, Failure> {
-    let found = named(session, elsewhere, has_selected).await?;
+}
+
+/// The mailboxes to be searched that have messages, each once.
+async fn targets(from: SearchedNames<'_>, pace: &mut Pace) -> Result<Vec<SearchedMailbox>, Failure> {
+    let found = named(from).await?;
     let mut targets = Vec::with_capacity(found.len());
     for batch in found.chunks(HEADS_BATCH) {
         let ids: Vec<_> = batch.iter().map(|target| target.entry.id).collect();
-        let heads = session.service.store.status(&ids).await?;
+        let heads = from.asker.service.store.status(&ids).await?;
         pace.worked(HEAD_STEPS * ids.len() as u64).await;
         for (target, head) in batch.iter().zip(heads) {
-            let known = session.selected.as_ref().filter(|known| known.mailbox.id() == target.entry.id);
+            let known = from.selected.filter(|known| known.mailbox.id() == target.entry.id);
             let count = match known {
                 Some(known) => known.announced.exists(),
                 // A mailbox that was deleted meanwhile has no messages.
@@ -168,14 +175,10 @@ async fn targets(
 
 /// The mailboxes that are named and may be searched. RFC 7377 §2.2: of others those with the
 /// rights `l` and `r`; for those without, nothing shows.
-async fn named(
-    session: &Session,
-    elsewhere: &[Filter],
-    has_selected: bool,
-) -> Result<Vec<SearchedMailbox>, Failure> {
-    let asker = session.asker()?;
+async fn named(from: SearchedNames<'_>) -> Result<Vec<SearchedMailbox>, Failure> {
+    let SearchedNames { asker, elsewhere, has_selected, .. } = from;
     let own = asker.service.store.list(asker.login.id).await?;
-    let selected = session.selected.as_ref().filter(|_| has_selected).map(|selected| selected.mailbox.id());
+    let selected = from.selected.filter(|_| has_selected).map(|selected| selected.mailbox.id());
     let listed = match elsewhere.iter().any(|filter| filter.may_reach_others(&own)) {
         true => asker.list_all().await?,
         false => ShownList { list: Arc::clone(&own), visible: Arc::default() },
@@ -196,7 +199,7 @@ async fn named(
             found.push(SearchedMailbox { entry: entry.clone(), is_of_others: rights.is_some(), messages: 0 });
         }
     }
-    if session.is_in_mailbox_of_others()
+    if from.selected.is_some_and(|selected| selected.owner.is_some())
         && let Some(selected) = selected
         && !found.iter().any(|target| target.entry.id == selected)
     {
@@ -228,6 +231,11 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
+    /// The reports of all mailboxes: their count never falls.
+    fn reports(&self, service: &ImapService) -> Reports<'_> {
+        Reports { tag: self.tag, progress: &self.progress, times: service.options.progress }
+    }
+
     /// The reply if the limit of messages ends the search here.
     fn stopped(&self, is_more: IsMore) -> Option<Reply> {
         let budget = self.budget.as_ref().filter(|budget| is_more == IsMore::No || budget.is_spent())?;
@@ -257,8 +265,9 @@ impl Search<'_> {
             session.selected = Some(selected);
             return outcome;
         }
-        let account = session.login()?.id;
-        let opened = match session.service.store.open_for(account, entry.id).await {
+        let Session { wire, service, login, .. } = &mut *session;
+        let opening = Box::pin(service.store.open_for(logged_in(login.as_ref())?.id, entry.id));
+        let opened = match wire.reporting(self.reports(service), opening).await {
             Ok(opened) => opened,
             // The mailbox was deleted meanwhile.
             Err(StoreError::NoMailbox(_)) => return Ok(()),
@@ -304,8 +313,7 @@ impl Search<'_> {
         }
         let source = Source { service, account, selected };
         let question = Box::pin(Question::compiled(source, &key, self.now)).await?;
-        let times = service.options.progress;
-        let reports = Reports { tag: self.tag, progress: &self.progress, times };
+        let reports = self.reports(service);
         let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&self.progress)));
         let page = self.wanted.returns.partial.filter(|_| self.wanted.is_page);
         // Boxed, as in SEARCH.
@@ -317,13 +325,17 @@ impl Search<'_> {
             && !found.is_empty()
         {
             response.mailbox = Some((MailboxArg::from(&entry.name), entry.uid_validity));
-            print_esearch(wire, &response).await?;
             // RFC 6203 §4. A score depends on its message only, so scores of several mailboxes
-            // can be compared.
-            if self.wanted.returns.relevancy
-                && let Some(listed) = answer.listed
-            {
-                let scores = Box::pin(scores_in(wire, source, (self.tag, &key), &listed)).await?;
+            // can be compared. Scores may take long and may fail. The response begins after that.
+            let scored = match answer.listed.filter(|_| self.wanted.returns.relevancy) {
+                Some(listed) => {
+                    let scores = Box::pin(scores_in(wire, source, (self.tag, &key), &listed)).await?;
+                    Some((scores, listed))
+                }
+                None => None,
+            };
+            print_esearch(wire, &response).await?;
+            if let Some((scores, listed)) = scored {
                 scores.print(wire, listed.iter()).await?;
             }
             wire.out().extend_from_slice(b"\r\n");

@@ -12,7 +12,7 @@ use posthaste_mail_model::{AccountId, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
-use super::copy::{CopyTarget, happened, not_copied, note_own, target_of};
+use super::copy::{CopyTarget, happened, not_copied, note_own, reserve_quota, target_of};
 use super::expunge::forget;
 use super::urlauth::UrlSource;
 use crate::annotate::carry;
@@ -55,7 +55,7 @@ pub(super) async fn run(
     // An account that is over its quota may still make a message smaller.
     let _reserved = match more == Usage::default() {
         true => None,
-        false => Some(ctx.service.delivery.reserve_quota(&owner, more).await?),
+        false => Some(reserve_quota(&mut ctx, tag, &owner, more).await?),
     };
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };

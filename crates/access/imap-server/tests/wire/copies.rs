@@ -1,9 +1,12 @@
 //! COPY, MOVE and RENAME of INBOX take their memory from a budget.
 
+use std::time::Duration;
+
 use posthaste_imap_server::{ImapOptions, ImapService};
-use posthaste_net::ByteBudget;
+use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::StoreOptions;
 
+use crate::gate::talkative_options;
 use crate::harness::Server;
 
 /// Bytes of 1,200 messages, of which an account may have a quarter.
@@ -49,5 +52,42 @@ fn copies_take_memory_from_a_budget_and_give_it_back() {
     // The leader of a mailbox frees a change after its answer.
     while budget.available() < BYTES {
         std::thread::yield_now();
+    }
+}
+
+/// RFC 9585 §3. Others may hold that memory for up to 30 seconds.
+#[test]
+fn a_copy_that_waits_for_memory_says_that_it_is_going_on() {
+    let budget = ByteBudget::new(BYTES);
+    let service = |delivery: posthaste_delivery::Delivery| {
+        let delivery = delivery.with_summaries(budget.clone());
+        let options = talkative_options(Duration::from_secs(3600));
+        ImapService::new(options, delivery, None, ByteBudget::new(256 << 20))
+    };
+    let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
+    server.with_messages(25);
+    let mut wire = server.select("INBOX");
+    wire.run("C: a CREATE Other\nS~ a OK …");
+    // 200 messages.
+    for _ in 0..3 {
+        wire.run("C: b COPY 1:* INBOX\nS~ b OK …");
+    }
+    for command in ["COPY 1:* INBOX", "MOVE 1:200 Other"] {
+        // Four accounts hold all of it.
+        let held: Vec<_> = (1..=4)
+            .map(|account| {
+                let permit = budget.begin(Holder::Account([account; 16]));
+                permit.grow_to(BYTES / 4).expect("memory that nobody holds");
+                permit.complete();
+                permit
+            })
+            .collect();
+        wire.send(format!("c {command}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"c\" NIL NIL)] Working");
+        drop(held);
+        wire.skip_to("c OK …");
+        while budget.available() < BYTES {
+            std::thread::yield_now();
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! An engine that waits, so that a command takes as long as a test wants.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
@@ -15,9 +16,12 @@ use tokio::sync::watch;
 
 use crate::harness::Server;
 
-/// Reports progress once, as soon as a command waits for something.
-fn talkative_options() -> ImapOptions {
-    let times = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
+/// A time after which no test runs any more.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Reports progress as soon as a command waits for something, and then at these intervals.
+pub(crate) fn talkative_options(every: Duration) -> ImapOptions {
+    let times = ProgressTimes { first: Duration::ZERO, every };
     ImapOptions { progress: times, ..ImapOptions::default() }
 }
 
@@ -28,27 +32,39 @@ pub(crate) struct Gate {
     mailboxes: watch::Sender<bool>,
     /// Before the directory and the counts of mailboxes.
     directory: watch::Sender<bool>,
+    /// Reads of bodies that pass before one closes the gate of mailboxes.
+    reads: AtomicUsize,
 }
 
 impl Gate {
     /// A server that reports progress once, on an engine whose gates are open. On a cluster, a
     /// command waits and reports even then.
     pub(crate) fn server() -> (Server, Arc<Self>) {
+        Self::server_reporting(NEVER)
+    }
+
+    /// The same, but it reports progress again and again at these intervals.
+    pub(crate) fn server_reporting(every: Duration) -> (Server, Arc<Self>) {
         let mut gate = None;
         let wrap = |engine| {
             let (mailboxes, directory) = (watch::Sender::new(true), watch::Sender::new(true));
-            let made = Arc::new(Self { engine, mailboxes, directory });
+            let made = Arc::new(Self { engine, mailboxes, directory, reads: AtomicUsize::new(usize::MAX) });
             gate = Some(Arc::clone(&made));
             made as Arc<dyn Engine>
         };
         let service =
-            |delivery| ImapService::new(talkative_options(), delivery, None, ByteBudget::new(256 << 20));
+            |delivery| ImapService::new(talkative_options(every), delivery, None, ByteBudget::new(256 << 20));
         let server = Server::start_on(wrap, service);
         (server, gate.expect("a gate"))
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {
         self.mailboxes.send_replace(is_open);
+    }
+
+    /// Closes the gate of mailboxes at a read of a body, after so many others.
+    pub(crate) fn close_after_reads(&self, reads: usize) {
+        self.reads.store(reads, Ordering::Relaxed);
     }
 
     pub(crate) fn set_directory_open(&self, is_open: bool) {
@@ -118,6 +134,10 @@ impl Layer for Gate {
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<bytes::Bytes> {
+        // After zero comes the largest number.
+        if self.reads.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.set_open(false);
+        }
         pass(&self.mailboxes).await;
         self.engine.read_body(body, range).await
     }

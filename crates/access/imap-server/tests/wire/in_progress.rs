@@ -1,5 +1,7 @@
 //! INPROGRESS: RFC 9585.
 
+use std::time::Duration;
+
 use posthaste_directory::{AccountChange, NewAccount};
 
 use crate::gate::Gate;
@@ -12,7 +14,7 @@ fn commands_that_take_long_say_that_they_are_going_on() {
     server.with_messages(3);
     // It is read in pieces.
     server.put("INBOX", &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 140 << 10]].concat());
-    for name in ["One", "Two", "Three", "Four"] {
+    for name in ["One", "Two", "Three", "Four", "Eight"] {
         server.login().run(&format!("C: a CREATE {name}\nS~ a OK …"));
         server.put(name, b"x");
     }
@@ -26,6 +28,8 @@ fn commands_that_take_long_say_that_they_are_going_on() {
     for command in [
         "STATUS One (RECENT)",
         "LIST \"\" Two RETURN (STATUS (RECENT))",
+        // Its mailbox is opened for it.
+        "ESEARCH IN (mailboxes Eight) ALL",
         "FETCH 1 BODY[]",
         // Before the first response, without a change of \Seen.
         "FETCH 2:3 BODY.PEEK[]",
@@ -92,6 +96,7 @@ fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
         "SELECT \"Other Users/bo@example.org/INBOX\"",
         "APPEND \"Other Users/bo@example.org/INBOX\" {1+}\r\nx",
         "ENABLE METADATA",
+        "ESEARCH IN (personal) ALL",
         "NOTIFY SET (MAILBOXES INBOX (MailboxMetadataChange ServerMetadataChange))",
         "DELETE Two",
     ] {
@@ -102,6 +107,22 @@ fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
         gate.set_directory_open(true);
         wire.skip_to("a OK …");
     }
+}
+
+/// Of a quota, the counts of all mailboxes are read.
+#[test]
+fn a_replace_that_waits_for_its_quota_says_that_it_is_going_on() {
+    let (server, gate) = Gate::server();
+    server.put("INBOX", b"x");
+    // No session opens it, so its counts are in no cache.
+    server.make_mailbox("Two");
+    server.limit(AccountChange { quota_messages: Some(Some(100)), ..AccountChange::default() });
+    let mut wire = server.select("INBOX");
+    gate.set_directory_open(false);
+    wire.send(b"a REPLACE 1 INBOX {2+}\r\nxx\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_directory_open(true);
+    wire.skip_to("a OK …");
 }
 
 #[test]
@@ -132,6 +153,32 @@ fn a_search_that_takes_long_says_how_far_it_is() {
         gate.set_open(true);
         let tag = command.split(' ').next().unwrap_or_default();
         wire.skip_to(&format!("{tag} OK …"));
+    }
+}
+
+/// The levels of a fuzzy search are searches of their own. A report must not divide the response
+/// that has their scores.
+#[test]
+fn a_fuzzy_search_in_several_mailboxes_reports_before_its_response() {
+    let (server, gate) = Gate::server_reporting(Duration::from_millis(1));
+    server.put("INBOX", b"Subject: large\r\n\r\nAll work and no play.\r\n");
+    let mut wire = server.select("INBOX");
+    // The search reads the message, and each level reads it again.
+    for reads in 0..4 {
+        gate.close_after_reads(reads);
+        wire.send(b"a ESEARCH IN (mailboxes INBOX) RETURN (ALL RELEVANCY) FUZZY BODY \"play no work\"\r\n");
+        let mut lines: Vec<String> = Vec::new();
+        while lines.last().is_none_or(|line| !line.starts_with("a OK ")) {
+            let line = wire.line().expect("a line");
+            if line.contains("INPROGRESS") {
+                gate.set_open(true);
+            }
+            lines.push(line);
+        }
+        lines.retain(|line| !line.starts_with("* OK [INPROGRESS (\"a\" "));
+        assert_eq!(lines.len(), 2, "{reads}: {lines:?}");
+        assert!(lines[0].starts_with("* ESEARCH (TAG \"a\" MAILBOX INBOX "), "{reads}: {lines:?}");
+        assert!(lines[0].ends_with(") UID ALL 1 RELEVANCY (75)"), "{reads}: {lines:?}");
     }
 }
 

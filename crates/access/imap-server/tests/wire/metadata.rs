@@ -384,3 +384,22 @@ fn a_client_that_enables_it_gets_changes_by_others() {
     other.run("C: j SETMETADATA INBOX (/private/comment NIL)\nS: j OK …");
     watching.run("C: j NOOP\nS: j OK …");
 }
+
+/// RFC 5161 §3.2: ENABLED names what is enabled. A client that gets none sends sequence numbers.
+#[test]
+fn an_enable_that_fails_enables_nothing() {
+    let (server, faulty) = Server::start_faulty();
+    server.with_messages(1);
+    let mut wire = server.select("INBOX");
+    faulty.fail_to_list(Some(""));
+    wire.run("C: a ENABLE UIDONLY METADATA\nS: a NO [UNAVAILABLE] …");
+    faulty.fail_to_list(None);
+    wire.run(
+        "C: b FETCH 1 (UID)
+         S: * 1 FETCH (UID 1)
+         S: b OK …
+         C: c ENABLE UIDONLY METADATA
+         S: * ENABLED UIDONLY METADATA
+         S: c OK …",
+    );
+}
