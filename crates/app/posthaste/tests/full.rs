@@ -96,7 +96,7 @@ fn users_log_in_and_mail_comes_to_a_server_full_of_strangers() {
     assert!(closed.iter().any(|line| line.contains("network=10.0.")), "{closed:?}");
 }
 
-/// A scanner that never answers stands for name servers that strangers choose. Each connection
+/// A scanner never answers, as name servers that strangers choose might not. Each connection
 /// without a login has a message that waits for it.
 #[test]
 fn messages_that_are_verified_keep_nobody_out() {

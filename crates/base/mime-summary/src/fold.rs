@@ -1,7 +1,7 @@
 //! Folds text, so that texts that should match are equal: for BODY, TEXT and the index.
 //!
-//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Each character by itself
-//! is decomposed for compatibility, mapped to upper and then to lower case, so that ß is ss and
+//! It is wider than i;unicode-casemap (RFC 5051), which is in `casemap`. Each character
+//! is decomposed for compatibility, and mapped to upper and then to lower case. So ß is ss, and
 //! both small sigmas are one. The result is decomposed again. Marks keep their order, as in RFC
 //! 5051 §2. So each exact match is a folded one, too. White space of any length, line ends
 //! included, is one space, so that a phrase is found across a line break. Keys and texts are folded

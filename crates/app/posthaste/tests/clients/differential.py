@@ -497,7 +497,8 @@ def unlike(path, ours, theirs):
 
 def both(pair, kind, wanted, command):
     made, composite, structure_of = [], set(), {}
-    if b"BINARY" in command or re.search(rb"\[[\d.]+\.1\]", command):
+    # A command in pieces is an APPEND.
+    if isinstance(command, bytes) and re.search(rb"BINARY|\[[\d.]+\.1\]", command):
         structure_of = structures(pair[0], command)
     for number, structure in structure_of.items():
         # 5: of composite parts.
