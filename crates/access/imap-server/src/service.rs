@@ -7,6 +7,7 @@ use std::time::Duration;
 use posthaste_delivery::{Delivery, HeldMessages};
 use posthaste_directory::Directory;
 use posthaste_filter::{Event, Filter};
+use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::response::Code;
 use posthaste_indexing::SearchIndex;
 use posthaste_mail_model::AccountId;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use crate::heavy::Heavy;
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 
 /// Bytes of the largest message the server accepts.
@@ -142,6 +144,11 @@ impl ImapService {
             decoded,
             opened,
         }
+    }
+
+    /// The reports that the command of this tag continues (RFC 9585), without a count.
+    pub(crate) fn reports<'t>(&self, tag: &'t Tag) -> Reports<'t> {
+        Reports::uncounted(tag, self.options.progress)
     }
 
     /// Sets the memory budget for reading large messages. One account may use a quarter

@@ -197,7 +197,7 @@ impl Session {
     ) -> Result<(Asker<'s>, &'s mut Wire, Reports<'s>), Failure> {
         let Self { wire, service, login, .. } = self;
         let asker = Asker { service, login: logged_in(login.as_ref())? };
-        let reports = Reports::uncounted(tag, asker.service.options.progress);
+        let reports = asker.service.reports(tag);
         Ok((asker, wire, reports))
     }
 

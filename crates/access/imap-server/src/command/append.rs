@@ -21,7 +21,6 @@ use crate::annotate;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, permitted};
@@ -48,7 +47,7 @@ pub(super) async fn run(
     let Session { service, wire, login, selected, notify, .. } = session;
     let (service, user) = (&**service, logged_in(login.as_ref())?);
     let source = UrlSource::of(service, user, selected.as_ref());
-    let reports = Reports::uncounted(tag, service.options.progress);
+    let reports = service.reports(tag);
     let stored = wire.reporting(reports, Box::pin(Stored::of(source, &found, messages))).await?;
     carry::warn(stored.written, wire);
     let (uids, mailbox) = (&stored.uids, found.entry.id);

@@ -4,7 +4,6 @@ use posthaste_imap_codec::Tag;
 
 use super::DONE;
 use crate::annotate::reader_of;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::{Session, logged_in};
@@ -23,7 +22,7 @@ pub(super) async fn close(session: &mut Session, tag: &Tag) -> Result<Reply, Fai
             Box::pin(reader.forget(&expunged.uids)).await;
             Ok::<_, Failure>(expunged)
         };
-        let reports = Reports::uncounted(tag, service.options.progress);
+        let reports = service.reports(tag);
         let expunged = wire.reporting(reports, Box::pin(expunging)).await?;
         if let Some(notify) = notify {
             notify.note_closed(selected.mailbox.id(), expunged.modseq);

@@ -17,7 +17,6 @@ use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
 use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::{Act, changeable};
@@ -52,7 +51,7 @@ pub(super) async fn copy(
         let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
         Ok::<_, Failure>((copied, ready.carried, ready.annotations))
     };
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &copied).await;
@@ -89,7 +88,7 @@ pub(super) async fn move_(
         let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
         Ok::<_, Failure>((moved, ready.carried, ready.annotations))
     };
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &moved.copied).await;
@@ -127,7 +126,7 @@ pub(super) async fn reserve_quota(
     owner: &Account,
     usage: Usage,
 ) -> Result<QuotaReservation, Failure> {
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let reserving = ctx.service.delivery.reserve_quota(owner, usage);
     Ok(ctx.wire.reporting(reports, reserving).await?)
 }
@@ -224,7 +223,7 @@ pub(super) async fn target_of(
     tag: &Tag,
     target: &MailboxArg,
 ) -> Result<CopyTarget, Failure> {
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let finding = Box::pin(find_target(ctx.asker(), target));
     ctx.wire.reporting(reports, finding).await.map_err(Failure::try_create)
 }

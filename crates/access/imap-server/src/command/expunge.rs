@@ -7,7 +7,6 @@ use posthaste_mail_model::{FlagSet, NumSet};
 use super::DONE;
 use crate::annotate::reader_of;
 use crate::own::Own;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Ctx;
@@ -34,7 +33,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, uids: Option<&UidSet>) -> 
         *uids = view.uids_of_seqs(&view.seqs_of_uids(uids).intersection(&deleted));
         ctx.limit_uids(uids);
     }
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let expunging = Box::pin(ctx.selected.mailbox.expunge(only.as_ref()));
     let expunged = ctx.wire.reporting(reports, expunging).await?;
     forget(ctx, &expunged.uids).await;

@@ -18,7 +18,6 @@ use posthaste_store::{MailboxEntry, MailboxList};
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::listed::{self, Traits, data_of};
-use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ShownList;
@@ -113,7 +112,7 @@ async fn selected(
         let made = service.heavy.run(account, move || Selector::new(list, selection, patterns, &remote));
         in_pieces(&service, account, made.await??).await
     };
-    let reports = Reports::uncounted(tag, service.options.progress);
+    let reports = service.reports(tag);
     Box::pin(session.wire.while_reporting(reports, work)).await?
 }
 

@@ -14,7 +14,6 @@ use posthaste_store::MailboxList;
 use super::DONE;
 use super::list::{DERIVED_MAX, INLINE_NAMES_MAX, NAME_STEPS, Stepwise, in_pieces, parents, too_many_levels};
 use crate::heavy::SLICE_STEPS;
-use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
@@ -70,7 +69,7 @@ async fn subscribed(
         let found = in_pieces(&service, account, found).await?;
         service.heavy.run(account, move || found.lines()).await
     };
-    let reports = Reports::uncounted(tag, service.options.progress);
+    let reports = service.reports(tag);
     Box::pin(session.wire.while_reporting(reports, work)).await?
 }
 

@@ -11,7 +11,6 @@ use super::{DONE, create, list};
 use crate::annotate::carry::{self, CarriedAnnotations};
 use crate::annotate::reader::AnnotationReader;
 use crate::copies::COPIED_FREE;
-use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ResolvedName, check_new};
@@ -34,7 +33,7 @@ pub(super) async fn run(
     // The session sends reports meanwhile.
     let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
     let asker = Asker { service: &service, login: &login };
-    let reports = Reports::uncounted(tag, service.options.progress);
+    let reports = service.reports(tag);
     let finding = Box::pin(ends(asker, from, (from_name, to_name)));
     let (source, target, before) = session.wire.reporting(reports, finding).await?;
     let (owner, above) = (source.owner, target.name.parent());

@@ -18,7 +18,6 @@ use super::urlauth::UrlSource;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
 use crate::own::Own;
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
@@ -60,7 +59,7 @@ pub(super) async fn run(
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
     Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &target, new));
     let replaced = ctx.wire.reporting(reports, replacing).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
@@ -97,7 +96,7 @@ async fn prepared(
     assembly: &mut Assembly,
     message: AppendMessage,
 ) -> Result<Prepared, Failure> {
-    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reports = session.service.reports(tag);
     let account = logged_in(session.login.as_ref())?;
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
     let preparing = async {

@@ -10,7 +10,6 @@ use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 use super::DONE;
 use crate::heavy::{HEAD_STEPS, open_steps};
 use crate::offload::{Threads, row_steps};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ExistingMailbox;
 use crate::rights::Act;
@@ -41,7 +40,7 @@ pub(super) async fn heads(
     tag: &Tag,
     mailboxes: &[MailboxId],
 ) -> Result<Vec<Option<MailboxHead>>, Failure> {
-    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reports = session.service.reports(tag);
     let reading = session.service.store.status(mailboxes);
     Ok(session.wire.reporting(reports, reading).await?)
 }
@@ -73,7 +72,7 @@ pub(super) async fn report(
     let account = session.login()?.id;
     let threads = Threads { service: &session.service, account };
     let counting = Counts::read(threads, (entry.id, reading), head, items);
-    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reports = session.service.reports(tag);
     let Counts { recent, reclaimed, unseen, octets } = session.wire.reporting(reports, counting).await?;
     let limit = session.service.options.append_bytes_max;
     let value = |item: &StatusItem| match item {

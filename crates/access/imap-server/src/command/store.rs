@@ -16,7 +16,6 @@ use posthaste_store::{FlagChange, FlagsStored};
 use super::DONE;
 use crate::offload::range_steps;
 use crate::own::{Own, OwnChange};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
 use crate::seen::{self, FlagOrder};
@@ -149,14 +148,14 @@ async fn store(
         Instead::Nothing => {
             let (change, flags) = (change_of(command.action), &*command.flags);
             let order = FlagOrder { uids, change, flags, unchanged_since };
-            let reports = Reports::uncounted(tag, ctx.service.options.progress);
+            let reports = ctx.service.reports(tag);
             let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
             ctx.wire.reporting(reports, storing).await
         }
         Instead::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);
             let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since };
-            let reports = || Reports::uncounted(tag, ctx.service.options.progress);
+            let reports = || ctx.service.reports(tag);
             let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
             let removed = ctx.wire.reporting(reports(), storing).await?;
             let rest = uids.difference(&removed.modified);

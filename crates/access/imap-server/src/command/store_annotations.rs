@@ -16,7 +16,6 @@ use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::own::{Own, OwnChange};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
@@ -59,7 +58,7 @@ pub(super) async fn run(
         check_parts(reader, &uids, parts).await?;
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
     };
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let changed = ctx.wire.reporting(reports, Box::pin(writing)).await?;
     let Changed { tested, there, modified, touched, withdrawn, written } = changed;
     note_own(ctx.selected, reader, &there).await;

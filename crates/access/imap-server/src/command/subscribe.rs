@@ -3,7 +3,6 @@
 use posthaste_imap_codec::{MailboxArg, Tag};
 
 use super::DONE;
-use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::Asker;
@@ -18,7 +17,7 @@ pub(super) async fn subscribe(
     let (account, name) = (session.login()?.id, mailbox.create_name()?);
     // RFC 2193 §4.1
     referred::check(session.login()?, &name)?;
-    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reports = session.service.reports(tag);
     let subscribing = session.service.store.subscribe(account, &name);
     session.wire.reporting(reports, subscribing).await?;
     Ok(DONE)

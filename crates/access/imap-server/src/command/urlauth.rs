@@ -14,7 +14,6 @@ use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::heavy::{Pace, SLICE_STEPS};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::resolve::Asker;
 use crate::rights::Act;
@@ -69,7 +68,7 @@ pub(super) async fn generate(
 ) -> Result<Reply, Failure> {
     let account = logged_in(session.login.as_ref())?;
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
-    let reports = Reports::uncounted(tag, session.service.options.progress);
+    let reports = session.service.reports(tag);
     let authorised = session.wire.reporting(reports, Box::pin(authorise(source, urls))).await?;
     let out = session.wire.out();
     out.extend_from_slice(b"* GENURLAUTH");
@@ -155,7 +154,7 @@ async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result
     if is_full {
         let account = logged_in(session.login.as_ref())?;
         let source = UrlSource::of(&session.service, account, session.selected.as_ref());
-        let reports = Reports::uncounted(tag, session.service.options.progress);
+        let reports = session.service.reports(tag);
         // All that can fail is done before the response begins.
         found = session.wire.reporting(reports, Box::pin(UrlData::read(source, item))).await?;
     }

@@ -148,7 +148,7 @@ async fn existing(source: &MailboxState, view: &View, uids: &NumSet) -> Result<N
         return Ok(view.existing(uids));
     }
     let (view, uids) = (view.clone(), uids.clone());
-    source.context.large_permits.run(source.place(), move || view.existing(&uids)).await
+    source.run_large(move || view.existing(&uids)).await
 }
 
 /// Maps flags from one mailbox's keyword table to another's.

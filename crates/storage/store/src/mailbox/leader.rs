@@ -247,7 +247,7 @@ impl MailboxState {
             intents.iter_mut().for_each(|intent| intent.resolve(&mut draft));
             (intents, draft)
         };
-        let (intents, draft) = self.context.large_permits.run(self.place(), work).await?;
+        let (intents, draft) = self.run_large(work).await?;
         *batch = intents;
         Ok(draft)
     }

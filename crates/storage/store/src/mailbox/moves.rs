@@ -276,12 +276,7 @@ impl Ends {
                 let copied = resolved.resolve(&mut enters);
                 (enters, copied)
             };
-            let (enters, copied) = self
-                .target
-                .context
-                .large_permits
-                .run_if_large(self.target.place(), messages.count(), work)
-                .await?;
+            let (enters, copied) = self.target.run_if_large(messages.count(), work).await?;
             if !enters.wants_rows() || needs == Needs::Rows {
                 return Ok((enters, copied?));
             }
@@ -298,8 +293,7 @@ impl Ends {
             leaves.expunge(&copied.source);
             (leaves, copied)
         };
-        let (leaves, copied) =
-            self.source.context.large_permits.run_if_large(self.source.place(), count, work).await?;
+        let (leaves, copied) = self.source.run_if_large(count, work).await?;
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
             return Ok(None);
         };
@@ -343,8 +337,7 @@ impl Ends {
             draft.expunge(&copied.source);
             Ok((draft, copied))
         };
-        let (draft, copied) =
-            self.source.context.large_permits.run_if_large(self.source.place(), count, work).await??;
+        let (draft, copied) = self.source.run_if_large(count, work).await??;
         let Some((commit, next)) = draft.finish() else { return Ok(None) };
         match self.source.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => Ok(self.moved(copied, next)),
@@ -411,8 +404,7 @@ impl MailboxState {
                 let modseq = if uids.is_empty() { now } else { draft.expunge(&uids) };
                 Ok((draft, uids, modseq))
             };
-            let (draft, uids, modseq) =
-                self.context.large_permits.run_if_large(self.place(), uids.count(), work).await??;
+            let (draft, uids, modseq) = self.run_if_large(uids.count(), work).await??;
             let next = match draft.finish() {
                 None => base,
                 Some((commit, next)) => match self.context.engine.commit(commit).await {

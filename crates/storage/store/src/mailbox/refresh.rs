@@ -171,7 +171,7 @@ impl MailboxState {
             let runtime = Handle::current();
             let work = move || runtime.block_on(engine.changes_since(id, since));
             // Boxed: nearly no mailbox is large.
-            return Box::pin(self.context.large_permits.run(self.place(), work)).await?;
+            return Box::pin(self.run_large(work)).await?;
         }
         engine.changes_since(id, since).await
     }
@@ -194,7 +194,7 @@ impl MailboxState {
                 let (engine, runtime) = (Arc::clone(engine), Handle::current());
                 let work = move || runtime.block_on(load(&*engine, id));
                 // Boxed: nearly no mailbox is large.
-                return Box::pin(self.context.large_permits.run(self.place(), work)).await?;
+                return Box::pin(self.run_large(work)).await?;
             }
         }
         load(&**engine, id).await

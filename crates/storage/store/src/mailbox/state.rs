@@ -94,8 +94,23 @@ impl MailboxState {
     }
 
     /// The queue in which the mailbox's large changes wait.
-    pub fn place(&self) -> Place {
+    fn place(&self) -> Place {
         self.account.get().map_or(Place::Mailbox(self.id), |account| Place::Account(*account))
+    }
+
+    /// Does a large change of the mailbox on another thread, after those before it in its queue.
+    pub async fn run_large<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        self.context.large_permits.run(self.place(), work).await
+    }
+
+    /// Does a change of this many messages on the caller's thread if they are few, and else as
+    /// [`Self::run_large`] does.
+    pub async fn run_if_large<T: Send + 'static>(
+        &self,
+        messages: u64,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.context.large_permits.run_if_large(self.place(), messages, work).await
     }
 
     /// Whether it was deleted.

@@ -27,7 +27,6 @@ use super::walk::Unanswered;
 use crate::message_limit::MessageLimit;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::own::{Own, OwnChange};
-use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::seen::{self, FlagOrder};
 use crate::session::Ctx;
@@ -69,7 +68,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> 
     let by = Threads { service: ctx.service, account: ctx.login.id };
     let rendered = annotations(by, ctx.selected, &mut items, &seqs).await?;
     let plan = Plan::compile(&items).annotated(rendered);
-    let reports = Some(Reports::uncounted(tag, ctx.service.options.progress));
+    let reports = Some(ctx.service.reports(tag));
     let job = FetchJob { plan: &plan, view: &view, seqs: &seqs, enabled: *ctx.enabled, by, reports };
     let Unanswered { expunged, unreadable } = job.print(ctx.wire, ctx.selected).await?;
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
@@ -215,7 +214,7 @@ async fn mark_seen(
     }
     let (change, flags) = (FlagChange::Add, &[Flag::Seen]);
     let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None };
-    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let reports = ctx.service.reports(tag);
     let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
     match ctx.wire.reporting(reports, storing).await {
         Ok(_) => {
