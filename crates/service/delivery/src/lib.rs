@@ -28,6 +28,7 @@ mod by_url;
 mod conversions;
 pub mod convert;
 mod deliver;
+mod edited;
 mod error;
 mod estimate;
 pub mod export;

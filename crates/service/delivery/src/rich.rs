@@ -295,7 +295,12 @@ impl Delivery {
 
     /// The message with another stored body. The store keeps what clients see of it for the first
     /// readers, so that they do not convert it again.
-    fn stored_as(&self, message: &IncomingMessage, stored: Bytes, served: &[u8]) -> IncomingMessage {
+    pub(crate) fn stored_as(
+        &self,
+        message: &IncomingMessage,
+        stored: Bytes,
+        served: &[u8],
+    ) -> IncomingMessage {
         let body = self.store().new_body_id();
         self.store().has_converted(body, served);
         IncomingMessage { bytes: stored, body, ..message.clone() }
@@ -314,7 +319,7 @@ impl Delivery {
     }
 
     /// A message that came as MIME in rich form, if it can have one.
-    async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
+    pub(crate) async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
         let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
         let work = on_another_thread(move || {
@@ -401,7 +406,9 @@ impl Delivery {
 }
 
 /// Runs work that blocks. Its cost is that of the session for which this thread works.
-fn on_another_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub(crate) fn on_another_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
     let session = posthaste_metrics::current();
     tokio::task::spawn_blocking(move || session.run(work))
 }

@@ -30,6 +30,8 @@ pub(crate) struct Filing<'f> {
     message: &'f IncomingMessage,
     /// The message as clients see it.
     served: &'f Bytes,
+    /// The message as it came.
+    sent: &'f Bytes,
     /// The mailbox of `keep`.
     home: Home,
     /// The mailboxes that have it so far, and the version in each.
@@ -42,9 +44,9 @@ impl<'f> Filing<'f> {
         delivery: &'f Delivery,
         account: &'f Account,
         list: Arc<MailboxList>,
-        Mail { message, served, chain, .. }: Mail<'f>,
+        Mail { message, served, sent, chain, .. }: Mail<'f>,
     ) -> Self {
-        Self { delivery, account, list, message, served, home: chain.home, done: Vec::new() }
+        Self { delivery, account, list, message, served, sent, home: chain.home, done: Vec::new() }
     }
 
     /// Whether the message is in some mailbox.
@@ -219,10 +221,13 @@ impl<'f> Filing<'f> {
         names: &[String],
         outcome: &Outcome,
     ) -> Result<IncomingMessage, DeliveryError> {
-        match outcome.edited(version, self.served) {
-            Some(edited) => self.delivery.incoming(Bytes::from(edited), flags(names), None).await,
-            None => Ok(IncomingMessage { flags: flags(names), ..self.message.clone() }),
-        }
+        let message = match outcome.edited(version, self.served) {
+            Some(edited) => {
+                self.delivery.edited(self.account, self.sent, self.served, Bytes::from(edited)).await?
+            }
+            None => self.message.clone(),
+        };
+        Ok(IncomingMessage { flags: flags(names), ..message })
     }
 
     async fn append(

@@ -480,14 +480,19 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
     multiparts.filter_map(boundary).collect()
 }
 
+/// The hash of a message that each boundary has which its conversion makes.
+pub fn hash_in_boundaries(message: &[u8]) -> String {
+    Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// The beginning of new boundaries: a hash of the message, which does not occur in it. No
 /// boundary of the message is its beginning. Otherwise a new delimiter would be one of the
 /// message's own, too (RFC 2046 §5.1.1). `None` if there is no such stem.
 fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String> {
-    let hash = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let hash = hash_in_boundaries(message);
     // RFC 2045 §6.7: `=_` occurs in no quoted-printable text, and in no base64.
     let leads = std::iter::once(String::new()).chain(('A'..='Z').chain('a'..='z').map(String::from));
     let is_free = |stem: &String| !taken.values().any(|boundary| stem.as_bytes().starts_with(boundary));

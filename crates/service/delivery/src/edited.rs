@@ -1,0 +1,185 @@
+//! A rich message whose header a Sieve script edited (RFC 5293).
+//!
+//! The script edits the message that clients see. The same edits are made in the message as it
+//! came, and that is converted again. If the result is what the script made, the account stores
+//! the message in its format, with the rich original. The new boundaries differ, since they have
+//! a hash of the whole message.
+//!
+//! Some edits cannot be made in the message as it came. One is the removal of a field that was
+//! made of a property: the conversion would make it again. Such a message is stored as MIME alone.
+//!
+//! Ordinary mail that a script edited is stored as other ordinary mail of the account is.
+
+use std::collections::HashSet;
+
+use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
+use memchr::memmem;
+use posthaste_directory::Account;
+use posthaste_mime_summary::{HeaderFields, Span};
+use posthaste_store::IncomingMessage;
+use posthaste_store::compressed::Compression;
+use posthaste_tnef::hash_in_boundaries;
+
+use crate::conversions::marked;
+use crate::deliver::Delivery;
+use crate::error::DeliveryError;
+use crate::rich::{Shape, as_mime_blocking, on_another_thread};
+
+impl Delivery {
+    /// A message that a script edited, ready for the mailboxes of an account. `sent` is the
+    /// message as it came, and `served` the one that the script saw.
+    #[boxed]
+    pub async fn edited(
+        &self,
+        account: &Account,
+        sent: &Bytes,
+        served: &Bytes,
+        edited: Bytes,
+    ) -> Result<IncomingMessage, DeliveryError> {
+        let settings = account.stored_as(self.options().format);
+        if sent == served {
+            return self.edited_ordinary(Shape::wanted(settings, false), edited).await;
+        }
+        let shape = Shape::of_rich(settings);
+        if shape == Shape::Mime {
+            return self.edited_mime(edited).await;
+        }
+        let largest = sent.len().saturating_add(edited.len().saturating_sub(served.len()));
+        let Some(permit) = self.room_to_convert(largest).await? else {
+            return self.edited_mime(edited).await;
+        };
+        let (name, limit) = (account.name.clone(), self.options().message_len_max);
+        let (came, seen, wanted) = (sent.clone(), served.clone(), edited.clone());
+        let work = on_another_thread(move || {
+            let _permit = permit;
+            let sent = with_edits(&came, &seen, &wanted)?;
+            let rich = as_mime_blocking(&name, &sent, limit)?;
+            let is_wanted = are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], &sent[..]));
+            let stored = if is_wanted { rich.stored(shape, &sent) } else { None };
+            stored.map(|stored| (stored, rich.mime))
+        });
+        let made = work.await.unwrap_or_else(|error| {
+            tracing::error!(account = account.name, %error, "an edited message is stored as MIME: its conversion failed");
+            None
+        });
+        let Some((stored, mime)) = made else { return self.edited_mime(edited).await };
+        let message = self.incoming_with(mime.clone(), Vec::new(), None, Compression::None).await?;
+        self.store().has_converted(message.body, &mime);
+        Ok(IncomingMessage { bytes: stored, ..message })
+    }
+
+    /// An edited message that did not come as rich mail.
+    async fn edited_ordinary(&self, shape: Shape, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
+        let message = self.incoming(edited.clone(), Vec::new(), None).await?;
+        if shape != Shape::Enriched {
+            return Ok(message);
+        }
+        let stored = self.as_rich(&edited).await?;
+        Ok(match stored {
+            Some(stored) => self.stored_as(&message, stored, &edited),
+            None => message,
+        })
+    }
+
+    /// An edited message without its rich original.
+    async fn edited_mime(&self, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
+        let look = edited.clone();
+        let marked = on_another_thread(move || marked(&look)).await.unwrap_or_default();
+        let mut message = self.incoming(edited, Vec::new(), None).await?;
+        if let Some(marked) = marked {
+            message.bytes = marked;
+        }
+        Ok(message)
+    }
+}
+
+/// The message as it came, with the edits that made `edited` of `served`. `None` if a field was
+/// edited that describes the content: it describes another content in the message as it came.
+fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Option<Vec<u8>> {
+    let (came, seen, wanted) = (Header::of(sent), Header::of(served), Header::of(edited));
+    if !seen.of_content().eq(wanted.of_content()) {
+        return None;
+    }
+    let in_sent: HashSet<&[u8]> = came.fields.iter().map(|(_, field)| *field).collect();
+    let in_served: HashSet<&[u8]> = seen.fields.iter().map(|(_, field)| *field).collect();
+    let mut out = Vec::with_capacity(sent.len() + edited.len().saturating_sub(served.len()));
+    for (_, field) in &wanted.fields {
+        // The conversion makes the others again.
+        if in_sent.contains(field) || !in_served.contains(field) {
+            out.extend_from_slice(field);
+        }
+    }
+    for (_, field) in &came.fields {
+        // The conversion takes these away again.
+        if !in_served.contains(field) {
+            out.extend_from_slice(field);
+        }
+    }
+    out.extend_from_slice(came.rest);
+    Some(out)
+}
+
+/// Whether two messages differ in nothing but the hashes in their boundaries. The order of fields
+/// with different names does not count (RFC 5322 §3.6). Each message comes with the one that was
+/// hashed.
+fn are_equal_but_for_hashes((one, hashed): (&[u8], &[u8]), (other, also_hashed): (&[u8], &[u8])) -> bool {
+    let (hash, other_hash) = (hash_in_boundaries(hashed), hash_in_boundaries(also_hashed));
+    let are_equal = |a: &[u8], b: &[u8]| pieces(a, hash.as_bytes()).eq(pieces(b, other_hash.as_bytes()));
+    let (one, other) = (Header::of(one).by_name(), Header::of(other).by_name());
+    one.fields.len() == other.fields.len()
+        && one.fields.iter().zip(&other.fields).all(|((_, a), (_, b))| are_equal(a, b))
+        && are_equal(one.rest, other.rest)
+}
+
+/// The pieces of a text between the places of a hash.
+fn pieces<'t>(text: &'t [u8], hash: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+    let mut from = 0;
+    let ends = memmem::find_iter(text, hash).chain(std::iter::once(text.len()));
+    ends.map(move |end| {
+        let piece = text.get(from..end).unwrap_or_default();
+        from = end + hash.len();
+        piece
+    })
+}
+
+/// A header, and what follows it.
+struct Header<'m> {
+    /// The name of each field, and the whole field.
+    fields: Vec<(&'m [u8], &'m [u8])>,
+    /// The blank line and the body.
+    rest: &'m [u8],
+}
+
+impl<'m> Header<'m> {
+    fn of(message: &'m [u8]) -> Self {
+        let all = Span::new(0, u32::try_from(message.len()).unwrap_or(u32::MAX));
+        let mut end = 0;
+        let fields = HeaderFields::new(message, all)
+            .map(|field| {
+                end = field.span().range().end;
+                (field.name(message), field.span().of(message))
+            })
+            .collect();
+        Self { fields, rest: message.get(end..).unwrap_or_default() }
+    }
+
+    /// The fields that describe the content: RFC 2045 §3.
+    fn of_content(&self) -> impl Iterator<Item = &'m [u8]> {
+        let is_of_content = |name: &[u8]| {
+            name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
+                || name.eq_ignore_ascii_case(b"mime-version")
+        };
+        self.fields.iter().filter(move |(name, _)| is_of_content(name)).map(|(_, field)| *field)
+    }
+
+    /// The fields by their names. Those of one name stay in their order.
+    fn by_name(mut self) -> Self {
+        self.fields.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+        self
+    }
+}
+
+#[cfg(test)]
+#[path = "edited_tests.rs"]
+mod tests;

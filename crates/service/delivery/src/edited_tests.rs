@@ -1,0 +1,139 @@
+use posthaste_directory::{AccountChange, Format, FormatSettings};
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_tnef::{Outcome, convert, encode, samples};
+
+use super::*;
+use crate::body_change::{BodyChange, Loss, body_change};
+use crate::conversions::{original_of, served as seen_of};
+use crate::tests::delivery;
+
+/// A message that is TNEF and nothing else: most of its header is made of properties.
+fn whole() -> Vec<u8> {
+    let head = b"From: a@x.example\r\nX-Own: 1\r\nContent-Type: application/ms-tnef\r\n\
+        Content-Transfer-Encoding: binary\r\n\r\n";
+    [&head[..], &encode(&samples::note()).unwrap()].concat()
+}
+
+fn mime_of(sent: &[u8]) -> Bytes {
+    match convert(sent).unwrap() {
+        Outcome::Converted(mime) => Bytes::from(mime),
+        other => panic!("the sample is rich: {other:?}"),
+    }
+}
+
+/// The message with a field before all others.
+fn after(field: &str, message: &[u8]) -> Vec<u8> {
+    [field.as_bytes(), message].concat()
+}
+
+/// The message with a field after all others.
+fn with_last(field: &str, message: &[u8]) -> Vec<u8> {
+    let end = memmem::find(message, b"\r\n\r\n").unwrap() + 2;
+    [&message[..end], field.as_bytes(), &message[end..]].concat()
+}
+
+/// The message without a text, which is in its header.
+fn without(text: &str, message: &[u8]) -> Vec<u8> {
+    let at = memmem::find(message, text.as_bytes()).unwrap();
+    [&message[..at], &message[at + text.len()..]].concat()
+}
+
+async fn ana_with(delivery: &Delivery, format: Format, keep_original: bool) -> Account {
+    let change = AccountChange {
+        format: Some(Some(format)),
+        keep_original: Some(keep_original),
+        ..AccountChange::default()
+    };
+    delivery.directory().set("ana@example.org", change).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_edited_message_keeps_its_original() {
+    let (delivery, _) = delivery().await;
+    let added = "X-Seen-By: sieve\r\n";
+    for (format, keep_original, form) in [
+        (Format::Mime, true, Form::WithOriginal),
+        (Format::Keep, false, Form::Rich),
+        (Format::Rich, false, Form::Rich),
+    ] {
+        let ana = ana_with(&delivery, format, keep_original).await;
+        for sent in [samples::mail(&samples::note()), whole()] {
+            let sent = Bytes::from(sent);
+            let served = mime_of(&sent);
+            let edited = Bytes::from(after(added, &served));
+            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            assert_eq!(FormHeader::of(&message.bytes).unwrap().form, form);
+            let original = original_of(&message.bytes).unwrap();
+            assert_eq!(original.len(), sent.len() + added.len());
+            let seen = seen_of(&message.bytes).unwrap();
+            assert!(seen.starts_with(added.as_bytes()) && seen.len() == edited.len());
+            assert_eq!(seen, mime_of(&original));
+            assert_eq!(message.summary, crate::summarize(&seen));
+            // There and back, with the same bytes for clients.
+            let keep = FormatSettings { format: Format::Keep, keep_original: false };
+            let stored = &message.bytes;
+            match body_change(stored, "ana", (keep, Loss::Refuse), 1 << 20).unwrap() {
+                BodyChange::Recode(rich) if form == Form::WithOriginal => {
+                    assert_eq!(seen_of(&rich).unwrap(), seen);
+                }
+                BodyChange::Stays if form == Form::Rich => {}
+                _ => panic!("{format:?}: the message changes otherwise"),
+            }
+        }
+    }
+}
+
+/// A field at the end, and the removal of one that came.
+#[tokio::test]
+async fn edits_are_made_in_the_message_as_it_came() {
+    let (delivery, _) = delivery().await;
+    let ana = ana_with(&delivery, Format::Mime, true).await;
+    let sent = Bytes::from(whole());
+    let served = mime_of(&sent);
+    let edited = Bytes::from(without("X-Own: 1\r\n", &with_last("X-Last: y\r\n", &served)));
+    let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+    let original = original_of(&message.bytes).unwrap();
+    assert!(original.starts_with(b"From: a@x.example\r\nX-Last: y\r\nContent-Type: application/ms-tnef\r\n"));
+    let seen = seen_of(&message.bytes).unwrap();
+    assert!(are_equal_but_for_hashes((&seen[..], &original[..]), (&edited[..], &sent[..])));
+    assert_eq!(seen, mime_of(&original));
+}
+
+/// What the script wrote counts more than the original.
+#[tokio::test]
+async fn edits_without_a_counterpart_leave_mime_alone() {
+    let (delivery, _) = delivery().await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let served = mime_of(&sent);
+    let mixed = "Content-Type: multipart/mixed; boundary=\"b\"\r\n";
+    for edited in [
+        // A conversion would make a subject of the properties.
+        without("Subject: Outer\r\n", &served),
+        // Without its type, the message as it came is not rich.
+        without(mixed, &served),
+        without("MIME-Version: 1.0\r\n", &served),
+        after("Content-Type: text/plain\r\n", &served),
+    ] {
+        for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false)] {
+            let ana = ana_with(&delivery, format, keep_original).await;
+            let edited = Bytes::from(edited.clone());
+            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            assert_eq!(message.bytes, edited);
+        }
+    }
+    let ana = ana_with(&delivery, Format::Mime, false).await;
+    let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &served));
+    let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+    assert_eq!(message.bytes, edited);
+    // Ordinary mail has no original.
+    let ana = ana_with(&delivery, Format::Mime, true).await;
+    let plain = Bytes::from_static(b"Subject: plain\r\n\r\nwords\r\n");
+    let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &plain));
+    let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
+    assert_eq!(message.bytes, edited);
+    // The format `rich` makes TNEF of it.
+    let ana = ana_with(&delivery, Format::Rich, false).await;
+    let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
+    assert_eq!(FormHeader::of(&message.bytes).unwrap().form, Form::Enriched);
+    assert_eq!(seen_of(&message.bytes).unwrap(), edited);
+}
