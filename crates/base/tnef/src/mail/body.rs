@@ -1,6 +1,6 @@
 //! A message's text, out of whichever of its properties has it.
 
-use encoding_rs::{UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
 use crate::error::Damage;
@@ -131,8 +131,13 @@ fn code_page(message: &Message, html: &Value) -> Option<u32> {
             let attributes = Some(message.code_page).filter(|n| !matches!(*n, 0 | CODE_PAGE_DEFAULT));
             of(property::MESSAGE_CODEPAGE).or(internet).or(attributes)
         }
-        _ => internet,
+        // HTML has tags, and in UTF-16 these have NULs.
+        _ => internet.filter(|n| !matches!(*n, 1200 | 1201) || has_nuls(html)),
     }
+}
+
+fn has_nuls(value: &Value) -> bool {
+    value.bytes().is_some_and(|bytes| memchr::memchr(0, bytes).is_some())
 }
 
 /// The code page of a message that names none.
@@ -145,7 +150,11 @@ fn declared_charset(html: &[u8]) -> &[u8] {
     let head = html.get(..HEAD_MAX).unwrap_or(html);
     let found = head.windows(WORD.len()).position(|piece| piece.eq_ignore_ascii_case(WORD));
     let rest = found.and_then(|at| head.get(at + WORD.len()..)).unwrap_or_default();
-    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    let rest = rest.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest);
     let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"-_".contains(b)).count();
-    rest.in_bounds(..len)
+    let name = rest.in_bounds(..len);
+    // The HTML standard, §13.2.3.2: what can be read here is not in UTF-16.
+    let is_utf_16 = Encoding::for_label(name).is_some_and(|one| one == UTF_16LE || one == UTF_16BE);
+    if is_utf_16 { &[] } else { name }
 }

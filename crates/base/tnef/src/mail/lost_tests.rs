@@ -122,6 +122,27 @@ fn html_is_read_in_its_code_page() {
     assert_eq!(shown(&of_properties(vec![html(value)])), "<p>\u{fc}</p>");
 }
 
+/// The HTML standard, §13.2.3.2.
+#[test]
+fn html_that_can_be_read_is_not_in_utf_16() {
+    let shown = |properties: Vec<Property>| text_of(&converted(&bare("", &of_properties(properties))), 2);
+    let html = |bytes: &[u8]| Property::new(property::HTML, Value::Binary(bytes.to_vec()));
+    for declared in ["utf-16", "UTF-16LE", "utf-16be", "unicode"] {
+        let text = format!("<meta charset={declared}><p>\u{fc}\u{fc}</p>");
+        assert_eq!(shown(vec![html(text.as_bytes())]), text);
+    }
+    let text = "<p>\u{fc}</p>";
+    let named = || Property::new(property::INTERNET_CODEPAGE, Value::Int32(1200));
+    assert_eq!(shown(vec![html(text.as_bytes()), named()]), text);
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(shown(vec![html(&wide), named()]), text);
+    for quoted in ["'windows-1251'", " 'windows-1251'", "\"windows-1251\""] {
+        let head = format!("<meta charset={quoted}>");
+        let bytes = [head.as_bytes(), b"<p>\xcf\xf0</p>"].concat();
+        assert_eq!(shown(vec![html(&bytes)]), format!("{head}<p>\u{41f}\u{440}</p>"));
+    }
+}
+
 #[test]
 fn a_task_without_text_stays_beside_a_text() {
     let task = of_class("IPM.Task", vec![]);

@@ -53,7 +53,7 @@ impl Recurrence {
         if dates::has_whole_days(message) {
             return Some(Self { zone: Vec::new(), pattern, form: Form::Days });
         }
-        let zone = Zone::read(message.named(named::TIME_ZONE_STRUCT).and_then(Value::bytes)?).ok()?;
+        let zone = Zone::of(message, at(pattern.first)?.year())?;
         Some(Self { zone: zone.lines(), pattern, form: Form::Times { standard: zone.standard } })
     }
 

@@ -68,6 +68,30 @@ END:VTIMEZONE";
     assert_eq!(found.zone.join(" "), expected);
 }
 
+/// The same zone as a definition with one rule: MS-OXOCAL §2.2.1.41.
+fn definition() -> Vec<u8> {
+    let bytes_of = |numbers: &[u16]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let mut bytes = bytes_of(&[0x0102, 10, 2, 2, u16::from(b'C'), u16::from(b'E'), 1]);
+    bytes.extend(bytes_of(&[0x0102, 0x3E, 0, 1601]));
+    bytes.extend([0; 14]);
+    bytes.extend([-60i32, 0, -60].iter().flat_map(|n| n.to_le_bytes()));
+    bytes.extend(bytes_of(&[0, 10, 0, 5, 3, 0, 0, 0, 0, 3, 0, 5, 2, 0, 0, 0]));
+    bytes
+}
+
+/// The zone may have no other property than its definition.
+#[test]
+fn a_series_is_in_the_zone_of_its_definition() {
+    let weekly = || blob(0x200B, 1, 2, &[0b0010100], 0x2021, &[]);
+    let expected = recurrence(weekly(), zone()).expect("a rule");
+    for name in [named::TIME_ZONE_DEFINITION_RECUR, named::TIME_ZONE_DEFINITION_START] {
+        let mut properties = series(weekly());
+        properties.push(Property::named(name, Value::Binary(definition())));
+        let found = Recurrence::of(&Message { properties, ..Message::default() }).expect("a rule");
+        assert_eq!((&found.zone, found.lines(0)), (&expected.zone, expected.lines(0)));
+    }
+}
+
 /// Days are the same in every zone: RFC 5545 §3.3.10 wants UNTIL in the form of DTSTART.
 #[test]
 fn a_series_of_whole_days() {
