@@ -16,12 +16,13 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use memchr::memmem;
 use posthaste_directory::Account;
+use posthaste_mail_model::BodyId;
 use posthaste_mime_summary::{HeaderFields, Span};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_tnef::hash_in_boundaries;
 
-use crate::conversions::marked;
+use crate::conversions::{marked, original_of};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::rich::{Shape, as_mime_blocking, on_another_thread};
@@ -67,6 +68,13 @@ impl Delivery {
         let message = self.incoming_with(mime.clone(), Vec::new(), None, Compression::None).await?;
         self.store().has_converted(message.body, &mime);
         Ok(IncomingMessage { bytes: stored, ..message })
+    }
+
+    /// The rich message as it came, if a stored body has it.
+    #[boxed]
+    pub async fn original(&self, body: BodyId) -> Result<Option<Bytes>, DeliveryError> {
+        let stored = self.store().engine().read_body(body, 0..u64::MAX).await?;
+        Ok(original_of(&stored))
     }
 
     /// An edited message that did not come as rich mail.

@@ -4,7 +4,7 @@ use posthaste_tnef::{Outcome, convert, encode, samples};
 
 use super::*;
 use crate::body_change::{BodyChange, Loss, body_change};
-use crate::conversions::{original_of, served as seen_of};
+use crate::conversions::served as seen_of;
 use crate::tests::delivery;
 
 /// A message that is TNEF and nothing else: most of its header is made of properties.

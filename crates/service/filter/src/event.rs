@@ -158,7 +158,13 @@ impl Filter {
         if outcome.effects.iter().any(is_answer) {
             return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));
         }
-        let mut filing = Filing::new(&self.delivery, &recipient.account, list, mail);
+        // Rich mail that is edited keeps its original.
+        let original = match outcome.headers.is_empty() {
+            true => None,
+            false => self.delivery.original(body).await?,
+        };
+        let edited = Mail { sent: original.as_ref().unwrap_or(&text), ..mail };
+        let mut filing = Filing::new(&self.delivery, &recipient.account, list, edited);
         let stays = file(&mut filing, mailbox.id(), &outcome, &text).await?;
         outcome.effects.retain(|effect| !matches!(effect, Effect::Keep { .. } | Effect::FileInto { .. }));
         let sent = self.send_all(&mut filing, recipient, &outcome, mail).await;

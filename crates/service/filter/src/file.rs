@@ -127,7 +127,8 @@ impl<'f> Filing<'f> {
         text: Bytes,
         names: &[String],
     ) -> Result<(), DeliveryError> {
-        let message = self.delivery.incoming(text, flags(names), Some(self.message.date)).await?;
+        let message = self.delivery.edited(self.account, self.sent, self.served, text).await?;
+        let message = IncomingMessage { flags: flags(names), date: self.message.date, ..message };
         self.put(&FilingTarget { mailbox, others: None }, message).await
     }
 

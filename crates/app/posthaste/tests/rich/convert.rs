@@ -232,6 +232,37 @@ fn an_edited_message_has_its_original() {
     assert!(all() == before);
 }
 
+/// RFC 6785: the message that takes the place of another one has the original, too.
+#[test]
+fn a_message_that_the_script_of_a_mailbox_edits_has_its_original() {
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let (_dir, data, server) = with_accounts(&[ANA]);
+    let keeping = server.command(&["account", "set", ANA, "--format", "mime", "--keep-original", "true"], "");
+    assert!(keeping.status.success(), "{}", String::from_utf8_lossy(&keeping.stderr));
+    let script = "require [\"imapsieve\", \"editheader\"];\naddheader \"X-Seen-By\" \"sieve\";\n";
+    let put = server.command(&["sieve", "put", ANA, "mark", "-"], script);
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    let mut ana = login(&server, ANA);
+    let script_of = "SETMETADATA Marked (/shared/imapsieve/script \"mark\")";
+    for command in ["CREATE Marked", script_of, "COPY 1 Marked"] {
+        let said = ana.imap(command).unwrap().concat();
+        assert!(said.contains("t OK"), "{command}: {said}");
+    }
+    let before = server.mail(ANA, PASSWORD, "Marked", 2);
+    let edited = String::from_utf8_lossy(&before[1]);
+    assert!(
+        edited.starts_with("X-Seen-By: sieve\r\n") || edited.contains("\r\nX-Seen-By: sieve\r\n"),
+        "{edited}"
+    );
+    let ended = command(&data, &["convert", ANA, "--mailbox", "Marked", "--to", "keep"]);
+    let report = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!((number_of(&report, "converted "), number_of(&report, "new UIDs ")), (2, 0), "{report}");
+    assert!(server.mail(ANA, PASSWORD, "Marked", 2) == before);
+}
+
 /// RFC 9051 §5.1: INBOX is there, however it is written, also before the first message.
 #[test]
 fn the_inbox_of_an_account_without_mail_has_nothing_to_convert() {
