@@ -348,7 +348,9 @@ impl Message {
     /// The code page of 8-bit text: PidTagMessageCodepage, or attOemCodepage.
     pub fn text_code_page(&self) -> u32 {
         let own = self.property(property::MESSAGE_CODEPAGE).and_then(Value::number);
-        own.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0).unwrap_or(self.code_page)
+        let own = own.and_then(|n| u32::try_from(n).ok());
+        // MS-OXPROPS: it is that of text which is not Unicode, so UTF-16 says nothing.
+        own.filter(|n| !matches!(*n, 0 | 1200 | 1201)).unwrap_or(self.code_page)
     }
 
     /// A property as text. `None` if it is absent or empty.

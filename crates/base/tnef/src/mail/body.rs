@@ -125,14 +125,15 @@ fn code_page(message: &Message, html: &Value) -> Option<u32> {
         let number = message.property(id).and_then(Value::number);
         number.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0)
     };
-    let internet = of(property::INTERNET_CODEPAGE);
+    // HTML has tags, and in UTF-16 these have NULs.
+    let fits = |n: &u32| !matches!(*n, 1200 | 1201) || has_nuls(html);
+    let internet = of(property::INTERNET_CODEPAGE).filter(fits);
     match html {
         Value::String8(_) => {
             let attributes = Some(message.code_page).filter(|n| !matches!(*n, 0 | CODE_PAGE_DEFAULT));
-            of(property::MESSAGE_CODEPAGE).or(internet).or(attributes)
+            of(property::MESSAGE_CODEPAGE).filter(fits).or(internet).or(attributes)
         }
-        // HTML has tags, and in UTF-16 these have NULs.
-        _ => internet.filter(|n| !matches!(*n, 1200 | 1201) || has_nuls(html)),
+        _ => internet,
     }
 }
 

@@ -143,6 +143,18 @@ fn html_that_can_be_read_is_not_in_utf_16() {
     }
 }
 
+/// MS-OXPROPS, PidTagMessageCodepage: the code page of text that is not Unicode.
+#[test]
+fn text_of_8_bits_is_not_in_utf_16() {
+    let number = Property::new(property::MESSAGE_CODEPAGE, Value::Int32(1200));
+    let body = Property::new(property::BODY, Value::String8(b"\xcf\xf0, words".to_vec()));
+    let html = Property::new(property::HTML, Value::String8(b"<p>\xcf\xf0</p>".to_vec()));
+    let rich = Message { code_page: 1251, ..of_properties(vec![number, body, html]) };
+    let mime = converted(&bare("", &rich));
+    assert_eq!(text_of(&mime, 1).trim_end(), "\u{41f}\u{440}, words");
+    assert_eq!(text_of(&mime, 2), "<p>\u{41f}\u{440}</p>");
+}
+
 #[test]
 fn a_task_without_text_stays_beside_a_text() {
     let task = of_class("IPM.Task", vec![]);
