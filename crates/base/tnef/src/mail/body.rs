@@ -54,7 +54,8 @@ impl Bodies {
         let has_words = |text: &String| text.contains(is_word);
         let text = message.text(property::BODY).filter(has_words);
         let text = text.or_else(|| message.attribute_text(attribute::BODY)).filter(has_words);
-        let mut bodies = Self { text, html: html(message).filter(has_words), pictures: Vec::new() };
+        let mut bodies =
+            Self { text, html: html(message).map(without_mark).filter(has_words), pictures: Vec::new() };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         budget.take(len(&bodies.text) + len(&bodies.html))?;
         if let (None, Some(Value::Binary(compressed))) =
@@ -92,6 +93,14 @@ fn document(compressed: &[u8], budget: &mut TextBudget) -> Result<rtf::Document,
     budget.pictures = budget.pictures.saturating_sub(document.pictures.len());
     budget.unshown = budget.unshown.saturating_add(document.unshown);
     Ok(document)
+}
+
+/// Text without a byte order mark before it. Mail names its charset, so the mark would be text.
+fn without_mark(text: String) -> String {
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
 }
 
 fn html(message: &Message) -> Option<String> {

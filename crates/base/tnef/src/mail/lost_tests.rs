@@ -114,6 +114,11 @@ fn html_is_read_in_its_code_page() {
     for bytes in [little, big] {
         assert_eq!(shown(&of_properties(vec![html(Value::Binary(bytes))])), "<p>\u{41f}\u{440}</p>");
     }
+    let marked = || html(Value::Binary(b"\xef\xbb\xbf<p>\xc3\xbc</p>".to_vec()));
+    let utf_8 = Property::new(property::INTERNET_CODEPAGE, Value::Int32(65_001));
+    for properties in [vec![marked()], vec![marked(), utf_8]] {
+        assert_eq!(shown(&of_properties(properties)), "<p>\u{fc}</p>");
+    }
     // What HTML declares counts where no code page is named.
     let declared = "<meta charset=\"utf-8\"><p>\u{fc}</p>";
     let value = Value::String8(declared.as_bytes().to_vec());
