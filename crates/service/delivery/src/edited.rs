@@ -6,7 +6,8 @@
 //! a hash of the whole message.
 //!
 //! Some edits cannot be made in the message as it came. One is the removal of a field that was
-//! made of a property: the conversion would make it again. Such a message is stored as MIME alone.
+//! made of a property: the conversion would make it again. Then the message is stored as MIME
+//! alone.
 //!
 //! Ordinary mail that a script edited is stored as other ordinary mail of the account is.
 
