@@ -22,7 +22,12 @@ pub const HEADER_FIELDS_MAX: usize = 10_000;
 /// the bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Reads at most this
 /// part, whatever the length of the message.
 pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
-    let bounded = message.get(..HEADER_LEN_MAX).unwrap_or(message);
+    header_len_within(message, HEADER_LEN_MAX, HEADER_FIELDS_MAX)
+}
+
+/// The octets of a header, if it has so many octets and fields at most.
+fn header_len_within(message: &[u8], octets: usize, fields_max: usize) -> Option<usize> {
+    let bounded = message.get(..octets).unwrap_or(message);
     let (mut at, mut fields) = (0, 0);
     while at < bounded.len() {
         let end = line_end(bounded, at);
@@ -31,7 +36,7 @@ pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
             return Some(at);
         }
         fields += usize::from(!matches!(line.first(), Some(b' ' | b'\t')));
-        if fields > HEADER_FIELDS_MAX {
+        if fields > fields_max {
             return None;
         }
         at = end;
@@ -43,6 +48,19 @@ pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
 /// Whether the header of a message is within the bounds: see [`bounded_header_len`].
 pub fn is_header_bounded(message: &[u8]) -> bool {
     bounded_header_len(message).is_some()
+}
+
+/// Octets that this server adds to the header of a message at most: results of 8 KiB, traces, and
+/// what a filter program adds. With twice as many, a script would hold a quarter more.
+const ADDED_LEN_MAX: usize = 256 << 10;
+
+/// Fields that this server adds at most. A filter program may add 1,000.
+const ADDED_FIELDS_MAX: usize = 2_000;
+
+/// Whether a header is within these bounds, apart from the fields that this server may have added.
+pub fn is_traced_header_bounded(message: &[u8]) -> bool {
+    let (octets, fields) = (HEADER_LEN_MAX + ADDED_LEN_MAX, HEADER_FIELDS_MAX + ADDED_FIELDS_MAX);
+    header_len_within(message, octets, fields).is_some()
 }
 
 /// One header field, by its ranges in the message.

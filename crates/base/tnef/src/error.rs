@@ -90,6 +90,10 @@ pub enum Damage {
     /// Each new boundary would begin with one of the message's own multiparts.
     #[error("its multiparts leave no boundary for new ones")]
     Boundaries,
+    /// With fields out of its properties, the header would be over the bounds for mail that comes
+    /// in. Code that reads headers relies on them.
+    #[error("its header would be over the bounds for mail that comes in")]
+    Header,
     /// The message has no frame, or one that does not fit the rest of it.
     #[error("it has no frame that matches the rest of the message")]
     Frame,

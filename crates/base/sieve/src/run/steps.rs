@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_mime_summary::is_header_bounded;
+use posthaste_mime_summary::is_traced_header_bounded;
 
 use crate::compiled::{Include, Op, PlacedCommand};
 use crate::context::{Context, Location};
@@ -38,10 +38,10 @@ struct Open {
 
 impl Script {
     /// Runs the script for one message. Always ends, and always says what to do with the message.
-    /// One whose header is over the bounds for mail that comes in is kept with an error. Takes at
-    /// most eight times the memory of the message, and 4 MiB.
+    /// One whose header is over the bounds for mail that comes in, and for what is added here, is
+    /// kept with an error. Takes at most eight times the memory of the message, and 4 MiB.
     pub fn run(&self, message: &[u8], context: &dyn Context) -> Outcome {
-        if !is_header_bounded(message) {
+        if !is_traced_header_bounded(message) {
             let error = RunError {
                 script: String::new(),
                 place: Position { line: 1, column: 1 },

@@ -125,6 +125,21 @@ fn a_pattern_is_left_when_the_steps_are_spent() {
     }
 }
 
+/// A header that is at the bounds as it comes gets fields here. Scripts run for it all the same.
+#[test]
+fn a_header_at_its_bounds_may_get_traces() {
+    let own = "Return-Path: <a@b.c>\r\nReceived: by a\r\n";
+    let fields = format!("{own}{}\r\nx\r\n", "a: b\r\n".repeat(10_000));
+    let octets = format!("{own}a: {}\r\n\r\nx\r\n", "b".repeat((1 << 20) - 10));
+    for message in [fields, octets] {
+        let outcome = run(Limits::default(), "discard;", &message);
+        assert_eq!((words(&outcome), outcome.error), (vec!["discard".to_owned()], None));
+    }
+    let beyond = format!("{}\r\n", "a: b\r\n".repeat(20_000));
+    let outcome = run(Limits::default(), "discard;", &beyond);
+    assert!(outcome.error.is_some_and(|error| error.message.contains("header that is too large")));
+}
+
 /// Mail and scripts of ten times the usual size.
 #[test]
 fn ordinary_scripts_have_steps_to_spare() {

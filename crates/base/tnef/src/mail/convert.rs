@@ -19,6 +19,7 @@ use std::ops::Range;
 use memchr::memmem;
 use posthaste_mime_summary::{
     Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer, html_lines,
+    is_header_bounded,
 };
 use sha2::{Digest, Sha256};
 
@@ -112,8 +113,13 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
     }
     let count = conversion.budget.unshown;
     let unshown = (count > 0).then_some(Damage::Pictures { count });
-    damaged.into_iter().chain(conversion.left.drain(..)).chain(unshown).for_each(left);
-    Ok(conversion.finish())
+    let named: Vec<_> = damaged.into_iter().chain(conversion.left.drain(..)).chain(unshown).collect();
+    let mime = conversion.finish();
+    if !is_header_bounded(&mime) {
+        return Err(Damage::Header);
+    }
+    named.into_iter().for_each(left);
+    Ok(Outcome::Converted(mime))
 }
 
 /// Whether a message or a part of it is signed or encrypted.
@@ -446,7 +452,7 @@ impl<'m> Conversion<'m> {
         Some(start..at)
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> Vec<u8> {
         self.edits.sort_by_key(|(range, _)| (range.start, range.end));
         let more: usize = self.edits.iter().map(|(_, bytes)| bytes.len()).sum();
         let mut out = Vec::with_capacity(self.message.len() + more);
@@ -462,7 +468,7 @@ impl<'m> Conversion<'m> {
         if at == self.message.len() && !out.ends_with(b"\n") {
             out.extend_from_slice(b"\r\n");
         }
-        Outcome::Converted(out)
+        out
     }
 }
 

@@ -160,6 +160,27 @@ fn text_of_8_bits_is_not_in_utf_16() {
     assert_eq!(text_of(&mime, 2), "<p>\u{41f}\u{440}</p>");
 }
 
+/// A script does not run for a header that is over the bounds for mail that comes in.
+#[test]
+fn fields_of_properties_make_no_endless_header() {
+    let person = |number: usize| {
+        let name = format!("{number}{}", "\u{fc}".repeat(200));
+        vec![
+            samples::text(property::DISPLAY_NAME, &name),
+            Property::new(property::RECIPIENT_TYPE, Value::Int32(1)),
+        ]
+    };
+    let with = |count: usize| Message { recipients: (0..count).map(person).collect(), ..samples::note() };
+    assert!(converted(&bare("", &with(1_000))).len() > 600_000, "each is named");
+    assert_eq!(convert(&bare("", &with(4_000))), Err(Damage::Header));
+    // The message has the field already.
+    let mime = converted(&bare("To: ana@y.example\r\n", &with(4_000)));
+    assert_eq!(field(&mime, 0, "to"), "ana@y.example");
+    // Type, encoding and these are all fields that may come.
+    let fields = "X: y\r\n".repeat(posthaste_mime_summary::HEADER_FIELDS_MAX - 2);
+    assert_eq!(convert(&bare(&fields, &samples::note())), Err(Damage::Header));
+}
+
 #[test]
 fn a_task_without_text_stays_beside_a_text() {
     let task = of_class("IPM.Task", vec![]);
