@@ -7,7 +7,7 @@ use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
-use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
+use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
@@ -54,10 +54,16 @@ pub(super) async fn copy(
     let reports = ctx.service.reports(tag);
     let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
-    carried.note(ctx.service, &copied).await;
-    carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
-    note_own(ctx, &target, &copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await?;
+    let service = ctx.service;
+    let noting = async {
+        let noted = carried.note(service, &copied).await;
+        (noted, annotations.copied(&copied).await)
+    };
+    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
+    carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
+    note_own(ctx, &target, &copied, touched);
+    happened(ctx, tag, &target, (&owner, Cause::Copy, &copied.uids)).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
@@ -91,10 +97,16 @@ pub(super) async fn move_(
     let reports = ctx.service.reports(tag);
     let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
-    carried.note(ctx.service, &moved.copied).await;
-    carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
-    note_own(ctx, &target, &moved.copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await?;
+    let service = ctx.service;
+    let noting = async {
+        let noted = carried.note(service, &moved.copied).await;
+        (noted, annotations.moved(&moved).await)
+    };
+    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
+    carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
+    note_own(ctx, &target, &moved.copied, touched);
+    happened(ctx, tag, &target, (&owner, Cause::Copy, &moved.copied.uids)).await?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
@@ -175,12 +187,13 @@ async fn ready<'s>(
     Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
 }
 
-/// Messages that the session adds are no news to it: RFC 5465 §5.
-pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied) {
+/// Messages that the session adds are no news to it: RFC 5465 §5. `touched` is the mod-sequence of
+/// their `\Seen` flags, if these have one of their own.
+pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied, touched: Option<ModSeq>) {
     if let Some(notify) = &mut ctx.notify {
         let (mailbox, count) = (target.id(), copied.uids.count() as u32);
         let here = ctx.selected.mailbox.id() == mailbox;
-        let own = OwnArrivals { mailbox, modseq: copied.modseq, count };
+        let own = OwnArrivals { mailbox, modseq: copied.modseq, count, touched };
         notify.note_own(own, here.then_some(&copied.uids));
     }
 }
@@ -188,12 +201,13 @@ pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied)
 /// Runs the script of the mailbox that received messages (RFC 6785).
 pub(super) async fn happened(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     target: &Destination,
-    owner: &Account,
-    (cause, uids): (Cause, &NumSet),
+    (owner, cause, uids): (&Account, Cause, &NumSet),
 ) -> Result<(), Failure> {
     let event = Event { owner, user: ctx.login, mailbox: target.id(), cause, uids, flags: &[] };
-    Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
+    let reports = ctx.service.reports(tag);
+    Box::pin(ctx.wire.while_reporting(reports, ctx.service.happened(event))).await?;
     Ok(())
 }
 
