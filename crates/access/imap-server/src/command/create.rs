@@ -30,7 +30,7 @@ pub(super) async fn run(
     let creating = Box::pin(create(asker, name, special_use));
     let (id, shown) = wire.reporting(reports, creating).await?;
     if mailbox.text() != Ok(shown.as_str()) {
-        list::report_name(session, &shown, mailbox).await?;
+        list::report_name(session, tag, &shown, mailbox).await?;
     }
     // RFC 8474 §4.1
     Ok(DONE.with(Code::MailboxId(id.to_string())))
