@@ -181,7 +181,8 @@ pub(crate) async fn note(
     if uids.is_empty() {
         return Ok(None);
     }
-    service.directory.set_seen(reading, uids, true).await?;
+    let written = service.directory.set_seen(reading, uids, true).await;
+    // Also after a failure: the flags of some of the messages may be written.
     let touched = match service.store.open_for(reading.reader, reading.mailbox).await {
         Ok(mailbox) => mailbox.touch(uids, None).await,
         Err(error) => Err(error),
@@ -191,6 +192,7 @@ pub(crate) async fn note(
         service.directory.forget_seen(reading.owner, reading.mailbox).await?;
         return Ok(None);
     }
+    written?;
     let touched = touched?;
     Ok((!touched.changed.is_empty()).then_some(touched.modseq))
 }

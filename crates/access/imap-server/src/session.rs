@@ -271,7 +271,6 @@ impl Session {
         // that was removed, is treated as deleted.
         let renewing = Box::pin(resolve::renew(&self.service, login, selected));
         let may_read = match tag {
-            // Boxed: a session that idles would hold its state.
             Some(tag) => Box::pin(self.wire.reporting(self.service.reports(tag), renewing)).await?,
             None => renewing.await?,
         };
