@@ -67,7 +67,7 @@ impl Simple {
         Place { text: self.text.len(), html: html.unwrap_or_default() }
     }
 
-    /// Takes back what was written since. Links keep their numbers.
+    /// Removes what was written after this place. Links keep their numbers.
     pub fn back_to(&mut self, place: Place) {
         take_back(&mut self.text, place.text);
         self.words_end = self.words_end.min(place.text);

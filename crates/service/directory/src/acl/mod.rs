@@ -200,7 +200,7 @@ impl Acls {
             }
             self.check_entries(owner, &old, &new).await?;
             for who in new.named_beside(&old) {
-                self.make_sure(grant(who, owner)?).await?;
+                self.ensure(grant(who, owner)?).await?;
             }
             // A list without entries is kept, too: removed and made again, it would have a version
             // that someone else has read before.
@@ -226,8 +226,8 @@ impl Acls {
         }
     }
 
-    /// Writes a record unless it says the same already.
-    async fn make_sure(&self, (key, value): (String, Bytes)) -> Result<()> {
+    /// Writes a record unless it has this value already.
+    async fn ensure(&self, (key, value): (String, Bytes)) -> Result<()> {
         for _ in 0..TRIES {
             let entry = self.records.entry(&key).await?;
             if entry.as_ref().is_some_and(|entry| entry.value == value) {
