@@ -388,7 +388,7 @@ impl Driver {
         }
     }
 
-    /// Loses the index of a closed store and makes it again from the packs alone. Answers whether
+    /// Loses the index of a closed store and makes it again from the packs alone. Returns whether
     /// no fault was found: without the old index, a batch that a crash cut off is one.
     pub fn rebuild_from_packs(&mut self) -> Result<bool, Violation> {
         let index = self.recorder.root().join("index");
