@@ -81,8 +81,8 @@ pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
 
 /// Begins or ends the tracking of the selected mailbox's annotations, as the client has now
 /// requested: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1. With the tag of a
-/// command that has printed no part of a response, it reports that the command continues meanwhile
-/// (RFC 9585).
+/// command that has printed no part of a response, it reports that the command continues
+/// meanwhile (RFC 9585).
 pub(crate) async fn track_annotations(session: &mut Session, tag: Option<&Tag>) -> Result<(), Failure> {
     if session.selected.is_none() {
         return Ok(());

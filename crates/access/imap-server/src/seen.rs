@@ -41,7 +41,7 @@ pub(crate) async fn lay_over(
 /// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
-    let seen = service.directory.all_seen(reading).await?;
+    let seen = service.directory.seen().all(reading).await?;
     if seen.is_empty() {
         return Ok(messages);
     }
@@ -84,7 +84,7 @@ pub(crate) async fn store_flags(
         return Ok(stored);
     }
     let rest = stored.view.existing(uids).difference(&stored.modified);
-    let seen = service.directory.seen_among(layer.reading, &rest).await?;
+    let seen = service.directory.seen().among(layer.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
@@ -100,7 +100,7 @@ pub(crate) async fn store_flags(
     if differ.is_empty() {
         return Ok(stored);
     }
-    service.directory.set_seen(layer.reading, &differ, change == FlagChange::Add).await?;
+    service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
     layer.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
@@ -170,8 +170,8 @@ pub(crate) fn take_out(flags: &mut Vec<Flag>) -> bool {
     flags.len() < before
 }
 
-/// Notes that a user has seen messages that were just added, and raises their mod-sequences. Other
-/// sessions of the user may have learnt of the messages before (RFC 7162 §3.1). Returns the
+/// Notes that a user has seen messages that were just added, and raises their mod-sequences.
+/// Other sessions of the user may have learnt of the messages before (RFC 7162 §3.1). Returns the
 /// mod-sequence, if a message got it. The messages exist even if this fails.
 pub(crate) async fn note(
     service: &ImapService,
@@ -181,7 +181,7 @@ pub(crate) async fn note(
     if uids.is_empty() {
         return Ok(None);
     }
-    let written = service.directory.set_seen(reading, uids, true).await;
+    let written = service.directory.seen().set(reading, uids, true).await;
     // Also after a failure: the flags of some of the messages may be written.
     let touched = match service.store.open_for(reading.reader, reading.mailbox).await {
         Ok(mailbox) => mailbox.touch(uids, None).await,
@@ -189,7 +189,7 @@ pub(crate) async fn note(
     };
     if let Err(StoreError::NoMailbox(_)) = &touched {
         // It may have been deleted before the flags were written: they are removed.
-        service.directory.forget_seen(reading.owner, reading.mailbox).await?;
+        service.directory.seen().forget(reading.owner, reading.mailbox).await?;
         return Ok(None);
     }
     written?;
@@ -197,8 +197,8 @@ pub(crate) async fn note(
     Ok((!touched.changed.is_empty()).then_some(touched.modseq))
 }
 
-/// Warns the client if `\Seen` of new messages could not be written. These are there: it would send
-/// or copy them again. RFC 9051 §7.1.2: after an untagged NO, a command may still succeed.
+/// Warns the client if `\Seen` of new messages could not be written. These are there: it would
+/// send or copy them again. RFC 9051 §7.1.2: after an untagged NO, a command may still succeed.
 pub(crate) fn warn(noted: Result<Option<ModSeq>, Failure>, wire: &mut Wire) -> Option<ModSeq> {
     noted.unwrap_or_else(|error| {
         tracing::warn!(%error, "new messages of a shared mailbox lack the user's flag Seen");
