@@ -1,6 +1,7 @@
 //! The unsolicited reports of a session: changes of the selected mailbox, and the events that
 //! NOTIFY (RFC 5465) requests.
 
+use posthaste_imap_codec::Tag;
 use posthaste_mail_model::NumSet;
 use posthaste_store::StoreError;
 
@@ -64,7 +65,7 @@ pub(crate) async fn leave_out(session: &mut Session, quiet: Quiet) -> Result<(),
     if let Some(selected) = &mut session.selected {
         selected.quiet = quiet;
     }
-    track_annotations(session).await
+    track_annotations(session, None).await
 }
 
 /// Reports all changes of the selected mailbox, also those that were left out until now.
@@ -79,8 +80,10 @@ pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
 }
 
 /// Begins or ends the tracking of the selected mailbox's annotations, as the client has now
-/// requested: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1.
-pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failure> {
+/// requested: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1. With the tag of a
+/// command that has printed no part of a response, it reports that the command continues
+/// meanwhile (RFC 9585).
+pub(crate) async fn track_annotations(session: &mut Session, tag: Option<&Tag>) -> Result<(), Failure> {
     if session.selected.is_none() {
         return Ok(());
     }
@@ -91,7 +94,11 @@ pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failu
     } else if ctx.selected.annotations.is_none() {
         // Boxed: few sessions request it.
         let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-        ctx.selected.annotations = Box::pin(ReportedAnnotations::read(reader)).await?;
+        let reading = Box::pin(ReportedAnnotations::read(reader));
+        ctx.selected.annotations = match tag {
+            Some(tag) => ctx.wire.reporting(ctx.service.reports(tag), reading).await?,
+            None => reading.await?,
+        };
     }
     Ok(())
 }
@@ -100,7 +107,7 @@ pub(crate) async fn track_annotations(session: &mut Session) -> Result<(), Failu
 /// removed while a long response was sent. A mailbox without it is treated as deleted.
 async fn renew_rights(session: &mut Session) -> Result<(), Failure> {
     let mailbox = session.selected.as_ref().map(|selected| selected.mailbox.id());
-    match (session.renew_rights().await, mailbox) {
+    match (session.renew_rights(None).await, mailbox) {
         (Err(Failure::Bye(_)), Some(mailbox)) => Err(Failure::Store(StoreError::NoMailbox(mailbox))),
         (outcome, _) => outcome,
     }

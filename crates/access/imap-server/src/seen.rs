@@ -6,13 +6,14 @@
 //!
 //! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these messages
 //! rise. So a session that reports a mod-sequence has read the change of the flags. A crash
-//! between the two steps leaves a change that QRESYNC does not report.
+//! between the two steps leaves a change that QRESYNC does not report. No command was answered
+//! then. The same holds for `\Seen` of new messages, which are there before their flags.
 
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
-use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
+use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, StoreError};
 
 use crate::heavy::Pace;
 use crate::layer::Layer;
@@ -21,6 +22,7 @@ use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;
 use crate::service::ImapService;
+use crate::wire::Wire;
 
 /// Lays the user's `\Seen` flags over a mailbox of another account that was just opened.
 pub(crate) async fn lay_over(
@@ -39,7 +41,7 @@ pub(crate) async fn lay_over(
 /// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
-    let seen = service.directory.all_seen(reading).await?;
+    let seen = service.directory.seen().all(reading).await?;
     if seen.is_empty() {
         return Ok(messages);
     }
@@ -82,7 +84,7 @@ pub(crate) async fn store_flags(
         return Ok(stored);
     }
     let rest = stored.view.existing(uids).difference(&stored.modified);
-    let seen = service.directory.seen_among(layer.reading, &rest).await?;
+    let seen = service.directory.seen().among(layer.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
@@ -98,7 +100,7 @@ pub(crate) async fn store_flags(
     if differ.is_empty() {
         return Ok(stored);
     }
-    service.directory.set_seen(layer.reading, &differ, change == FlagChange::Add).await?;
+    service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
     layer.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
@@ -142,9 +144,13 @@ pub(crate) async fn carry(
 }
 
 impl CarriedSeen {
-    /// Records which copies the user has seen. The copies exist even if this fails.
-    pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
-        let Some((reading, seen)) = self.noted else { return };
+    /// Records which copies the user has seen: as [`note`].
+    pub(crate) async fn note(
+        self,
+        service: &ImapService,
+        copied: &Copied,
+    ) -> Result<Option<ModSeq>, Failure> {
+        let Some((reading, seen)) = self.noted else { return Ok(None) };
         let (mut uids, mut pace) = (NumSet::new(), Pace::default());
         for (from, to) in copied.source.iter().zip(copied.uids.iter()) {
             if seen.contains(from) {
@@ -152,7 +158,7 @@ impl CarriedSeen {
             }
             pace.worked(RANGE_STEPS).await;
         }
-        note(service, reading, &uids).await;
+        note(service, reading, &uids).await
     }
 }
 
@@ -164,14 +170,41 @@ pub(crate) fn take_out(flags: &mut Vec<Flag>) -> bool {
     flags.len() < before
 }
 
-/// Notes that a user has seen messages that were just added.
-pub(crate) async fn note(service: &ImapService, reading: Reading, uids: &NumSet) {
+/// Notes that a user has seen messages that were just added, and raises their mod-sequences.
+/// Other sessions of the user may have learnt of the messages before (RFC 7162 §3.1). Returns the
+/// mod-sequence, if a message got it. The messages exist even if this fails.
+pub(crate) async fn note(
+    service: &ImapService,
+    reading: Reading,
+    uids: &NumSet,
+) -> Result<Option<ModSeq>, Failure> {
     if uids.is_empty() {
-        return;
+        return Ok(None);
     }
-    if let Err(error) = service.directory.set_seen(reading, uids, true).await {
-        tracing::warn!(%error, "cannot mark new messages of a shared mailbox as seen for the user who added them");
+    let written = service.directory.seen().set(reading, uids, true).await;
+    // Also after a failure: the flags of some of the messages may be written.
+    let touched = match service.store.open_for(reading.reader, reading.mailbox).await {
+        Ok(mailbox) => mailbox.touch(uids, None).await,
+        Err(error) => Err(error),
+    };
+    if let Err(StoreError::NoMailbox(_)) = &touched {
+        // It may have been deleted before the flags were written: they are removed.
+        service.directory.seen().forget(reading.owner, reading.mailbox).await?;
+        return Ok(None);
     }
+    written?;
+    let touched = touched?;
+    Ok((!touched.changed.is_empty()).then_some(touched.modseq))
+}
+
+/// Warns the client if `\Seen` of new messages could not be written. These are there: it would
+/// send or copy them again. RFC 9051 §7.1.2: after an untagged NO, a command may still succeed.
+pub(crate) fn warn(noted: Result<Option<ModSeq>, Failure>, wire: &mut Wire) -> Option<ModSeq> {
+    noted.unwrap_or_else(|error| {
+        tracing::warn!(%error, "new messages of a shared mailbox lack the user's flag Seen");
+        wire.say_line(&["* NO The new messages lack \\Seen, which could not be written"]);
+        None
+    })
 }
 
 /// A user's reading of a mailbox, if it is another account's.

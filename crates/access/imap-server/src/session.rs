@@ -259,8 +259,9 @@ impl Session {
     }
 
     /// Takes over changes of the rights in the selected mailbox, and reports them. Ends the session
-    /// if it may no longer read it.
-    pub(crate) async fn renew_rights(&mut self) -> Result<(), Failure> {
+    /// if it may no longer read it. With the tag of a command that has printed no part of a
+    /// response, it reports that the command continues meanwhile (RFC 9585).
+    pub(crate) async fn renew_rights(&mut self, tag: Option<&Tag>) -> Result<(), Failure> {
         let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
         if selected.owner.is_none() {
             return Ok(());
@@ -268,7 +269,12 @@ impl Session {
         let before = Changeable::of(selected);
         // Boxed: nearly no session needs it. A mailbox that may no longer be read, or of an account
         // that was removed, is treated as deleted.
-        match Box::pin(resolve::renew(&self.service, login, selected)).await? {
+        let renewing = Box::pin(resolve::renew(&self.service, login, selected));
+        let may_read = match tag {
+            Some(tag) => Box::pin(self.wire.reporting(self.service.reports(tag), renewing)).await?,
+            None => renewing.await?,
+        };
+        match may_read {
             true => {
                 sync::report_rights(&mut self.wire, selected, before);
                 Ok(())

@@ -134,6 +134,29 @@ fn seen_flags_are_backed_up_and_copied_with_an_account() {
     assert_eq!(eve.imap("SEARCH SEEN").unwrap().remove(0), "* SEARCH 1");
 }
 
+/// bo's `\Seen` flag of a message that he added was acknowledged, and so was its mod-sequence.
+#[test]
+fn seen_flags_of_new_messages_outlive_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let start = || ServerBuilder::new(BINARY).data(&data).start();
+    let server = start();
+    server.add_account("ana@example.org", PASSWORD);
+    server.add_account("bo@example.org", PASSWORD);
+    login(&server, "ana@example.org").imap("SETACL INBOX bo@example.org lrsi").unwrap();
+    let shared = "\"Other Users/ana@example.org/INBOX\"";
+    let mut bo = login(&server, "bo@example.org");
+    let said = bo.imap(&format!("APPEND {shared} (\\Seen) {{1+}}\r\nx")).unwrap();
+    assert!(said.last().is_some_and(|line| line.starts_with("t OK ")), "{said:?}");
+    server.kill();
+    let server = start();
+    let mut bo = login(&server, "bo@example.org");
+    bo.imap(&format!("SELECT {shared}")).unwrap();
+    // The message came with the first one.
+    let found = bo.imap("SEARCH SEEN MODSEQ 2").unwrap();
+    assert!(found.iter().any(|line| line.starts_with("* SEARCH 1 (MODSEQ ")), "{found:?}");
+}
+
 fn login(server: &Server, user: &str) -> LineClient {
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();

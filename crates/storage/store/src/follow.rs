@@ -71,6 +71,17 @@ struct LastChange {
     /// The number of the last change of the mailbox that added or expunged messages.
     messages_at: u64,
     step: CountChange,
+    /// The change before the last one, if its effect is known.
+    previous: Option<PreviousChange>,
+}
+
+/// A change of a mailbox that another one has followed.
+#[derive(Clone, Copy)]
+struct PreviousChange {
+    modseq: ModSeq,
+    /// The number of the change before it.
+    before: u64,
+    step: CountChange,
 }
 
 /// The part of a head that is compared.
@@ -131,6 +142,17 @@ pub struct OwnArrivals {
     pub modseq: ModSeq,
     /// The number of messages.
     pub count: u32,
+    /// The mod-sequence of the session's own later change of some of these messages, if there was
+    /// one.
+    pub touched: Option<ModSeq>,
+}
+
+impl OwnArrivals {
+    /// Whether a change with this mod-sequence added these messages, and did nothing else.
+    fn are(&self, modseq: ModSeq, step: CountChange) -> bool {
+        let added = CountChange { given: self.count, more: i64::from(self.count) };
+        self.modseq == modseq && step == added
+    }
 }
 
 /// Follows one account. Made by [`crate::Store::follow`].
@@ -209,11 +231,15 @@ impl Drop for AccountWatch {
 impl LastChange {
     /// Whether the session's own messages are the only change since `seen`.
     fn is_own(&self, id: MailboxId, seen: u64, head: &ComparedHead, own: &[OwnArrivals]) -> bool {
-        self.before <= seen
-            && own.iter().any(|own| {
-                let step = CountChange { given: own.count, more: i64::from(own.count) };
-                own.mailbox == id && own.modseq == head.modseq && step == self.step
-            })
+        own.iter().filter(|own| own.mailbox == id).any(|own| {
+            if self.before <= seen {
+                return own.are(head.modseq, self.step);
+            }
+            // Each change has a mod-sequence of its own. So nothing happened between both.
+            own.touched == Some(head.modseq)
+                && own.modseq.next() == head.modseq
+                && self.previous.is_some_and(|last| last.before <= seen && own.are(last.modseq, last.step))
+        })
     }
 }
 
@@ -249,6 +275,8 @@ impl State {
             return false;
         }
         last.head = Some(now);
+        last.previous =
+            was.map(|was| PreviousChange { modseq: was.modseq, before: last.before, step: last.step });
         // A mailbox whose head was not read yet: anything may have happened.
         let zero = ComparedHead { modseq: ModSeq::ZERO, uid_next: Uid::MIN, counts: Counts::default() };
         let was = was.unwrap_or(zero);

@@ -11,7 +11,7 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag, UidRanges};
-use posthaste_mail_model::{NumSet, Rights};
+use posthaste_mail_model::{ModSeq, NumSet, Rights};
 use posthaste_store::{Appended, OwnArrivals};
 
 use super::DONE;
@@ -50,14 +50,16 @@ pub(super) async fn run(
     let reports = service.reports(tag);
     let stored = wire.reporting(reports, Box::pin(Stored::of(source, &found, messages))).await?;
     carry::warn(stored.written, wire);
+    let touched = seen::warn(stored.noted, wire);
     let (uids, mailbox) = (&stored.uids, found.entry.id);
     if let Some(notify) = notify {
         let selected = selected.as_ref().map(|selected| selected.mailbox.id());
-        let own = OwnArrivals { mailbox, modseq: stored.appended.modseq, count: uids.count() as u32 };
+        let (modseq, count) = (stored.appended.modseq, uids.count() as u32);
+        let own = OwnArrivals { mailbox, modseq, count, touched };
         notify.note_own(own, (selected == Some(mailbox)).then_some(uids));
     }
     let event = Event { owner: &stored.owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
-    Box::pin(wire.while_there(service.happened(event))).await?;
+    Box::pin(wire.while_reporting(reports, service.happened(event))).await?;
     let reply = done_without(stored.appended.left_out.len());
     Ok(reply.with(Code::AppendUid(found.entry.uid_validity, UidRanges::from(uids))))
 }
@@ -68,6 +70,8 @@ struct Stored {
     owner: Account,
     appended: Appended,
     uids: NumSet,
+    /// The mod-sequence of their `\Seen` flags, as [`seen::note`] returns it.
+    noted: Result<Option<ModSeq>, Failure>,
     /// Whether their annotations were written, too.
     written: Result<(), Failure>,
 }
@@ -101,12 +105,16 @@ impl Stored {
         let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
         let appended = appended.map_err(Failure::try_create)?;
         let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
-        if let Some(reading) = reading {
-            let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
-            seen::note(service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
-        }
+        let noted = match reading {
+            Some(reading) => {
+                let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
+                let of_seen: NumSet = of_seen.map(|(uid, _)| uid).collect();
+                Box::pin(seen::note(service, reading, &of_seen)).await
+            }
+            None => Ok(None),
+        };
         let written = Box::pin(reader.write_new(uids.iter().zip(values).collect())).await;
-        Ok(Self { owner, appended, uids, written })
+        Ok(Self { owner, appended, uids, noted, written })
     }
 }
 

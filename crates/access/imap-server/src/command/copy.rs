@@ -1,5 +1,6 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use posthaste_delivery::{QuotaReservation, Usage};
@@ -7,8 +8,8 @@ use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
-use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
+use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid, UidValidity};
+use posthaste_store::{Copied, Destination, Mailbox, Moved, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
@@ -43,21 +44,21 @@ pub(super) async fn copy(
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    // What it reserves is returned with its end: before the client has read a report, and before
-    // scripts run.
-    let copying = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
-        let copied = ready.target.copy_from(&from.selected.mailbox, &uids).await;
-        let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((copied, ready.carried, ready.annotations))
-    };
+    let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
+    let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
     let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
-    carried.note(ctx.service, &copied).await;
-    carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
-    note_own(ctx, &target, &copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await?;
+    let service = ctx.service;
+    let noting = async {
+        let noted = carried.note(service, &copied).await;
+        (noted, annotations.copied(&copied).await)
+    };
+    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
+    carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
+    note_own(ctx, &target, &copied, touched);
+    happened(ctx, tag, &target, (&owner, Cause::Copy, &copied.uids)).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
@@ -81,20 +82,21 @@ pub(super) async fn move_(
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    // As in `copy`.
-    let moving = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
-        let moved = from.selected.mailbox.move_to(&uids, &ready.target).await;
-        let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((moved, ready.carried, ready.annotations))
-    };
+    let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
+    let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
     let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
-    carried.note(ctx.service, &moved.copied).await;
-    carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
-    note_own(ctx, &target, &moved.copied);
-    happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await?;
+    let service = ctx.service;
+    let noting = async {
+        let noted = carried.note(service, &moved.copied).await;
+        (noted, annotations.moved(&moved).await)
+    };
+    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
+    carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
+    note_own(ctx, &target, &moved.copied, touched);
+    happened(ctx, tag, &target, (&owner, Cause::Copy, &moved.copied.uids)).await?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
@@ -148,6 +150,28 @@ struct ReadyCopy<'s> {
     _reserved: Option<QuotaReservation>,
 }
 
+/// A call of the store that copies or moves messages from one mailbox to another.
+type Change<T> = for<'a> fn(
+    &'a Mailbox,
+    &'a NumSet,
+    &'a Destination,
+) -> Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Copies or moves messages. Returns what they take along, which is not written yet. What this
+/// reserves is returned with its end: before the client has read a report, and before scripts run.
+async fn carry_out<'s, T>(
+    from: CopySource<'s, '_>,
+    (uids, numbering): (&Arc<NumSet>, Numbering),
+    to: &CopyTarget,
+    way: CopyOrMove,
+    change: Change<T>,
+) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
+    let ready = ready(from, (uids, numbering), to, way).await?;
+    let changed = change(&from.selected.mailbox, uids, &ready.target).await;
+    let changed = changed.map_err(|error| not_copied(&ready.target, error))?;
+    Ok((changed, ready.carried, ready.annotations))
+}
+
 /// Reserves what a copy or a move needs, and reads what the messages take along.
 async fn ready<'s>(
     from: CopySource<'s, '_>,
@@ -175,12 +199,13 @@ async fn ready<'s>(
     Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
 }
 
-/// Messages that the session adds are no news to it: RFC 5465 §5.
-pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied) {
+/// Messages that the session adds are no news to it: RFC 5465 §5. `touched` is the mod-sequence
+/// of their `\Seen` flags, if these have one of their own.
+pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied, touched: Option<ModSeq>) {
     if let Some(notify) = &mut ctx.notify {
         let (mailbox, count) = (target.id(), copied.uids.count() as u32);
         let here = ctx.selected.mailbox.id() == mailbox;
-        let own = OwnArrivals { mailbox, modseq: copied.modseq, count };
+        let own = OwnArrivals { mailbox, modseq: copied.modseq, count, touched };
         notify.note_own(own, here.then_some(&copied.uids));
     }
 }
@@ -188,12 +213,13 @@ pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied)
 /// Runs the script of the mailbox that received messages (RFC 6785).
 pub(super) async fn happened(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     target: &Destination,
-    owner: &Account,
-    (cause, uids): (Cause, &NumSet),
+    (owner, cause, uids): (&Account, Cause, &NumSet),
 ) -> Result<(), Failure> {
     let event = Event { owner, user: ctx.login, mailbox: target.id(), cause, uids, flags: &[] };
-    Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
+    let reports = ctx.service.reports(tag);
+    Box::pin(ctx.wire.while_reporting(reports, ctx.service.happened(event))).await?;
     Ok(())
 }
 

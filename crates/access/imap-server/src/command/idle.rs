@@ -51,11 +51,12 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
             IdleEvent::News(news) => {
                 news?;
                 // Another process may have withdrawn the right to read the messages.
-                session.renew_rights().await?;
+                // Boxed, as below: a session that idles would hold its state.
+                Box::pin(session.renew_rights(None)).await?;
                 announce::selected(session, Numbers::Free).await?;
             }
             IdleEvent::RareEvent(RareEvent::Elsewhere) => Box::pin(announce::others(session)).await?,
-            IdleEvent::RareEvent(RareEvent::Rights) => session.renew_rights().await?,
+            IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(None)).await?,
             IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations().await?,
             IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
             IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),

@@ -497,13 +497,15 @@ fn described(
 /// Reports a mailbox under its new name, with the old name, in rev2: RFC 9051 §6.3.4, §6.3.6.
 pub(super) async fn report_name(
     session: &mut Session,
+    tag: &Tag,
     name: &MailboxName,
     requested: &MailboxArg,
 ) -> Result<(), Failure> {
     if !session.enabled.rev2 {
         return Ok(());
     }
-    let list = session.asker()?.list_with(name).await?;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let list = wire.reporting(reports, Box::pin(asker.list_with(name))).await?;
     if let Some(entry) = list.find(name) {
         session.wire.say(Untagged::List(data_of(&list, entry, requested)));
     }

@@ -162,7 +162,7 @@ async fn finish(
 
 /// A command in a mailbox of another account: the present rights count (RFC 4314).
 async fn run_renewed(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
-    session.renew_rights().await?;
+    session.renew_rights(Some(tag)).await?;
     run(session, tag, body).await
 }
 

@@ -38,17 +38,22 @@ pub(super) async fn run(
     let (source, target, before) = session.wire.reporting(reports, finding).await?;
     let (owner, above) = (source.owner, target.name.parent());
     let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target, &before))).await?;
-    let carried = match &moved {
-        // Boxed: hardly any RENAME needs it.
-        Some(moved) => Box::pin(keep_annotations(asker, &before, &target, moved)).await,
-        None => Ok(()),
+    // What follows the mailbox.
+    let finishing = async {
+        let carried = match &moved {
+            // Boxed: hardly any RENAME needs it.
+            Some(moved) => Box::pin(keep_annotations(asker, &before, &target, moved)).await,
+            None => Ok(()),
+        };
+        create::inherit(asker, &target, &before, above).await?;
+        if source.name.is_inbox() {
+            copy_annotations(asker, owner, &source.name, &target.name).await?;
+        }
+        Ok::<_, Failure>(carried)
     };
-    create::inherit(asker, &target, &before, above).await?;
-    if source.name.is_inbox() {
-        copy_annotations(session, owner, &source.name, &target.name).await?;
-    }
+    let carried = session.wire.reporting(reports, Box::pin(finishing)).await?;
     carry::warn(carried, &mut session.wire);
-    list::report_name(session, &target.shown(&target.name)?, from).await?;
+    list::report_name(session, tag, &target.shown(&target.name)?, from).await?;
     Ok(DONE)
 }
 
@@ -169,15 +174,15 @@ fn check_ends(source: &ResolvedName, target: &ResolvedName) -> Result<(), Failur
 /// RFC 5464 §4.1: INBOX keeps its annotations, and the mailbox that it became has them too. Others
 /// keep theirs anyway.
 async fn copy_annotations(
-    session: &Session,
+    asker: Asker<'_>,
     account: AccountId,
     from: &MailboxName,
     to: &MailboxName,
 ) -> Result<(), Failure> {
-    let list = session.service.store.list(account).await?;
+    let list = asker.service.store.list(account).await?;
     if let (Some(from), Some(to)) = (list.find(from), list.find(to)) {
-        let directory = &session.service.directory;
-        directory.copy_annotations_between(account, from.id, to.id).await?;
+        let directory = &asker.service.directory;
+        directory.metadata().copy(account, from.id, to.id).await?;
     }
     Ok(())
 }

@@ -4,11 +4,12 @@
 //! messages, or neither: one commit adds the new one and expunges the old one, as in a MOVE.
 
 use posthaste_delivery::{Prepared, Usage};
+use posthaste_directory::{NewValue, Reading};
 use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
-use posthaste_mail_model::{AccountId, Uid};
+use posthaste_mail_model::{AccountId, ModSeq, NumSet, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
@@ -70,14 +71,13 @@ pub(super) async fn run(
             Numbering::Uid => no_such().into(),
         });
     }
-    if let Some(reading) = reading {
-        seen::note(ctx.service, reading, &replaced.copied.uids).await;
-    }
-    let written = Box::pin(reader.write_new(replaced.copied.uids.iter().zip([values]).collect())).await;
+    let noting = Box::pin(note_new(reader, reading, (&replaced.copied.uids, values)));
+    let (noted, written) = ctx.wire.reporting(reports, noting).await;
     carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
     forget(&ctx, &replaced.expunged.uids).await;
-    note_own(&mut ctx, &target, &replaced.copied);
-    happened(&mut ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await?;
+    note_own(&mut ctx, &target, &replaced.copied, touched);
+    happened(&mut ctx, tag, &target, (&owner, Cause::Append, &replaced.copied.uids)).await?;
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
@@ -104,6 +104,20 @@ async fn prepared(
         Ok(source.service.delivery.incoming_all(new).await?)
     };
     session.wire.reporting(reports, Box::pin(preparing)).await
+}
+
+/// Writes what is kept beside the new message: the user's `\Seen` flag in a mailbox of another
+/// account, and annotations.
+async fn note_new(
+    reader: AnnotationReader<'_>,
+    reading: Option<Reading>,
+    (uids, values): (&NumSet, Vec<NewValue>),
+) -> (Result<Option<ModSeq>, Failure>, Result<(), Failure>) {
+    let noted = match reading {
+        Some(reading) => seen::note(reader.service, reading, uids).await,
+        None => Ok(None),
+    };
+    (noted, reader.write_new(uids.iter().zip([values]).collect()).await)
 }
 
 /// RFC 8508 §3.4: how much the owner's usage grows. The old message makes room for the new one.

@@ -7,7 +7,7 @@ use posthaste_delivery::Opening;
 use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, Tag, print};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{MailboxName, NumSet};
 use posthaste_store::{Mailbox, MailboxEntry, View};
 
 use crate::annotate;
@@ -52,11 +52,7 @@ pub(super) async fn run(
     });
     let owner = resolved.account().cloned().map(Box::new);
     let is_inbox = owner.is_none() && entry.name.is_inbox();
-    let mut list_data = None;
-    if session.enabled.rev2 {
-        let list = session.asker()?.list_with(&shown.name).await?;
-        list_data = list.find(&shown.name).map(|entry| data_of(&list, entry, mailbox));
-    }
+    let list_data = list_data(session, tag, &shown.name, mailbox).await?;
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
         rights,
@@ -67,7 +63,7 @@ pub(super) async fn run(
         quiet: session.quiet,
         ..Selected::of(opened)
     });
-    if let Err(error) = read_of_user(session, &entry, &params).await {
+    if let Err(error) = read_of_user(session, tag, &entry, &params).await {
         session.selected = None;
         return Err(error);
     }
@@ -76,7 +72,7 @@ pub(super) async fn run(
     if let Some(known) = &params.qresync
         && known.uid_validity == entry.uid_validity
     {
-        resynchronise(&mut ctx, known).await?;
+        resynchronise(&mut ctx, tag, known).await?;
     }
     Ok(match access {
         // RFC 4314 §5.2
@@ -93,10 +89,26 @@ async fn open(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ExistingMailbox
     Ok((found, opened))
 }
 
+/// RFC 9051 §6.3.2: in rev2 a LIST response names the mailbox that was opened.
+async fn list_data(
+    session: &mut Session,
+    tag: &Tag,
+    name: &MailboxName,
+    requested: &MailboxArg,
+) -> Result<Option<ListData>, Failure> {
+    if !session.enabled.rev2 {
+        return Ok(None);
+    }
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let list = wire.reporting(reports, Box::pin(asker.list_with(name))).await?;
+    Ok(list.find(name).map(|entry| data_of(&list, entry, requested)))
+}
+
 /// Reads what the user alone has in this mailbox: \\Seen flags in a mailbox of others, and the
 /// annotations that the session reports.
 async fn read_of_user(
     session: &mut Session,
+    tag: &Tag,
     entry: &MailboxEntry,
     params: &SelectParams,
 ) -> Result<(), Failure> {
@@ -104,14 +116,15 @@ async fn read_of_user(
         && let Some(reading) = seen::reading(login, selected.owner.as_deref(), entry.id)
     {
         // Boxed: few sessions open mailboxes of others.
-        Box::pin(seen::lay_over(&session.service, reading, selected)).await?;
+        let laying = Box::pin(seen::lay_over(&session.service, reading, selected));
+        session.wire.reporting(session.service.reports(tag), laying).await?;
     }
     if let (Some(selected), Some(login)) = (&mut session.selected, &session.login) {
         selected.count_for(login.id, &session.end);
         // RFC 5257 §4.2
         selected.annotate = params.annotate;
     }
-    announce::track_annotations(session).await
+    announce::track_annotations(session, Some(tag)).await
 }
 
 /// The responses that every client gets when it opens a mailbox.
@@ -138,7 +151,6 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
         let annotations = Code::Annotations(annotate::support(ctx.selected));
         ctx.wire.say_code(annotations, "Annotations of messages");
     }
-    // RFC 9051 §6.3.2: in rev2 a LIST response names the mailbox that was opened.
     if let Some(data) = list_data {
         ctx.wire.say(Untagged::List(data));
     }
@@ -155,9 +167,10 @@ fn coded(out: &mut Vec<u8>, code: &[u8], n: u64, text: &[u8]) {
 }
 
 /// VANISHED (EARLIER) and FETCH for the changes since the client's mod-sequence: RFC 7162 §3.2.5.
-async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure> {
+async fn resynchronise(ctx: &mut Ctx<'_>, tag: &Tag, known: &Qresync) -> Result<(), Failure> {
     let since = sync::since_modseq(known.modseq);
-    let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
+    let looking = Box::pin(ctx.selected.mailbox.vanished_since(since));
+    let (expunged, complete) = ctx.wire.reporting(ctx.service.reports(tag), looking).await?;
     let view = Arc::clone(&ctx.selected.announced);
     let ranges = expunged.ranges().len() + known.known_uids.as_ref().map_or(0, |set| set.0.ranges().len());
     // Rows may be read three times: by mod-sequence, for gaps, and one by one for the match data.

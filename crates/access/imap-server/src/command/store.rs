@@ -55,7 +55,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         uids: &stored.changed,
         flags: &command.flags,
     };
-    Box::pin(ctx.wire.while_there(ctx.service.happened(event))).await?;
+    let reports = ctx.service.reports(tag);
+    Box::pin(ctx.wire.while_reporting(reports, ctx.service.happened(event))).await?;
     let numbers = match command.set.numbering() {
         Numbering::Seq => Numbers::Held,
         Numbering::Uid => Numbers::Free,

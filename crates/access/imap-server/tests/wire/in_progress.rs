@@ -109,6 +109,23 @@ fn commands_that_wait_for_the_directory_say_that_they_are_going_on() {
     }
 }
 
+/// The rights in the selected mailbox of another user are read before each command.
+#[test]
+fn commands_that_wait_for_rights_say_that_they_are_going_on() {
+    let (server, gate) = Gate::server();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lrs");
+    let mut wire = server.login();
+    wire.run("C: s SELECT \"Other Users/bo@example.org/INBOX\"\nS~ s OK …");
+    for command in ["NOOP", "SEARCH ALL", "UID FETCH 1:* (FLAGS)"] {
+        gate.set_directory_open(false);
+        wire.send(format!("a {command}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+        gate.set_directory_open(true);
+        wire.skip_to("a OK …");
+    }
+}
+
 /// Of a quota, the counts of all mailboxes are read.
 #[test]
 fn a_replace_that_waits_for_its_quota_says_that_it_is_going_on() {

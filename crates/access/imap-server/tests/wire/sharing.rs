@@ -12,12 +12,17 @@ pub const SHARED: &str = "\"Other Users/ana@example.org/P\"";
 /// A server where ana has a mailbox `P` with two messages, in which bo has these rights.
 pub fn server(rights: &str) -> Server {
     let server = Server::start();
+    share(&server, rights);
+    server
+}
+
+/// Makes that mailbox on a server.
+pub fn share(server: &Server, rights: &str) {
     server.add_account(BO, NewAccount::default());
     server.login().run("C: a CREATE P\nS: a OK …");
     server.put("P (\\Flagged)", b"Subject: one\r\n\r\n1\r\n");
     server.put("P", b"Subject: two\r\n\r\n2\r\n");
     server.grant(USER, "P", BO, rights);
-    server
 }
 
 fn opened(server: &Server) -> Wire {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use posthaste_mail_model::MailboxName;
 use posthaste_testkit::Wire;
 
 use crate::harness::{Server, USER, search};
-use crate::sharing::{BO, SHARED, server};
+use crate::sharing::{BO, SHARED, server, share};
 
 /// A session of bo in the shared mailbox.
 fn bo_in(server: &Server) -> Wire {
@@ -208,6 +209,114 @@ fn copies_and_new_messages_are_seen_for_users_who_saw_them() {
     assert_eq!((search(&mut bo, "SEEN"), search(&mut bo, "ALL")), ("2".into(), "1 2".into()));
     assert_eq!(search(&mut bo_in(&server), "SEEN"), "1 2 3 5 6");
     assert_eq!(search(&mut ana_in(&server), "SEEN"), "");
+}
+
+/// RFC 7162 §3.1: the flags are written after the messages. A client that synchronises in between
+/// learns of them later.
+#[test]
+fn seen_flags_of_new_messages_have_a_later_mod_sequence() {
+    let (server, faulty) = Server::start_faulty();
+    share(&server, "lrswite");
+    let ((store, _), (owner, mailbox)) = (server.behind(), server.mailbox(USER, "P"));
+    let list = server.wait(store.list(owner)).expect("a list");
+    let entry = list.find(&MailboxName::new("P").expect("a name")).expect("the mailbox");
+    let validity = entry.uid_validity.value();
+    let mut bo = server.login_as(BO);
+    for flags in ["(\\Seen)", "(\\Seen)", "()"] {
+        bo.run(&format!("C: a APPEND INBOX {flags} {{1+}}\nC: x\nS~ a OK …"));
+    }
+    bo.run("C: b SELECT INBOX\nS~ b OK …");
+    let commands = [
+        format!("APPEND {SHARED} (\\Seen) {{1+}}\r\nx"),
+        format!("COPY 1 {SHARED}"),
+        format!("MOVE 2 {SHARED}"),
+        format!("REPLACE 2 {SHARED} (\\Seen) {{1+}}\r\nx"),
+    ];
+    for (uid, command) in (3_u32..).zip(commands) {
+        let (say, heard) = std::sync::mpsc::channel();
+        let store = store.clone();
+        faulty.before_change("seen/", async move {
+            let view = store.open(mailbox).await.expect("the mailbox").view();
+            say.send((view.exists(), view.modseq().value())).expect("a test that listens");
+        });
+        bo.send(format!("c {command}\r\n").as_bytes());
+        bo.skip_to("c OK …");
+        let (exists, known) = heard.try_recv().expect("a flag that is written");
+        assert_eq!(exists, uid, "{command}");
+        server.login_as(BO).run(&format!(
+            r#"
+            C: a ENABLE QRESYNC
+            S~ a OK …
+            C: b SELECT {SHARED} (QRESYNC ({validity} {known}))
+            S~ * {uid} FETCH (UID {uid} FLAGS (…\Seen) MODSEQ (…))
+            S~ b OK …
+            C: c UID FETCH 1:* (FLAGS) (CHANGEDSINCE {known})
+            S: * {uid} FETCH (UID {uid} FLAGS (…\Seen) MODSEQ (…))
+            S: c OK …
+            "#
+        ));
+    }
+    assert_eq!(search(&mut ana_in(&server), "SEEN"), "");
+}
+
+/// A client that sent or copied the messages again would have them twice.
+#[test]
+fn new_messages_whose_seen_flags_cannot_be_written_are_there() {
+    let (server, faulty) = Server::start_faulty();
+    share(&server, "lrswite");
+    server.put("P", b"Subject: three\r\n\r\n3\r\n");
+    let mut bo = bo_in(&server);
+    bo.run("C: a STORE 1:3 +FLAGS.SILENT (\\Seen)\nS: a OK …");
+    faulty.fail_on(Some("seen/"));
+    bo.run(&format!(
+        r#"
+        C: b APPEND {SHARED} (\Seen) {{1+}}
+        C: x
+        S: * NO The new messages lack \Seen, which could not be written
+        S: * 4 EXISTS
+        S: * … RECENT
+        S: b OK [APPENDUID …] …
+        C: c COPY 1 {SHARED}
+        S: * NO The new messages lack \Seen, which could not be written
+        S: * 5 EXISTS
+        S: * … RECENT
+        S: c OK [COPYUID …] …
+        C: d MOVE 2 {SHARED}
+        S: * NO The new messages lack \Seen, which could not be written
+        S: * OK [COPYUID …] Moved
+        S: * 2 EXPUNGE
+        S~ d OK …
+        C: e REPLACE 2 {SHARED} (\Seen) {{1+}}
+        C: x
+        S: * NO The new messages lack \Seen, which could not be written
+        S: * OK [APPENDUID …] …
+        S: * 2 EXPUNGE
+        S~ e OK …
+        "#
+    ));
+    faulty.fail_on(None);
+    let mut bo = bo_in(&server);
+    assert_eq!((search(&mut bo, "SEEN"), search(&mut bo, "ALL")), ("1".into(), "1 2 3 4 5".into()));
+}
+
+/// What the client itself did is no news to it (RFC 5465 §5).
+#[test]
+fn seen_flags_of_own_new_messages_are_not_reported_to_the_client_that_added_them() {
+    let server = server("lrswi");
+    let mut bo = server.login_as(BO);
+    bo.run(&format!(
+        r#"
+        C: a NOTIFY SET (mailboxes {SHARED} (MessageNew MessageExpunge FlagChange))
+        S: a OK …
+        C: b APPEND {SHARED} (\Seen) {{1+}}
+        C: x
+        S: b OK [APPENDUID …] …
+        C: c NOOP
+        S: c OK …
+        "#
+    ));
+    ana_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Answered)\nS: a OK …");
+    bo.run(&format!("C: d NOOP\nS: * STATUS {SHARED} (UIDVALIDITY …)\nS: d OK …"));
 }
 
 /// RFC 4314 §4: without `s` nothing is seen, not even what is brought along.

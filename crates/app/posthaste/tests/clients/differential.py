@@ -1,9 +1,10 @@
 # Asks Dovecot and Posthaste the same random commands on the same mail and compares what the
 # answers mean. The text of odd_messages.py, differential_names.py, differential_resync.py,
-# differential_sessions.py and this file, in that order, is one program: `python3 - PORT USER
-# PASSWORD DOVECOT SEED COUNT`. It runs the sequences SEED up to SEED + COUNT - 1, two sessions
-# each. A sequence depends on its seed alone. Those of differential_sessions.py run for the first
-# FEW of them.
+# differential_sessions.py, differential_reads.py, differential_extensions.py and this file, in
+# that order, is one program: `python3 - PORT USER PASSWORD DOVECOT SEED COUNT [NAMES]`. It runs
+# the sequences SEED up to SEED + COUNT - 1, two sessions each. A sequence depends on its seed
+# alone. `SEQUENCES` has the kinds. NAMES chooses some of them, as `tree,metadata`, for all seeds.
+# Without it, those in FIRST_ONLY run for the first FEW seeds, and those in OFF do not run.
 #
 # Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and
 # ESEARCH; the order of SORT; the threads of THREAD; STATUS; LIST; the numbers of COPYUID and
@@ -27,9 +28,33 @@ log_path = {dir}/log
 ssl = no
 protocols = imap
 mail_fsync = never
+mail_attribute_dict = file:{dir}/attributes
+protocol imap {{
+  imap_metadata = yes
+}}
 namespace inbox {{
   inbox = yes
   separator = /
+  mailbox Drafts {{
+    special_use = \\Drafts
+    auto = create
+  }}
+  mailbox Sent {{
+    special_use = \\Sent
+    auto = create
+  }}
+  mailbox Trash {{
+    special_use = \\Trash
+    auto = create
+  }}
+  mailbox Junk {{
+    special_use = \\Junk
+    auto = create
+  }}
+  mailbox Archive {{
+    special_use = \\Archive
+    auto = create
+  }}
 }}
 """
 
@@ -539,7 +564,26 @@ def sequence(seed, sessions):
     for name in (box + "/sub", box):
         both(first, "DELETE", (), f"DELETE {name}".encode())
 
-def main(port, user, password, program, seed, count):
+SEQUENCES = {
+    "commands": sequence, "order": ordered_sequence, "odd": odd_sequence, "names": names_sequence, "stale": stale_sequence,
+    "pieces": pieces_sequence, "resync": resync_sequence, "returns": returns_sequence, "binary": binary_sequence,
+    "preview": preview_sequence, "saved": saved_sequence, "condstore": condstore_sequence, "tree": tree_sequence,
+    "special": special_sequence, "metadata": metadata_sequence, "move": move_sequence, "codes": codes_sequence,
+    "notify": notify_sequence,
+}
+FIRST_ONLY = {"stale", "pieces", "returns", "binary", "preview", "saved", "condstore", "tree", "special", "metadata", "move", "codes"}
+# ENABLE and NOTIFY change the answers of a session for good.
+WITH_OWN_SESSIONS = {"resync", "condstore", "notify"}
+# When Dovecot learns of another session's change is its own choice.
+OFF = {"notify"}
+
+def chosen(names, is_first):
+    """The kinds of sequences to run for a seed."""
+    if names:
+        return names.split(",")
+    return [name for name in SEQUENCES if name not in OFF and (is_first or name not in FIRST_ONLY)]
+
+def main(port, user, password, program, seed, count, names=""):
     directory = tempfile.mkdtemp(prefix="differential")
     owner = 65534 if os.getuid() == 0 else os.getuid()
     try:
@@ -553,23 +597,21 @@ def main(port, user, password, program, seed, count):
         start = lambda: [[posthaste(port, user, password), dovecot(program, directory)] for _ in range(2)]
         sessions, differences = start(), 0
         for number in range(int(seed), int(seed) + int(count)):
-            try:
-                sequence(number, sessions)
-                ordered_sequence(number, sessions)
-                odd_sequence(number, sessions)
-                names_sequence(number, sessions)
-                if number < int(seed) + FEW:
-                    stale_sequence(number, sessions)
-                    pieces_sequence(number, sessions)
-                # ENABLE QRESYNC changes the answers of a session for good.
-                others = start()
-                resync_sequence(number, others)
-                for session in others[0] + others[1]:
-                    session.ask(b"LOGOUT")
-            except Differs as why:
-                differences += 1
-                print(f"seed {number}: {why}")
-                sessions = start()
+            for name in chosen(names, number < int(seed) + FEW):
+                used = start() if name in WITH_OWN_SESSIONS else sessions
+                try:
+                    SEQUENCES[name](number, used)
+                    if used is not sessions:
+                        for session in used[0] + used[1]:
+                            session.ask(b"LOGOUT")
+                except Differs as why:
+                    differences += 1
+                    # So it runs alone: POSTHASTE_DIFFERENTIAL="SEED 1 NAME".
+                    print(f"seed {number} 1 {name}: {why}")
+                    sessions = start()
+                except BaseException:
+                    print(f"seed {number} 1 {name}: the script ends here", flush=True)
+                    raise
         print(f"{count} sequences from seed {seed}, {differences} with a difference")
         if not differences:
             print("differential: done")

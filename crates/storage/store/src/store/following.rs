@@ -101,7 +101,7 @@ mod tests {
         };
         let messages = std::iter::repeat_with(message).take(count).collect();
         let appended = store.destination(mailbox).append(messages).await.unwrap();
-        OwnArrivals { mailbox, modseq: appended.modseq, count: count as u32 }
+        OwnArrivals { mailbox, modseq: appended.modseq, count: count as u32, touched: None }
     }
 
     /// The changes, as `name messages` or `name flags`.
@@ -149,6 +149,39 @@ mod tests {
         assert_eq!(taken(&mut watch, &[own]), ["a messages"]);
         let own = append(&here, account, "a", 1).await;
         append(&here, account, "a", 1).await;
+        assert_eq!(taken(&mut watch, &[own]), ["a messages"]);
+    }
+
+    /// As `\Seen` flags that a user has in a mailbox of another one.
+    #[tokio::test]
+    async fn own_changes_of_own_arrivals_are_left_out_too() {
+        let (here, _, account) = world(&["a"]).await;
+        let mut watch = here.follow(account).await.unwrap();
+        let id = here.list(account).await.unwrap().find(&name("a")).unwrap().id;
+        let mailbox = here.open(id).await.unwrap();
+        let own = append(&here, account, "a", 2).await;
+        let touched = mailbox.touch(&NumSet::range(1, 1), None).await.unwrap();
+        let own = OwnArrivals { touched: Some(touched.modseq), ..own };
+        assert!(taken(&mut watch, &[own]).is_empty());
+        // Others have changed something between both changes, before them, or after them.
+        let (one, flags) = (NumSet::range(1, 1), [Flag::Seen]);
+        let change = |change| mailbox.store_flags(&one, change, &flags, None);
+        change(FlagChange::Add).await.unwrap();
+        assert_eq!(taken(&mut watch, &[own]), ["a flags"]);
+        let own = append(&here, account, "a", 1).await;
+        change(FlagChange::Remove).await.unwrap();
+        let touched = mailbox.touch(&NumSet::range(3, 3), None).await.unwrap();
+        let own = OwnArrivals { touched: Some(touched.modseq), ..own };
+        assert_eq!(taken(&mut watch, &[own]), ["a messages"]);
+        change(FlagChange::Add).await.unwrap();
+        let own = append(&here, account, "a", 1).await;
+        let touched = mailbox.touch(&NumSet::range(4, 4), None).await.unwrap();
+        let own = OwnArrivals { touched: Some(touched.modseq), ..own };
+        assert_eq!(taken(&mut watch, &[own]), ["a messages"]);
+        let own = append(&here, account, "a", 1).await;
+        let touched = mailbox.touch(&NumSet::range(5, 5), None).await.unwrap();
+        change(FlagChange::Remove).await.unwrap();
+        let own = OwnArrivals { touched: Some(touched.modseq), ..own };
         assert_eq!(taken(&mut watch, &[own]), ["a messages"]);
     }
 
