@@ -97,6 +97,12 @@ impl LargePermits {
         let all = u32::try_from(self.all.available_permits()).ok()?;
         Arc::clone(&self.all).try_acquire_many_owned(all).ok()
     }
+
+    /// Takes the permit of a place, so that its large changes wait.
+    #[cfg(test)]
+    pub fn take_of(&self, place: Place) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        self.of(place).try_acquire_owned().ok()
+    }
 }
 
 #[cfg(test)]
