@@ -8,12 +8,13 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
+use posthaste_store::{Copied, Destination, HeldPermit, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
+use crate::begun::{Begun, reporting_after};
 use crate::message_limit::{MessageLimit, newest};
 use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
@@ -43,16 +44,19 @@ pub(super) async fn copy(
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    let begun = Begun::default();
     // What it reserves is returned with its end: before the client has read a report, and before
     // scripts run.
     let copying = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
+        let held = reserved(from, &uids, &begun).await?;
+        let ready = ready(from, held, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
         let copied = ready.target.copy_from(&from.selected.mailbox, &uids).await;
         let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
         Ok::<_, Failure>((copied, ready.carried, ready.annotations))
     };
     let reports = ctx.service.reports(tag);
-    let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
+    let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
+    let (copied, carried, annotations) = copying.await??;
     let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
@@ -81,15 +85,18 @@ pub(super) async fn move_(
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    let begun = Begun::default();
     // As in `copy`.
     let moving = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
+        let held = reserved(from, &uids, &begun).await?;
+        let ready = ready(from, held, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
         let moved = from.selected.mailbox.move_to(&uids, &ready.target).await;
         let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
         Ok::<_, Failure>((moved, ready.carried, ready.annotations))
     };
     let reports = ctx.service.reports(tag);
-    let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
+    let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
+    let (moved, carried, annotations) = moving.await??;
     let CopyTarget { target, validity, owner, .. } = to;
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
@@ -148,16 +155,28 @@ struct ReadyCopy<'s> {
     _reserved: Option<QuotaReservation>,
 }
 
-/// Reserves what a copy or a move needs, and reads what the messages take along.
+/// Waits for the turn of a copy or a move, and for its memory. Until then it ends with its
+/// client.
+async fn reserved(
+    from: CopySource<'_, '_>,
+    uids: &NumSet,
+    begun: &Begun,
+) -> Result<Option<HeldPermit>, Failure> {
+    let held = Box::pin(from.service.reserve_to_copy(from.login.id, uids.count())).await?;
+    begun.note();
+    Ok(held)
+}
+
+/// Reserves the quota that a copy or a move needs, and reads what the messages take along.
 async fn ready<'s>(
     from: CopySource<'s, '_>,
+    held: Option<HeldPermit>,
     (uids, numbering): (&Arc<NumSet>, Numbering),
     to: &CopyTarget,
     way: CopyOrMove,
 ) -> Result<ReadyCopy<'s>, Failure> {
     let CopySource { service, login, selected } = from;
     let threads = Threads { service, account: login.id };
-    let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {
