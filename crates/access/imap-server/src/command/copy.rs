@@ -1,5 +1,6 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use posthaste_delivery::{QuotaReservation, Usage};
@@ -8,7 +9,7 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, HeldPermit, OwnArrivals, StoreError, View};
+use posthaste_store::{Copied, Destination, Mailbox, Moved, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
@@ -43,17 +44,10 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    let begun = Begun::default();
-    // What it reserves is returned with its end: before the client has read a report, and before
-    // scripts run.
-    let copying = async {
-        let held = reserved(from, &uids, &begun).await?;
-        let ready = ready(from, held, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
-        let copied = ready.target.copy_from(&from.selected.mailbox, &uids).await;
-        let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((copied, ready.carried, ready.annotations))
-    };
+    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
+    let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
+    let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
     let (copied, carried, annotations) = copying.await??;
@@ -84,16 +78,10 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    let begun = Begun::default();
-    // As in `copy`.
-    let moving = async {
-        let held = reserved(from, &uids, &begun).await?;
-        let ready = ready(from, held, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
-        let moved = from.selected.mailbox.move_to(&uids, &ready.target).await;
-        let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((moved, ready.carried, ready.annotations))
-    };
+    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
+    let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
+    let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
     let (moved, carried, annotations) = moving.await??;
@@ -144,6 +132,8 @@ struct CopySource<'s, 'v> {
     service: &'s ImapService,
     login: &'s Account,
     selected: &'v Selected,
+    /// Noted when the command has its turn and its memory: it no longer ends with its client.
+    begun: &'v Begun,
 }
 
 /// A copy or a move for which everything is reserved.
@@ -155,28 +145,39 @@ struct ReadyCopy<'s> {
     _reserved: Option<QuotaReservation>,
 }
 
-/// Waits for the turn of a copy or a move, and for its memory. Until then it ends with its
-/// client.
-async fn reserved(
-    from: CopySource<'_, '_>,
-    uids: &NumSet,
-    begun: &Begun,
-) -> Result<Option<HeldPermit>, Failure> {
-    let held = Box::pin(from.service.reserve_to_copy(from.login.id, uids.count())).await?;
-    begun.note();
-    Ok(held)
+/// A call of the store that copies or moves messages from one mailbox to another.
+type Change<T> = for<'a> fn(
+    &'a Mailbox,
+    &'a NumSet,
+    &'a Destination,
+) -> Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Copies or moves messages. Returns what they take along, which is not written yet. What this
+/// reserves is returned with its end: before the client has read a report, and before scripts run.
+async fn carry_out<'s, T>(
+    from: CopySource<'s, '_>,
+    (uids, numbering): (&Arc<NumSet>, Numbering),
+    to: &CopyTarget,
+    way: CopyOrMove,
+    change: Change<T>,
+) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
+    let ready = ready(from, (uids, numbering), to, way).await?;
+    let changed = change(&from.selected.mailbox, uids, &ready.target).await;
+    let changed = changed.map_err(|error| not_copied(&ready.target, error))?;
+    Ok((changed, ready.carried, ready.annotations))
 }
 
-/// Reserves the quota that a copy or a move needs, and reads what the messages take along.
+/// Reserves what a copy or a move needs, and reads what the messages take along.
 async fn ready<'s>(
     from: CopySource<'s, '_>,
-    held: Option<HeldPermit>,
     (uids, numbering): (&Arc<NumSet>, Numbering),
     to: &CopyTarget,
     way: CopyOrMove,
 ) -> Result<ReadyCopy<'s>, Failure> {
-    let CopySource { service, login, selected } = from;
+    let CopySource { service, login, selected, begun } = from;
     let threads = Threads { service, account: login.id };
+    let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
+    begun.note();
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {
