@@ -133,7 +133,7 @@ impl Store {
 
     /// [`Store::open`] for a session of this account. Large changes of one account run one after
     /// the other, so that they do not keep those of others waiting. A change counts for the
-    /// account that makes it, whoever owns the mailbox.
+    /// account that makes it, also in a mailbox of another account.
     pub async fn open_for(&self, account: AccountId, id: MailboxId) -> Result<Arc<Mailbox>> {
         self.open_state(self.state(id), Some(account)).await
     }

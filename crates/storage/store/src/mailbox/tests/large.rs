@@ -191,7 +191,7 @@ async fn changes_of_flags_and_expunges_hold_their_permit_until_they_have_ended()
             assert!(work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
         }
         drop(holding);
-        assert_eq!(Arc::strong_count(&permit), 2, "its caller is gone, and its commit waits");
+        assert_eq!(Arc::strong_count(&permit), 2, "its caller was dropped, and its commit waits");
         engine.gate.add_permits(1);
         while Arc::strong_count(&permit) > 1 {
             tokio::task::yield_now().await;
