@@ -1,5 +1,6 @@
-//! The memory of COPY, MOVE and RENAME of INBOX. All messages of such a command are one commit
-//! (RFC 9051 §6.4.7), so its memory grows with them.
+//! The memory of commits of many messages: of COPY, MOVE and RENAME of INBOX, and of STORE and
+//! EXPUNGE. All messages of a COPY are one commit (RFC 9051 §6.4.7), so its memory grows with
+//! them. A STORE or an EXPUNGE may be several.
 //!
 //! It comes from the budget of summaries, which deliveries use as well. An account has one such
 //! command at a time there, and at most a quarter of the budget. Few messages need neither: they
@@ -24,6 +25,14 @@ pub(crate) const COPIED_BYTES: u64 = 700;
 /// for a message.
 pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
 
+/// Bytes that a message takes until the commit is made that changes its flags or removes it. The
+/// list of changed rows takes up to 56 while it grows, and the next view 28. The record for the
+/// log takes 28, and the sets of UIDs up to 16. Half of it would not hold them.
+pub(crate) const CHANGED_BYTES: u64 = 128;
+
+/// Messages whose change needs no reservation, as for [`COPIED_FREE`].
+pub(crate) const CHANGED_FREE: u64 = (128 << 10) / CHANGED_BYTES;
+
 /// One account may have this part of the budget: four hostile accounts are needed to use it up.
 const SHARE_DIVISOR: u64 = 4;
 
@@ -33,8 +42,17 @@ const COPIES_WITHIN: Duration = Duration::from_secs(30);
 impl ImapService {
     /// Messages that one COPY, MOVE or RENAME of INBOX may take.
     pub(crate) fn copied_max(&self) -> u64 {
-        let share = self.delivery.summaries().largest() as u64 / SHARE_DIVISOR;
-        self.options.copied_max.min((share / COPIED_BYTES).max(COPIED_FREE))
+        self.options.copied_max.min((self.share() / COPIED_BYTES).max(COPIED_FREE))
+    }
+
+    /// Messages that one commit of a STORE or an EXPUNGE may take.
+    pub(crate) fn changed_max(&self) -> u64 {
+        (self.share() / CHANGED_BYTES).max(CHANGED_FREE)
+    }
+
+    /// Bytes that a command may take.
+    fn share(&self) -> u64 {
+        self.delivery.summaries().largest() as u64 / SHARE_DIVISOR
     }
 
     /// Waits for the memory to copy or move so many messages. The change must hold the permit
@@ -53,26 +71,47 @@ impl ImapService {
         messages: u64,
         within: Duration,
     ) -> Result<Option<HeldPermit>, Failure> {
-        if messages <= COPIED_FREE {
-            return Ok(None);
+        match messages <= COPIED_FREE {
+            true => Ok(None),
+            false => {
+                self.reserve_within(account, messages.saturating_mul(COPIED_BYTES), within).await.map(Some)
+            }
         }
+    }
+
+    /// Waits for the memory to change or expunge so many messages, or [`Self::changed_max`]. Each
+    /// commit must hold the permit until it has ended.
+    pub(crate) async fn reserve_to_change(
+        &self,
+        account: AccountId,
+        messages: u64,
+    ) -> Result<HeldPermit, Failure> {
+        let bytes = messages.min(self.changed_max()).saturating_mul(CHANGED_BYTES);
+        self.reserve_within(account, bytes, COPIES_WITHIN).await
+    }
+
+    async fn reserve_within(
+        &self,
+        account: AccountId,
+        bytes: u64,
+        within: Duration,
+    ) -> Result<HeldPermit, Failure> {
         let began = Instant::now();
         // The wait for a turn comes first: the budget has a queue of its own, in which deliveries
         // wait.
         let Some(turn) = self.copies.acquire_within(account, within).await else { return Err(too_much()) };
         let permit = self.delivery.summaries().begin(Holder::Account(account.0.to_bytes()));
-        let bytes = usize::try_from(messages.saturating_mul(COPIED_BYTES)).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let left = within.saturating_sub(began.elapsed());
         permit.grow_to_within(bytes, left).await.map_err(|_| too_much())?;
         // The permit is complete: it is returned soon, so nobody may evict it.
         permit.complete();
-        let held: HeldPermit = Arc::new((turn, permit));
-        Ok(Some(held))
+        Ok(Arc::new((turn, permit)))
     }
 }
 
 fn too_much() -> Failure {
-    let text = "Too much is being copied at the moment, try again later";
+    let text = "Too much is being copied or changed at the moment, try again later";
     Reply::no(Code::Unavailable, text).into()
 }
 

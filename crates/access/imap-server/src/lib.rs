@@ -20,7 +20,10 @@
 mod ack_tests;
 mod annotate;
 mod announce;
+mod begun;
 mod capability;
+#[cfg(test)]
+mod change_tests;
 mod client_line;
 mod command;
 mod connection;

@@ -345,6 +345,20 @@ async fn large_mailboxes_are_looked_at_by_another_thread() {
     }
 }
 
+/// With a limit of messages it also looked at all rows, in the poll of the command.
+#[tokio::test]
+async fn the_messages_of_uid_expunge_are_found_by_another_thread() {
+    let mut paused = Paused::begin().await;
+    paused.run("SELECT m0").await;
+    for (limit, last, is_long) in
+        [(0, 2000, false), (0, 120_000, true), (1000, 2000, false), (1000, 60_000, true)]
+    {
+        paused.session.login.as_mut().unwrap().command_limits.process = Some(limit);
+        paused.save_every_second(last);
+        assert_eq!(paused.waits_for_thread("UID EXPUNGE $").await, is_long, "{limit}: {last}");
+    }
+}
+
 /// VANISHED of 32,768 ranges was computed and printed in the poll of SELECT.
 #[tokio::test]
 async fn long_lists_of_expunged_messages_are_made_by_another_thread() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
-use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, StoreError};
+use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError};
 
 use crate::heavy::Pace;
 use crate::layer::Layer;
@@ -57,6 +57,8 @@ pub(crate) struct FlagOrder<'o> {
     pub(crate) change: FlagChange,
     pub(crate) flags: &'o [Flag],
     pub(crate) unchanged_since: Option<ModSeq>,
+    /// The permit that its commits hold until they have ended.
+    pub(crate) held: Option<HeldPermit>,
 }
 
 /// Changes flags of the selected mailbox; in a mailbox of another account `\Seen` for the user
@@ -66,8 +68,10 @@ pub(crate) async fn store_flags(
     selected: &mut Selected,
     order: FlagOrder<'_>,
 ) -> Result<FlagsStored, Failure> {
-    let FlagOrder { uids, change, flags, unchanged_since } = order;
+    let FlagOrder { uids, change, flags, unchanged_since, held } = order;
     let Selected { mailbox, layer, .. } = selected;
+    let holding = held.map(|held| mailbox.holding(Some(held)));
+    let mailbox: &Mailbox = holding.as_ref().unwrap_or(mailbox);
     let Some(layer) = layer else {
         return Ok(mailbox.store_flags(uids, change, flags, unchanged_since).await?);
     };

@@ -48,7 +48,7 @@ pub struct ImapService {
     pub(crate) heavy: Heavy,
     /// The turns of the sessions of each account at long reports.
     pub(crate) turns: KeyedSemaphore<AccountId>,
-    /// The turns of the commands of each account that copy many messages.
+    /// The turns of the commands of each account that copy, change or expunge many messages.
     pub(crate) copies: KeyedSemaphore<AccountId>,
     /// The values that SORT and THREAD compare.
     pub(crate) keys: KeyCache,

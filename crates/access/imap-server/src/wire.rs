@@ -371,6 +371,11 @@ impl Wire {
         }
     }
 
+    /// Sends nothing more: a report could not be sent.
+    pub(crate) fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
     /// Does work as `while_there` does. With reports, it reports its progress if it takes long.
     pub(crate) async fn wait_for<T>(
         &mut self,

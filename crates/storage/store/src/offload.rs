@@ -77,6 +77,12 @@ impl LargePermits {
         let free = |place| tokio::task::unconstrained(self.0.acquire(place)).now_or_never().flatten();
         places.map_while(free).collect()
     }
+
+    /// Takes the permit of a place alone, so that its large changes wait.
+    #[cfg(test)]
+    pub async fn take_of(&self, place: Place) -> Option<posthaste_permits::OwnPermit<Place>> {
+        self.0.acquire_own(place).await
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use posthaste_imap_codec::Tag;
 
-use super::DONE;
+use super::{DONE, changes};
 use crate::annotate::reader_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
@@ -17,13 +17,8 @@ pub(super) async fn close(session: &mut Session, tag: &Tag) -> Result<Reply, Fai
         && selected.permit(Act::Expunge).is_ok()
     {
         let reader = reader_of(service, logged_in(login.as_ref())?.id, selected);
-        let expunging = async {
-            let expunged = selected.mailbox.expunge(None).await?;
-            Box::pin(reader.forget(&expunged.uids)).await;
-            Ok::<_, Failure>(expunged)
-        };
-        let reports = service.reports(tag);
-        let expunged = wire.reporting(reports, Box::pin(expunging)).await?;
+        let expunging = changes::expunge(wire, (reader, &*selected.mailbox), tag, None);
+        let expunged = Box::pin(expunging).await?;
         if let Some(notify) = notify {
             notify.note_closed(selected.mailbox.id(), expunged.modseq);
         }

@@ -15,6 +15,7 @@ use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
+use crate::begun::{Begun, reporting_after};
 use crate::message_limit::{MessageLimit, newest};
 use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
@@ -43,11 +44,13 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
     let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
     let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
-    let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
+    let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
+    let (copied, carried, annotations) = copying.await??;
     let CopyTarget { target, validity, owner, .. } = to;
     let service = ctx.service;
     let noting = async {
@@ -81,11 +84,13 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
+    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
     let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
     let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
-    let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
+    let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
+    let (moved, carried, annotations) = moving.await??;
     let CopyTarget { target, validity, owner, .. } = to;
     let service = ctx.service;
     let noting = async {
@@ -139,6 +144,8 @@ struct CopySource<'s, 'v> {
     service: &'s ImapService,
     login: &'s Account,
     selected: &'v Selected,
+    /// Noted when the command has its turn and its memory: it no longer ends with its client.
+    begun: &'v Begun,
 }
 
 /// A copy or a move for which everything is reserved.
@@ -179,9 +186,10 @@ async fn ready<'s>(
     to: &CopyTarget,
     way: CopyOrMove,
 ) -> Result<ReadyCopy<'s>, Failure> {
-    let CopySource { service, login, selected } = from;
+    let CopySource { service, login, selected, begun } = from;
     let threads = Threads { service, account: login.id };
     let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
+    begun.note();
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {

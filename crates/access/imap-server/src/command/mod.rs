@@ -9,6 +9,7 @@ mod append;
 mod authenticate;
 mod cancel_update;
 mod catenate;
+mod changes;
 mod close;
 mod comparator;
 mod compress;

@@ -10,6 +10,7 @@ use posthaste_store::{HeldPermit, ListDraft, MailboxList, Moved, StoreError};
 use super::{DONE, create, list};
 use crate::annotate::carry::{self, CarriedAnnotations};
 use crate::annotate::reader::AnnotationReader;
+use crate::begun::{Begun, reporting_after};
 use crate::copies::COPIED_FREE;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -37,7 +38,16 @@ pub(super) async fn run(
     let finding = Box::pin(ends(asker, from, (from_name, to_name)));
     let (source, target, before) = session.wire.reporting(reports, finding).await?;
     let (owner, above) = (source.owner, target.name.parent());
-    let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target, &before))).await?;
+    let begun = Begun::default();
+    let renaming = async {
+        let room = match source.name.is_inbox() {
+            true => Some(room_for_inbox(asker, &before).await?),
+            false => None,
+        };
+        begun.note();
+        rename(asker, (&source, &target), room).await
+    };
+    let moved = Box::pin(reporting_after(&mut session.wire, reports, &begun, renaming)).await??;
     // What follows the mailbox.
     let finishing = async {
         let carried = match &moved {
@@ -82,16 +92,11 @@ async fn ends(
 /// INBOX obeys the account's limit of messages in a folder, too.
 async fn rename(
     asker: Asker<'_>,
-    source: &ResolvedName,
-    target: &ResolvedName,
-    before: &MailboxList,
+    (source, target): (&ResolvedName, &ResolvedName),
+    room: Option<RoomForInbox>,
 ) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
     let owner = asker.owner(target).await?;
-    let room = match source.name.is_inbox() {
-        true => Some(room_for_inbox(asker, before).await?),
-        false => None,
-    };
     let permit = |list: &MailboxList, draft: &mut ListDraft| {
         draft.limit_mailboxes(owner.quota_mailboxes);
         draft.limit_messages(owner.folder_limits.max);
@@ -109,7 +114,10 @@ async fn rename(
 
 /// The number of messages of INBOX that may be moved, and the memory for that. All of them are
 /// one commit, as those of a MOVE are.
-async fn room_for_inbox(asker: Asker<'_>, list: &MailboxList) -> Result<(u64, Option<HeldPermit>), Failure> {
+type RoomForInbox = (u64, Option<HeldPermit>);
+
+/// Waits for the room. The command ends with its client meanwhile.
+async fn room_for_inbox(asker: Asker<'_>, list: &MailboxList) -> Result<RoomForInbox, Failure> {
     let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
     let messages = u64::from(asker.service.store.open_for(asker.login.id, inbox.id).await?.view().exists());
     let max = asker.service.copied_max();

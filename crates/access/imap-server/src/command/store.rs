@@ -13,12 +13,12 @@ use posthaste_mail_model::{Flag, ModSeq, NumSet, Rights};
 use posthaste_sharing::right_of;
 use posthaste_store::{FlagChange, FlagsStored};
 
-use super::DONE;
+use super::{DONE, changes};
 use crate::offload::range_steps;
 use crate::own::{Own, OwnChange};
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
-use crate::seen::{self, FlagOrder};
+use crate::seen::FlagOrder;
 use crate::selected::Selected;
 use crate::session::Ctx;
 use crate::sync;
@@ -148,22 +148,17 @@ async fn store(
     match instead {
         Instead::Nothing => {
             let (change, flags) = (change_of(command.action), &*command.flags);
-            let order = FlagOrder { uids, change, flags, unchanged_since };
-            let reports = ctx.service.reports(tag);
-            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
-            ctx.wire.reporting(reports, storing).await
+            let order = FlagOrder { uids, change, flags, unchanged_since, held: None };
+            Box::pin(changes::store_flags(ctx, tag, order)).await
         }
         Instead::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);
-            let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since };
-            let reports = || ctx.service.reports(tag);
-            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
-            let removed = ctx.wire.reporting(reports(), storing).await?;
+            let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since, held: None };
+            let removed = Box::pin(changes::store_flags(ctx, tag, order)).await?;
             let rest = uids.difference(&removed.modified);
             let (change, flags) = (FlagChange::Add, &*command.flags);
-            let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
-            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
-            let added = ctx.wire.reporting(reports(), storing).await?;
+            let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None, held: None };
+            let added = Box::pin(changes::store_flags(ctx, tag, order)).await?;
             Ok(FlagsStored {
                 changed: removed.changed.union(&added.changed),
                 modified: removed.modified,

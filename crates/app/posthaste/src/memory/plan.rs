@@ -8,7 +8,7 @@
 //!                                     or a signature
 //!   limits.reading_bytes              large messages that are read for FETCH and SEARCH
 //!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve, and
-//!                                     the commits of COPY, MOVE and RENAME of INBOX
+//!                                     the commits of COPY, MOVE, RENAME of INBOX, STORE, EXPUNGE
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   old views                         what sessions hold of mailboxes that changed since

@@ -17,7 +17,8 @@ impl Destination {
     pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
         let now = self.state.context.unix_s();
         let count = messages.len() as u64;
-        self.state.submit_arrivals(count, move |draft| append(draft, &messages, now)).await
+        let resolve = move |draft: &mut Draft| append(draft, &messages, now);
+        self.state.submit_arrivals(&self.requester, count, resolve).await
     }
 }
 
@@ -41,7 +42,8 @@ impl Mailbox {
     ) -> Result<FlagsStored> {
         let order = StoreOrder { uids: uids.clone(), change, flags: flags.to_vec(), unchanged_since };
         let resolve = move |draft: &mut Draft, view: &View| order.resolve(draft, view);
-        let ((modified, changed, modseq), view) = self.state.submit(self.at_most(uids), resolve).await?;
+        let stored = self.state.submit(&self.requester, self.at_most(uids), resolve).await?;
+        let ((modified, changed, modseq), view) = stored;
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
@@ -67,7 +69,8 @@ impl Mailbox {
             draft.change(draft.slots(), rows);
             Ok((modified, changed, next))
         };
-        let ((modified, changed, modseq), view) = self.state.submit(messages, resolve).await?;
+        let touched = self.state.submit(&self.requester, messages, resolve).await?;
+        let ((modified, changed, modseq), view) = touched;
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
@@ -80,14 +83,31 @@ impl Mailbox {
     /// (§6.4.9).
     #[boxed]
     pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
-        let filter = uids.cloned();
-        let deleted = u64::from(self.view().counts().deleted);
-        let messages = uids.map_or(deleted, |uids| deleted.min(uids.count()));
+        self.expunge_at_most(uids, u64::MAX).await
+    }
+
+    /// [`Self::expunge`] of at most so many messages: those with the lowest UIDs.
+    #[boxed]
+    pub async fn expunge_at_most(&self, uids: Option<&NumSet>, most: u64) -> Result<Expunged> {
+        let (filter, messages) = (uids.cloned(), self.deleted_at_most(uids));
         self.remove_where(messages, move |view| {
-            let deleted = view.uids_of_seqs(&view.with_flags(FlagSet::DELETED, FlagSet::EMPTY));
-            filter.as_ref().map_or_else(|| deleted.clone(), |filter| deleted.intersection(filter))
+            let mut chosen = view.uids_of_seqs(&view.with_flags(FlagSet::DELETED, FlagSet::EMPTY));
+            if let Some(filter) = &filter {
+                chosen = chosen.intersection(filter);
+            }
+            if chosen.count() > most {
+                let first = chosen.slices(most).next();
+                chosen = first.unwrap_or_default();
+            }
+            chosen
         })
         .await
+    }
+
+    /// The largest number of messages that [`Self::expunge`] would remove now.
+    pub fn deleted_at_most(&self, uids: Option<&NumSet>) -> u64 {
+        let deleted = u64::from(self.view().counts().deleted);
+        uids.map_or(deleted, |uids| deleted.min(uids.count()))
     }
 
     /// Removes messages regardless of their flags: retention and MOVE.
@@ -125,7 +145,7 @@ impl Mailbox {
             let (slots, arrivals) = arrivals(draft, &message, now)?;
             draft.append_without_limit(slots, arrivals).map(|(uid, ..)| Some(uid))
         };
-        self.state.submit(1, resolve).await.map(|(uid, _)| uid)
+        self.state.submit(&self.requester, 1, resolve).await.map(|(uid, _)| uid)
     }
 
     /// Removes a message that did not change after a mod-sequence, if another one, which takes its
@@ -150,7 +170,7 @@ impl Mailbox {
             let modseq = if uids.is_empty() { view.modseq() } else { draft.expunge(&uids) };
             Ok((uids, modseq))
         };
-        let ((uids, modseq), view) = self.state.submit(messages, resolve).await?;
+        let ((uids, modseq), view) = self.state.submit(&self.requester, messages, resolve).await?;
         Ok(Expunged { uids, modseq, view })
     }
 }

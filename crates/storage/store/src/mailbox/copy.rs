@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
-use super::{CarriedFlags, Copied, Destination, HeldPermit, Mailbox, MailboxState};
+use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::engine::Stored;
 use crate::error::{Result, StoreError};
-use crate::offload::{AT_ONCE, is_large};
+use crate::offload::{AT_ONCE, Place, is_large};
 use crate::row::Row;
 use crate::view::View;
 
@@ -30,10 +30,11 @@ impl Destination {
     #[boxed]
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         let begun = Instant::now();
-        let gathered = Sources::gather(&source.state, &source.view(), uids).await?;
-        // The change may outlast this call, and its memory with it.
-        let sources = Sources { _held: self.held.clone(), ..gathered.keeping(self.kept.clone()) };
-        match self.state.submit_arrivals(sources.count(), move |draft| sources.resolve(draft)).await {
+        let place = self.requester.place(source.id());
+        let gathered = Sources::gather(&source.state, place, &source.view(), uids).await?;
+        let (count, sources) = (gathered.count(), gathered.keeping(self.kept.clone()));
+        let resolve = move |draft: &mut Draft| sources.resolve(draft);
+        match self.state.submit_arrivals(&self.requester, count, resolve).await {
             Err(StoreError::Busy) => self.copy_led(source, uids, begun).await,
             outcome => outcome,
         }
@@ -56,15 +57,14 @@ pub(super) struct Sources {
     now: i64,
     /// Flags that the copies keep.
     kept: CarriedFlags,
-    _held: Option<HeldPermit>,
 }
 
 impl Sources {
     /// Looks up the messages that exist both in the view and in the engine. A message whose body
-    /// is unknown is an error.
+    /// is unknown is an error. Large work waits in the queue of `place`.
     #[boxed]
-    pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
-        let uids = existing(source, view, uids).await?;
+    pub async fn gather(source: &MailboxState, place: Place, view: &View, uids: &NumSet) -> Result<Self> {
+        let uids = existing(source, place, view, uids).await?;
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
         let mut visit = |stored: Stored<'_>| {
@@ -95,7 +95,6 @@ impl Sources {
             messages,
             now,
             kept: CarriedFlags::ALL,
-            _held: None,
         })
     }
 
@@ -143,12 +142,12 @@ impl Sources {
 }
 
 /// The UIDs that exist. A set of many ranges is looked up on another thread.
-async fn existing(source: &MailboxState, view: &View, uids: &NumSet) -> Result<NumSet> {
+async fn existing(source: &MailboxState, place: Place, view: &View, uids: &NumSet) -> Result<NumSet> {
     if !is_large(uids.ranges().len() as u64) {
         return Ok(view.existing(uids));
     }
     let (view, uids) = (view.clone(), uids.clone());
-    source.run_large(move || view.existing(&uids)).await
+    source.run_large_in(place, move || view.existing(&uids)).await
 }
 
 /// Maps flags from one mailbox's keyword table to another's.

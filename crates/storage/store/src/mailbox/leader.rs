@@ -13,12 +13,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use posthaste_mail_model::AccountId;
 use posthaste_metrics::Counter;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::base::{Base, Needs};
 use super::draft::Draft;
+use super::requester::Requester;
 use super::state::{Intent, MailboxState, Role};
 use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
@@ -51,6 +53,7 @@ struct Waiting<F, T> {
     needs: Needs,
     messages: u64,
     begun: Instant,
+    requester: Requester,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Answer<T>>,
 }
@@ -72,35 +75,48 @@ where
         self.messages
     }
 
+    fn account(&self) -> Option<AccountId> {
+        self.requester.account
+    }
+
     fn begun(&self) -> Instant {
         self.begun
     }
 
     fn finish(self: Box<Self>, base: Result<&Base>) {
-        let answer = match (base, self.result) {
+        let Self { resolve, requester, result, answer: sender, .. } = *self;
+        // The memory of the change is free before its caller goes on.
+        drop((resolve, requester));
+        let answer = match (base, result) {
             (Ok(base), Some(Ok(value))) => Ok((value, base.clone())),
             (_, Some(Err(error))) | (Err(error), _) => Err(error),
             (Ok(_), None) => Err(impossible("a change was committed that was not resolved")),
         };
         // A task that was dropped needs no answer.
-        let _ = self.answer.send(answer);
+        let _ = sender.send(answer);
     }
 }
 
 impl MailboxState {
     /// Queues this many new messages and waits for the result.
-    pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, messages: u64, resolve: F) -> Result<T>
+    pub(super) async fn submit_arrivals<T, F>(
+        self: &Arc<Self>,
+        requester: &Requester,
+        messages: u64,
+        resolve: F,
+    ) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.enqueue(resolve, Needs::Head, messages).await.map(|(value, _)| value)
+        self.enqueue(requester, resolve, Needs::Head, messages).await.map(|(value, _)| value)
     }
 
     /// Queues a change of this many existing messages and waits for its result and a view that
     /// contains it.
     pub(super) async fn submit<T, F>(
         self: &Arc<Self>,
+        requester: &Requester,
         messages: u64,
         mut resolve: F,
     ) -> Result<(T, Arc<View>)>
@@ -112,16 +128,23 @@ impl MailboxState {
             let view = draft.view()?;
             resolve(draft, &view)
         };
-        self.enqueue(with_rows, Needs::Rows, messages).await.and_then(with_view)
+        self.enqueue(requester, with_rows, Needs::Rows, messages).await.and_then(with_view)
     }
 
     /// Waits until the view has been compared with the engine's.
-    pub(super) async fn newest(self: &Arc<Self>) -> Result<Arc<View>> {
-        self.enqueue(|_| Ok(()), Needs::NewestRows, 0).await.and_then(with_view).map(|((), view)| view)
+    pub(super) async fn newest(self: &Arc<Self>, requester: &Requester) -> Result<Arc<View>> {
+        let compared = self.enqueue(requester, |_| Ok(()), Needs::NewestRows, 0).await;
+        compared.and_then(with_view).map(|((), view)| view)
     }
 
     /// Queues a change of this many messages and waits for its result.
-    pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs, messages: u64) -> Answer<T>
+    pub(super) async fn enqueue<T, F>(
+        self: &Arc<Self>,
+        requester: &Requester,
+        resolve: F,
+        needs: Needs,
+        messages: u64,
+    ) -> Answer<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
@@ -134,7 +157,8 @@ impl MailboxState {
         }
         let (answer, result) = oneshot::channel();
         let begun = Instant::now();
-        let waiting = Box::new(Waiting { resolve, needs, messages, begun, result: None, answer });
+        let requester = requester.clone();
+        let waiting = Box::new(Waiting { resolve, needs, messages, begun, requester, result: None, answer });
         let leads = {
             let mut queue = self.queue.lock();
             queue.waiting.push(waiting);
@@ -207,6 +231,9 @@ impl MailboxState {
         backoff: &mut Backoff,
     ) -> Result<Base, Failure> {
         let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
+        // The largest change of the batch decides for which account its work counts.
+        let account = batch.iter().max_by_key(|i| i.messages()).and_then(|i| i.account());
+        self.lead_for(account);
         let mut base = self.prepare_within(needs, backoff).await?;
         loop {
             let draft = self.resolved(batch, self.draft(&base)).await?;
@@ -451,7 +478,8 @@ mod tests {
         let change = || -> Box<dyn Intent> {
             let resolve = |_: &mut Draft| Ok(());
             let (answer, begun) = (oneshot::channel().0, Instant::now());
-            Box::new(Waiting { resolve, needs: Needs::Rows, messages: 0, begun, result: None, answer })
+            let (needs, requester) = (Needs::Rows, Requester::default());
+            Box::new(Waiting { resolve, needs, messages: 0, begun, requester, result: None, answer })
         };
         let mut batch: Vec<_> = (0..CHANGES).map(|_| change()).collect();
         let mut work = pin!(resolve(&mut batch, &mut draft));
@@ -465,16 +493,19 @@ mod tests {
     async fn a_change_of_many_messages_is_resolved_on_another_thread() {
         let store = store();
         let mailbox = filled(&store, 10).await;
-        let here = std::thread::current().id();
+        let (here, nobody) = (std::thread::current().id(), Requester::default());
         for (messages, is_elsewhere) in [(AT_ONCE, false), (AT_ONCE + 1, true)] {
             let (of_rows, _) = mailbox
                 .state
-                .submit(messages, |_, view| Ok((std::thread::current().id(), view.exists())))
+                .submit(&nobody, messages, |_, view| Ok((std::thread::current().id(), view.exists())))
                 .await
                 .unwrap();
             assert_eq!((of_rows.0 != here, of_rows.1), (is_elsewhere, 10));
-            let of_new =
-                mailbox.state.submit_arrivals(messages, |_| Ok(std::thread::current().id())).await.unwrap();
+            let of_new = mailbox
+                .state
+                .submit_arrivals(&nobody, messages, |_| Ok(std::thread::current().id()))
+                .await
+                .unwrap();
             assert_eq!(of_new != here, is_elsewhere);
         }
     }
@@ -484,8 +515,9 @@ mod tests {
     async fn a_panic_on_another_thread_ends_its_own_batch() {
         let store = store();
         let mailbox = filled(&store, 10).await;
-        let failed = mailbox.state.submit_arrivals(AT_ONCE + 1, |_| -> Result<()> { panic!("of a test") });
+        let (state, nobody) = (&mailbox.state, Requester::default());
+        let failed = state.submit_arrivals(&nobody, AT_ONCE + 1, |_| -> Result<()> { panic!("of a test") });
         assert!(matches!(failed.await, Err(StoreError::Unavailable(_))));
-        assert_eq!(mailbox.state.submit_arrivals(1, |_| Ok(7)).await.unwrap(), 7);
+        assert_eq!(state.submit_arrivals(&nobody, 1, |_| Ok(7)).await.unwrap(), 7);
     }
 }

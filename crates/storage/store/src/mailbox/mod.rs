@@ -19,12 +19,12 @@ mod draft;
 mod leader;
 mod moves;
 mod refresh;
+mod requester;
 mod slots;
 mod state;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +40,8 @@ use crate::error::{Result, StoreError};
 use crate::held::HeldBody;
 use crate::row::Row;
 use crate::view::View;
+pub use requester::HeldPermit;
+use requester::Requester;
 pub(crate) use state::MailboxState;
 use state::Published;
 
@@ -111,6 +113,8 @@ pub struct Moved {
 pub struct Mailbox {
     state: Arc<MailboxState>,
     published: Arc<Published>,
+    /// Who has it open.
+    requester: Requester,
 }
 
 /// A mailbox that receives messages, open or not: all that an APPEND, a delivery, a COPY or a MOVE
@@ -121,13 +125,9 @@ pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
     kept: CarriedFlags,
-    /// The permit that copies and moves hold until they have ended.
-    held: Option<HeldPermit>,
+    /// Who copies and moves messages into it.
+    requester: Requester,
 }
-
-/// A permit for the memory of a copy or a move. It is held until the copy or move has ended, also
-/// if its caller is dropped.
-pub type HeldPermit = Arc<dyn Any + Send + Sync>;
 
 /// The flags that messages keep on their way into another mailbox.
 #[derive(Clone)]
@@ -198,7 +198,15 @@ impl Mailbox {
 
     /// The mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
-        Destination::of(Arc::clone(&self.state))
+        let requester = self.requester.clone();
+        Destination { requester, ..Destination::of(Arc::clone(&self.state)) }
+    }
+
+    /// The mailbox for changes that hold this until they have ended.
+    #[must_use]
+    pub fn holding(&self, held: Option<HeldPermit>) -> Self {
+        let requester = Requester { held, ..self.requester.clone() };
+        Self { state: Arc::clone(&self.state), published: Arc::clone(&self.published), requester }
     }
 
     #[cfg(test)]
@@ -286,7 +294,8 @@ impl Mailbox {
         if since >= self.view().modseq() {
             return Ok((NumSet::new(), true));
         }
-        let changes = self.state.changes_since(since, self.view().exists()).await?;
+        let place = self.requester.place(self.id());
+        let changes = self.state.changes_since(place, since, self.view().exists()).await?;
         Ok((changes.expunged, changes.complete))
     }
 }
@@ -310,12 +319,12 @@ impl Destination {
     /// Lets each copy or move hold this until it has ended.
     #[must_use]
     pub fn holding(mut self, held: Option<HeldPermit>) -> Self {
-        self.held = held;
+        self.requester.held = held;
         self
     }
 
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state, kept: CarriedFlags::ALL, held: None }
+        Self { state, kept: CarriedFlags::ALL, requester: Requester::default() }
     }
 
     /// For a mailbox that no user has: the store's `folder_messages_max` does not apply from now
@@ -326,9 +335,10 @@ impl Destination {
         self
     }
 
-    /// Notes that a session of this account uses it.
-    pub(crate) fn note_account(&self, account: AccountId) {
-        self.state.note_account(account);
+    /// Lets large changes count for this account.
+    pub(crate) fn for_account(mut self, account: AccountId) -> Self {
+        self.requester.account = Some(account);
+        self
     }
 
     /// Notes the owner's limit of messages in a folder; 0 is no limit. It applies to all who

@@ -26,10 +26,9 @@ use super::changes::append;
 use super::copy::Sources;
 use super::draft::Draft;
 use super::leader::{Unstoppable, resign};
+use super::requester::Requester;
 use super::state::Role;
-use super::{
-    CarriedFlags, Copied, Destination, Expunged, HeldPermit, IncomingMessage, Mailbox, MailboxState, Moved,
-};
+use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
 use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
@@ -130,8 +129,8 @@ struct Ends {
     unchanged_since: Option<ModSeq>,
     /// The time when the command was requested.
     begun: Instant,
-    /// The change may outlast its caller.
-    _held: Option<HeldPermit>,
+    /// The change may outlast its caller, and its memory with it.
+    requester: Requester,
 }
 
 impl Ends {
@@ -142,7 +141,7 @@ impl Ends {
             kept: target.kept.clone(),
             unchanged_since: None,
             begun: Instant::now(),
-            _held: target.held.clone(),
+            requester: target.requester.clone(),
         }
     }
 
@@ -157,6 +156,8 @@ impl Ends {
         Unstoppable::new(async move {
             let outcome = match self.take_leads().await {
                 Ok(leads) => {
+                    self.source.lead_for(self.requester.account);
+                    self.target.lead_for(self.requester.account);
                     let done = work(self).await;
                     give_up(leads).await;
                     done
@@ -190,6 +191,12 @@ impl Ends {
         }
     }
 
+    /// The messages as they are copied or moved.
+    async fn sources(&self, view: &View, uids: &NumSet) -> Result<Sources> {
+        let gathered = Sources::gather(&self.source, self.source.place(), view, uids).await?;
+        Ok(gathered.keeping(self.kept.clone()))
+    }
+
     /// Copies, and retries until no other process changes either mailbox. The caller must lead
     /// both.
     async fn copy(&self, uids: &NumSet) -> Result<Copied> {
@@ -197,7 +204,7 @@ impl Ends {
         loop {
             let source = self.source.prepare_within(Needs::Rows, &mut backoff).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
-            let sources = Sources::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
+            let sources = self.sources(view, uids).await?;
             let (enters, copied) = self.entering(Arc::new(sources)).await?;
             let Some((commit, target)) = enters.finish() else { return Ok(copied) };
             match self.target.context.engine.commit(commit).await {
@@ -220,7 +227,7 @@ impl Ends {
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             let unchanged = self.unchanged_since.map(|since| view.unchanged(uids, since));
             let uids = unchanged.as_ref().unwrap_or(uids);
-            let sources = Sources::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
+            let sources = self.sources(view, uids).await?;
             if sources.is_empty() {
                 return Ok(nothing(view));
             }

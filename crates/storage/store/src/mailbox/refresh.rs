@@ -4,36 +4,40 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq, NumSet};
 use posthaste_metrics::Counter;
 use tokio::runtime::Handle;
 
 use super::base::{Base, Needs};
 use super::leader::impossible;
+use super::requester::Requester;
 use super::{Mailbox, MailboxState};
 use crate::backoff::Backoff;
 use crate::engine::{Changes, Engine, Epoch};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
-use crate::offload::is_large;
+use crate::offload::{Place, is_large};
 use crate::view::{View, ViewBuilder};
 
 impl Mailbox {
-    /// The mailbox with its newest view. Its rows are read if nobody has opened it before.
-    pub(crate) async fn open(state: Arc<MailboxState>) -> Result<Arc<Self>> {
-        if let Some(mailbox) = Self::opened(&state) {
+    /// The mailbox with its newest view. Its rows are read if nobody has opened it before. Large
+    /// changes that are made by it count for the account.
+    pub(crate) async fn open(state: Arc<MailboxState>, account: Option<AccountId>) -> Result<Arc<Self>> {
+        let requester = Requester::of(account);
+        if let Some(mailbox) = Self::opened(&state, &requester) {
             mailbox.current().await?;
             return Ok(mailbox);
         }
-        state.enqueue(|_| Ok(()), Needs::Rows, 0).await?;
+        state.enqueue(&requester, |_| Ok(()), Needs::Rows, 0).await?;
         // Rows stay in memory once read.
-        Self::opened(&state).ok_or_else(|| impossible("the rows of a mailbox were read and are missing"))
+        let opened = Self::opened(&state, &requester);
+        opened.ok_or_else(|| impossible("the rows of a mailbox were read and are missing"))
     }
 
     /// The mailbox, if its rows are known.
-    fn opened(state: &Arc<MailboxState>) -> Option<Arc<Self>> {
+    fn opened(state: &Arc<MailboxState>, requester: &Requester) -> Option<Arc<Self>> {
         let published = Arc::clone(state.published()?);
-        Some(Arc::new(Self { state: Arc::clone(state), published }))
+        Some(Arc::new(Self { state: Arc::clone(state), published, requester: requester.clone() }))
     }
 
     /// The newest view. Reads the head from the engine if another process or node may have changed
@@ -45,7 +49,7 @@ impl Mailbox {
         if self.state.is_checked(self.state.context.engine.epoch()) {
             return Ok(self.view());
         }
-        self.state.newest().await
+        self.state.newest(&self.requester).await
     }
 }
 
@@ -62,7 +66,7 @@ impl MailboxState {
             None => self.mark_deleted(),
             Some(head) if Some(head.modseq) == known => self.mark_checked(epoch),
             Some(_) => {
-                self.newest().await?;
+                self.newest(&Requester::default()).await?;
             }
         }
         Ok(())
@@ -135,7 +139,8 @@ impl MailboxState {
     }
 
     async fn read_changes(&self, view: &View) -> Result<Base> {
-        let changes = self.or_mark_deleted(self.changes_since(view.modseq(), view.exists()).await)?;
+        let changes = self.changes_since(self.place(), view.modseq(), view.exists()).await;
+        let changes = self.or_mark_deleted(changes)?;
         posthaste_metrics::count(Counter::RecordReads, changes.rows.len() as u64);
         let next = match after(view, &changes) {
             Some(next) => next,
@@ -165,13 +170,13 @@ impl MailboxState {
 
     /// The changes since a mod-sequence in a mailbox of about this many messages. Changes in a
     /// large one are read on another thread, as its rows are.
-    pub(super) async fn changes_since(&self, since: ModSeq, messages: u32) -> Result<Changes> {
+    pub(super) async fn changes_since(&self, place: Place, since: ModSeq, messages: u32) -> Result<Changes> {
         let (engine, id) = (Arc::clone(&self.context.engine), self.id);
         if engine.epoch().is_some() && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
             let runtime = Handle::current();
             let work = move || runtime.block_on(engine.changes_since(id, since));
             // Boxed: nearly no mailbox is large.
-            return Box::pin(self.run_large(work)).await?;
+            return Box::pin(self.run_large_in(place, work)).await?;
         }
         engine.changes_since(id, since).await
     }

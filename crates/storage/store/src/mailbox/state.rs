@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::base::{Base, Needs};
 use super::draft::Draft;
+use super::requester::Requester;
 use crate::context::{Context, Underway};
 use crate::engine::Epoch;
 use crate::error::Result;
@@ -52,8 +53,9 @@ pub(crate) struct MailboxState {
     /// The owner's own limit of messages in a folder, plus one: 1 is no limit. 0: the owner has no
     /// limit of its own.
     pub(super) own_limit: AtomicU64,
-    /// The account whose session used it first: its large changes count as that account's.
-    account: OnceLock<AccountId>,
+    /// The account whose change the leader makes: the leader's large work counts as that
+    /// account's. Only the leader sets it.
+    led_for: Mutex<Option<AccountId>>,
     deleted: AtomicBool,
 }
 
@@ -79,7 +81,7 @@ impl MailboxState {
             unlimited: AtomicBool::new(false),
             replaced: Arc::default(),
             own_limit: AtomicU64::new(0),
-            account: OnceLock::new(),
+            led_for: Mutex::new(None),
             deleted: AtomicBool::new(false),
         }
     }
@@ -88,19 +90,30 @@ impl MailboxState {
         self.id
     }
 
-    /// Notes that a session of this account uses it.
-    pub fn note_account(&self, account: AccountId) {
-        let _ = self.account.set(account);
+    /// Notes the account whose change is made next. The caller must lead.
+    pub(super) fn lead_for(&self, account: Option<AccountId>) {
+        *self.led_for.lock() = account;
     }
 
-    /// The queue in which the mailbox's large changes wait.
-    fn place(&self) -> Place {
-        self.account.get().map_or(Place::Mailbox(self.id), |account| Place::Account(*account))
+    /// The queue in which the leader's large changes wait.
+    pub(super) fn place(&self) -> Place {
+        let account = *self.led_for.lock();
+        Requester::of(account).place(self.id)
     }
 
     /// Does a large change of the mailbox on another thread, after those before it in its queue.
+    /// The caller must lead.
     pub async fn run_large<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        self.context.large_permits.run(self.place(), work).await
+        self.run_large_in(self.place(), work).await
+    }
+
+    /// Does large work on another thread, after the work before it in this queue.
+    pub async fn run_large_in<T: Send + 'static>(
+        &self,
+        place: Place,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.context.large_permits.run(place, work).await
     }
 
     /// Does a change of this many messages on the caller's thread if they are few, and else as
@@ -273,6 +286,8 @@ pub(super) trait Intent: Send {
     fn needs(&self) -> Needs;
     /// The largest number of messages that the change may concern.
     fn messages(&self) -> u64;
+    /// The account whose session requested the change.
+    fn account(&self) -> Option<AccountId>;
     /// The time when the change was requested.
     fn begun(&self) -> Instant;
     /// Reports the outcome to the waiting task. With `Ok`, the result of the last

@@ -128,20 +128,18 @@ impl Store {
 
     /// Opens a mailbox with its newest view; all sessions that open it share its state.
     pub async fn open(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
-        self.open_state(self.state(id)).await
+        self.open_state(self.state(id), None).await
     }
 
     /// [`Store::open`] for a session of this account. Large changes of one account run one after
-    /// the other, so that they do not keep those of others waiting. A mailbox counts for the
-    /// account that used it first.
+    /// the other, so that they do not keep those of others waiting. A change counts for the
+    /// account that makes it, also in a mailbox of another account.
     pub async fn open_for(&self, account: AccountId, id: MailboxId) -> Result<Arc<Mailbox>> {
-        let state = self.state(id);
-        state.note_account(account);
-        self.open_state(state).await
+        self.open_state(self.state(id), Some(account)).await
     }
 
-    async fn open_state(&self, state: Arc<MailboxState>) -> Result<Arc<Mailbox>> {
-        let outcome = Mailbox::open(Arc::clone(&state)).await;
+    async fn open_state(&self, state: Arc<MailboxState>, account: Option<AccountId>) -> Result<Arc<Mailbox>> {
+        let outcome = Mailbox::open(Arc::clone(&state), account).await;
         self.account_for(&state);
         outcome
     }
@@ -156,9 +154,7 @@ impl Store {
 
     /// [`Store::destination`] for a session of this account, as for [`Store::open_for`].
     pub fn destination_for(&self, account: AccountId, id: MailboxId) -> Destination {
-        let destination = self.destination(id);
-        destination.note_account(account);
-        destination
+        self.destination(id).for_account(account)
     }
 
     /// The one state of a mailbox.

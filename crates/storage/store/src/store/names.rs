@@ -133,7 +133,7 @@ impl Store {
     ) -> Result<Moved> {
         // INBOX keeps its id for ever.
         let inbox = self.list(account).await?.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
-        let inbox = self.open(inbox).await?;
+        let inbox = self.open_for(account, inbox).await?;
         let view = inbox.view();
         let (target, own, moving) = self
             .change_list(account, |list, draft| {
@@ -150,7 +150,7 @@ impl Store {
                 Ok((self.draft_new(draft, to, None)?.id, own, draft.take_inbox_move()))
             })
             .await?;
-        let target = self.destination(target);
+        let target = self.destination_for(account, target);
         target.note_owner_limit(own);
         // Mail that comes meanwhile stays in INBOX.
         let mut uids = view.uids_of_seqs(&view.all());

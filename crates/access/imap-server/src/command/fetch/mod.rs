@@ -23,12 +23,13 @@ use posthaste_store::{FlagChange, StoreError, named_ranges};
 
 use self::job::{FetchJob, NewMessages, annotations};
 use self::plan::Plan;
+use super::changes;
 use super::walk::Unanswered;
 use crate::message_limit::MessageLimit;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps, set_steps};
 use crate::own::{Own, OwnChange};
 use crate::reply::{Failure, Reply};
-use crate::seen::{self, FlagOrder};
+use crate::seen::FlagOrder;
 use crate::session::Ctx;
 use crate::sync::{self, since_modseq};
 use crate::table::Numbers;
@@ -213,10 +214,8 @@ async fn mark_seen(
         return Ok(());
     }
     let (change, flags) = (FlagChange::Add, &[Flag::Seen]);
-    let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None };
-    let reports = ctx.service.reports(tag);
-    let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
-    match ctx.wire.reporting(reports, storing).await {
+    let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None, held: None };
+    match Box::pin(changes::store_flags(ctx, tag, order)).await {
         Ok(_) => {
             let seen = OwnChange { uids: &uids, change, flags, with_modseq: false };
             ctx.announce(Numbers::Held, Own::Changed { uids: &uids, known: Some(&seen) }).await?;

@@ -1,8 +1,10 @@
 //! Changes of very many messages: on another thread, or in slices.
 
+use std::time::Duration;
+
 use super::*;
 use crate::engine::{Unreadable, Visit};
-use crate::offload::AT_ONCE;
+use crate::offload::{AT_ONCE, Place};
 
 /// Enough to be large.
 const MANY: u32 = AT_ONCE as u32 * 3 / 2;
@@ -143,6 +145,60 @@ async fn originals_are_looked_up_in_slices() {
         target.copy_from(&source, &set(&[(3, 9)])).await.unwrap();
         assert_eq!(std::mem::take(&mut *engine.asked.lock()), [7]);
     }
+}
+
+/// Changes of a shared mailbox waited in the queue of the account that had used it first.
+#[tokio::test]
+async fn a_large_change_counts_for_the_account_that_makes_it() {
+    let (store, _) = stores().next().unwrap();
+    let [owner, other] = [(); 2].map(|()| AccountId(new_id()));
+    let id = mailbox(&store).await.id();
+    let own = store.open_for(owner, id).await.unwrap();
+    own.append((0..MANY).map(|n| message(n as usize, &[])).collect()).await.unwrap();
+    let theirs = store.open_for(other, id).await.unwrap();
+    let (all, seen) = (set(&[(1, MANY)]), [Flag::Seen]);
+    let held = store.context().large_permits.take_of(Place::Account(owner)).await.unwrap();
+    let change = theirs.store_flags(&all, FlagChange::Add, &seen, None);
+    let stored = tokio::time::timeout(Duration::from_secs(60), change).await;
+    assert_eq!(stored.expect("it waits in the owner's queue").unwrap().changed, all);
+    let mut change = pin!(own.store_flags(&all, FlagChange::Remove, &seen, None));
+    for _ in 0..100 {
+        assert!(change.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    }
+    drop(held);
+    assert_eq!(change.await.unwrap().changed, all);
+}
+
+/// As for a copy: a client that leaves does not get the memory of its change counted as free.
+#[tokio::test]
+async fn changes_of_flags_and_expunges_hold_their_permit_until_they_have_ended() {
+    let engine = Gated::new(1);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let mailbox = filled(&store, 3).await;
+    let (permit, uids) = (Arc::new(()), set(&[(1, 3)]));
+    for expunges in [false, true] {
+        let held: HeldPermit = Arc::<()>::clone(&permit);
+        let holding = mailbox.holding(Some(held));
+        {
+            let mut work = pin!(async {
+                match expunges {
+                    true => drop(holding.expunge_at_most(None, 2).await),
+                    false => {
+                        drop(holding.store_flags(&uids, FlagChange::Add, &[Flag::Deleted], None).await);
+                    }
+                }
+            });
+            assert!(work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        }
+        drop(holding);
+        assert_eq!(Arc::strong_count(&permit), 2, "its caller was dropped, and its commit waits");
+        engine.gate.add_permits(1);
+        while Arc::strong_count(&permit) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    // Those with the lowest UIDs were expunged.
+    assert_eq!(mailbox.view().existing(&uids), set(&[(3, 3)]));
 }
 
 /// RENAME of a mailbox with 2,000 others below it took 34 ms in one poll.

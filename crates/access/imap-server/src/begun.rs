@@ -1,0 +1,76 @@
+//! Commands that wait for their turn, or for memory, before they change anything. While such a
+//! command waits, it ends with its client. A change that has begun is finished.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use posthaste_net::NetError;
+
+use crate::progress::Reports;
+use crate::wire::Wire;
+
+/// Whether a command's change has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Begun(AtomicBool);
+
+impl Begun {
+    /// Notes it. The command no longer ends with its client.
+    pub(crate) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Does work as [`Wire::reporting`] does. But if the client disconnects or its login ends before
+/// the change has begun, the work is dropped.
+pub(crate) async fn reporting_after<T>(
+    wire: &mut Wire,
+    reports: Reports<'_>,
+    begun: &Begun,
+    work: impl Future<Output = T>,
+) -> Result<T, NetError> {
+    let mut work = pin!(work);
+    let clock = wire.clock().clone();
+    let mut due = clock.now() + reports.times.first;
+    loop {
+        tokio::select! {
+            biased;
+            // It ends as soon as the change has begun, so that nothing else ends the change.
+            waited = poll_fn(|cx| match work.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if begun.is_noted() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }) => match waited {
+                Some(done) => return Ok(done),
+                None => return Ok(wire.reporting(reports, work).await),
+            },
+            left = wire.while_there(pending::<()>()) => left?,
+            () = clock.sleep(due.saturating_duration_since(clock.now())) => {}
+        }
+        due = clock.now() + reports.times.every;
+        wire.say_code(reports.now(), "Working");
+        let (done, sent) = {
+            let mut sending = pin!(wire.flush());
+            tokio::select! {
+                biased;
+                done = &mut work => (Some(done), sending.await),
+                sent = &mut sending => (None, sent),
+            }
+        };
+        match (done, sent) {
+            (Some(done), sent) => {
+                if sent.is_err() {
+                    wire.break_off();
+                }
+                return Ok(done);
+            }
+            (None, Err(_)) if begun.is_noted() => wire.break_off(),
+            (None, sent) => sent?,
+        }
+    }
+}

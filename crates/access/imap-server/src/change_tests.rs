@@ -1,0 +1,182 @@
+//! Commands on many messages: their memory, their rounds, and the end of those that wait.
+
+#![allow(clippy::unwrap_used)]
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use posthaste_directory::{Account, NewAccount};
+use posthaste_mail_model::{MailboxId, MailboxName, Secret};
+use posthaste_net::{ByteBudget, Connection, Holder, Shutdown, ShutdownTrigger, Stream};
+use posthaste_store::{IncomingMessage, MailboxHead};
+use tokio::io::DuplexStream;
+
+use crate::connection;
+use crate::service::ImapService;
+use crate::session::Session;
+use crate::size_tests::service_summarizing;
+
+/// Memory of the budget in most tests: one commit may change 2,048 messages.
+const BUDGET: usize = 1 << 20;
+
+/// An account with messages in INBOX.
+struct World {
+    service: Arc<ImapService>,
+    ana: Account,
+    inbox: MailboxId,
+}
+
+/// A session with INBOX selected, and its client.
+struct Client {
+    session: Box<Session>,
+    socket: DuplexStream,
+    _trigger: ShutdownTrigger,
+}
+
+impl World {
+    async fn new(budget: usize, messages: usize) -> Self {
+        let service = Arc::new(service_summarizing(ByteBudget::new(budget)));
+        let password = Secret::new("correct horse".to_owned());
+        let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        service.delivery.mailboxes(ana.id).await.unwrap();
+        let inbox = service.store.list(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        let message = || IncomingMessage {
+            bytes: Bytes::from_static(b"x"),
+            summary: Bytes::from_static(b"summary"),
+            body: service.store.new_body_id(),
+            flags: Vec::new(),
+            date: 1,
+            saved: None,
+        };
+        let all = std::iter::repeat_with(message).take(messages).collect();
+        service.store.destination(inbox).append(all).await.unwrap();
+        Self { service, ana, inbox }
+    }
+
+    async fn client(&self) -> Client {
+        let (trigger, shutdown) = Shutdown::new();
+        let (socket, server) = tokio::io::duplex(1 << 20);
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+        let mut session = Box::new(Session::on(Arc::clone(&self.service), connection, shutdown));
+        session.login = Some(self.ana.clone());
+        let mut client = Client { session, socket, _trigger: trigger };
+        client.run("SELECT INBOX").await;
+        client
+    }
+
+    async fn head(&self) -> MailboxHead {
+        self.service.store.status(&[self.inbox]).await.unwrap()[0].clone().unwrap()
+    }
+}
+
+impl Client {
+    async fn run(&mut self, command: &str) {
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        connection::one_command(&mut self.session, bytes).await.unwrap();
+        self.is_done(command);
+    }
+
+    fn is_done(&mut self, command: &str) {
+        let said = String::from_utf8_lossy(self.session.wire.out()).into_owned();
+        assert!(said.contains("a OK"), "{command}: {said}");
+        self.session.wire.out().clear();
+    }
+
+    /// Runs a command while others hold memory of the budget. Whether it waited for that.
+    async fn waits_for<T>(&mut self, held: T, command: &str) -> bool {
+        let (mut held, mut polls) = (Some(held), 0);
+        {
+            let bytes = Bytes::from(format!("a {command}\r\n"));
+            let mut running = pin!(connection::one_command(&mut self.session, bytes));
+            loop {
+                if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await {
+                    done.unwrap();
+                    break;
+                }
+                polls += 1;
+                // More than it needs.
+                if polls == 1000 {
+                    held = None;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        self.is_done(command);
+        held.is_none()
+    }
+}
+
+/// STORE and EXPUNGE took memory from no budget.
+#[tokio::test]
+async fn flags_and_expunges_of_many_messages_wait_for_memory() {
+    let world = World::new(BUDGET, 2000).await;
+    let mut client = world.client().await;
+    let budget = world.service.delivery.summaries();
+    for (command, is_large) in [
+        ("STORE 1:1000 +FLAGS.SILENT (\\Seen)", false),
+        ("STORE 1:* +FLAGS.SILENT (\\Deleted)", true),
+        ("UID EXPUNGE 1:900", false),
+        ("EXPUNGE", true),
+    ] {
+        let others = budget.begin(Holder::Account([0; 16]));
+        others.grow_to(BUDGET).unwrap();
+        others.complete();
+        assert_eq!(client.waits_for(others, command).await, is_large, "{command}");
+        assert_eq!(budget.available(), BUDGET, "{command}");
+    }
+    assert_eq!(world.head().await.counts.messages, 0);
+}
+
+#[tokio::test]
+async fn more_messages_than_one_commit_may_take_are_changed_in_rounds() {
+    let world = World::new(BUDGET, 5000).await;
+    assert_eq!(world.service.changed_max(), 2048);
+    let mut client = world.client().await;
+    let before = world.head().await.modseq.value();
+    client.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    let stored = world.head().await;
+    assert_eq!((stored.counts.deleted, stored.modseq.value()), (5000, before + 3));
+    client.run("STORE 1:* (UNCHANGEDSINCE 1) +FLAGS.SILENT (\\Seen)").await;
+    assert_eq!(world.head().await.counts.unseen, 5000);
+    client.run("EXPUNGE").await;
+    let expunged = world.head().await;
+    assert_eq!((expunged.counts.messages, expunged.modseq.value()), (0, before + 6));
+    assert_eq!(client.session.selected.as_ref().unwrap().announced.exists(), 0);
+    assert_eq!(world.service.delivery.summaries().available(), BUDGET);
+}
+
+/// They waited 30 s for their turn, whether the client was there or not.
+#[tokio::test]
+async fn a_command_that_waits_for_its_turn_ends_with_its_client() {
+    let world = World::new(8 << 20, 2000).await;
+    world.client().await.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    let turn = world.service.copies.acquire(world.ana.id).await.unwrap();
+    for command in [
+        "COPY 1:* INBOX",
+        "MOVE 1:* INBOX",
+        "RENAME INBOX x",
+        "STORE 1:* +FLAGS (\\Seen)",
+        "EXPUNGE",
+        "UID EXPUNGE 1:*",
+        "CLOSE",
+    ] {
+        let Client { mut session, socket, _trigger } = world.client().await;
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        let mut running = Box::pin(connection::one_command(&mut session, bytes));
+        for _ in 0..100 {
+            let polled = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+            assert!(polled.is_pending(), "{command}");
+            tokio::task::yield_now().await;
+        }
+        drop(socket);
+        assert!(running.await.is_err(), "{command}");
+    }
+    drop(turn);
+    let counts = world.head().await.counts;
+    assert_eq!((counts.messages, counts.unseen, counts.deleted), (2000, 2000, 2000));
+}
