@@ -36,7 +36,7 @@ pub struct RegressArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=99))]
     rounds: Option<u32>,
     /// How long each build is measured in each round [default: the study's].
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::length)]
     measure: Option<Duration>,
     /// Write results.json, CSV and report.html into this directory [default: study-regress].
     #[arg(long, value_name = "DIR", default_value = "study-regress")]

@@ -32,6 +32,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(total).map_err(|_| wrong())
 }
 
+/// A duration above zero, as a measurement has one.
+pub fn length(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    match length.is_zero() {
+        true => Err(format!("nothing is measured in `{text}`; write for instance 10s, 1m30s or 1h")),
+        false => Ok(length),
+    }
+}
+
 /// `50/s`, `3000/m`, `2/h`: per second.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a rate; write for instance 50/s or 3000/m");
@@ -152,6 +161,10 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "s", "4 parsecs", "-1s", "1s2", "inf"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(length("100ms"), Ok(Duration::from_millis(100)));
+        for wrong in ["0", "0ms", "0h0s", "soon"] {
+            assert!(length(wrong).is_err(), "{wrong}");
         }
     }
 
