@@ -42,7 +42,7 @@ impl Layer {
         reading: Reading,
         under: Arc<View>,
     ) -> Result<Self, Failure> {
-        let seen = threads.service.directory.all_seen(reading).await?;
+        let seen = threads.service.directory.seen().all(reading).await?;
         let (below, steps) = (Arc::clone(&under), u64::from(under.exists()) * LAID_STEPS);
         let shown = threads.run(steps, move || laid_over(&below, &seen)).await?;
         Ok(Self { reading, under, shown, own: None })
@@ -80,7 +80,7 @@ impl Layer {
             + range_steps(diff.expunged_uids.ranges().len());
         let (own, view) = (self.own.take(), Arc::clone(&newest));
         let news = threads.run(steps, move || News::of(&view, diff, own)).await?;
-        let seen = threads.service.directory.seen_among(self.reading, &news.unknown).await?;
+        let seen = threads.service.directory.seen().among(self.reading, &news.unknown).await?;
         let (shown, view) = (self.shown(), Arc::clone(&newest));
         self.shown = threads.run(steps, move || Arc::new(news.over(&shown, &view, &seen))).await?;
         self.under = newest;

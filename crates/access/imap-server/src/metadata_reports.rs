@@ -60,7 +60,7 @@ impl ReportedMetadata {
         account: AccountId,
     ) -> Result<BTreeMap<Annotated, EntryHashes>, Failure> {
         let mut found: BTreeMap<Annotated, EntryHashes> = BTreeMap::new();
-        let all = service.directory.all_annotations(account).await?;
+        let all = service.directory.metadata().all(account).await?;
         for (of, annotations) in all {
             let hashes = found.entry(of).or_default();
             for entry in annotations.iter() {
@@ -143,7 +143,7 @@ impl ReportedMetadata {
 }
 
 async fn changes(service: &ImapService, account: AccountId) -> Result<u64, Failure> {
-    Ok(service.directory.annotation_changes(account).await?)
+    Ok(service.directory.metadata().changes(account).await?)
 }
 
 /// Names that have another value, or one more or less.

@@ -423,7 +423,7 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     }
     for (count, is_long) in [(10, false), (30_000, true)] {
         let seen = NumSet::from_ranges((1..=count).map(|n| (2 * n, 2 * n)));
-        service.directory.set_seen(reading, &seen, true).await.unwrap();
+        service.directory.seen().set(reading, &seen, true).await.unwrap();
         let held = service.heavy.hold(account).await;
         let (waited, unseen) = waits(held, seen::unseen(threads, reading, 1 << 15)).await;
         assert_eq!(waited, is_long, "{count} ranges");

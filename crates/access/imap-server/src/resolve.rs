@@ -204,7 +204,8 @@ impl ExistingMailbox {
     }
 }
 
-/// The answer where a new mailbox must not be made: the same whether the level above it exists.
+/// The answer where a new mailbox must not be made. It does not show whether the level above
+/// exists.
 pub(crate) fn not_there() -> Failure {
     Reply::no(Code::NoPerm, "You have no right to create a mailbox there").into()
 }

@@ -39,7 +39,7 @@ pub(crate) async fn lay_over(
 /// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
-    let seen = service.directory.all_seen(reading).await?;
+    let seen = service.directory.seen().all(reading).await?;
     if seen.is_empty() {
         return Ok(messages);
     }
@@ -82,7 +82,7 @@ pub(crate) async fn store_flags(
         return Ok(stored);
     }
     let rest = stored.view.existing(uids).difference(&stored.modified);
-    let seen = service.directory.seen_among(layer.reading, &rest).await?;
+    let seen = service.directory.seen().among(layer.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
@@ -98,7 +98,7 @@ pub(crate) async fn store_flags(
     if differ.is_empty() {
         return Ok(stored);
     }
-    service.directory.set_seen(layer.reading, &differ, change == FlagChange::Add).await?;
+    service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
     layer.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
@@ -169,7 +169,7 @@ pub(crate) async fn note(service: &ImapService, reading: Reading, uids: &NumSet)
     if uids.is_empty() {
         return;
     }
-    if let Err(error) = service.directory.set_seen(reading, uids, true).await {
+    if let Err(error) = service.directory.seen().set(reading, uids, true).await {
         tracing::warn!(%error, "cannot mark new messages of a shared mailbox as seen for the user who added them");
     }
 }

@@ -343,7 +343,7 @@ async fn idle_looks_for_annotations_of_other_processes_by_the_sessions_clock() {
     let directory = Arc::clone(&talk.service.directory);
     let ana = directory.account("ana@example.org").await.unwrap().unwrap().id;
     let comment = [("/shared/comment", Some(Bytes::from_static(b"new")))];
-    directory.annotate(ana, Annotated::Server, &comment).await.unwrap();
+    directory.metadata().set(ana, Annotated::Server, &comment).await.unwrap();
     talk.hand.advance(Duration::from_secs(10)).await;
     // The deadline only ends a test that fails: it is shorter than the time that passed by the
     // session's clock.

@@ -21,7 +21,7 @@ pub(crate) struct Delays {
 #[derive(Default)]
 struct Last {
     of: HashMap<AccountId, Instant>,
-    /// The next time to forget is when there are this many.
+    /// The number of accounts at which old times are removed again.
     sweep_at: usize,
 }
 

@@ -43,7 +43,7 @@ pub struct Pop3Options {
     /// Commands that the server could not understand or had to refuse, after which it closes the
     /// connection. Enough for a person at a terminal, few for a program that guesses.
     pub errors_max: u32,
-    /// Failed logins after which it does.
+    /// Failed logins after which it closes the connection.
     pub failed_logins_max: u32,
 }
 
@@ -67,7 +67,7 @@ impl Default for Pop3Options {
 }
 
 /// Octets of a line, CRLF included. RFC 2449 §4 allows 255; RFC 5034 §4 requires 12,288 for a
-/// line of an authentication exchange. One limit for both: a line costs nobody anything.
+/// line of an authentication exchange. One limit for both: a long line costs little.
 pub(crate) const LINE_MAX: usize = 12_288 + 2;
 
 /// Octets of a line over the limit that are skipped to find its end; after that we hang up.

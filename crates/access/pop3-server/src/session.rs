@@ -180,7 +180,7 @@ impl Session {
 
     fn authorization(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
         match command {
-            // No word of whether there is such an account.
+            // The answer does not show whether the account exists.
             Command::User(_) | Command::Pass(_) if !self.link.passwords => {
                 self.mistake("Passwords are accepted only over TLS: use STLS", out)
             }
@@ -353,8 +353,8 @@ impl Session {
         out.extend_from_slice(b"IMPLEMENTATION Posthaste\r\n.\r\n");
     }
 
-    /// RFC 2449 §6.7: the user's own number of days after the login. Before it, the least of all
-    /// users, with USER if it may not be that of each. Without the line, nothing is certain.
+    /// RFC 2449 §6.7: after the login, the number of days of this user. Before it, the smallest
+    /// number of all users, and USER if the numbers differ. No line if no number can be promised.
     fn expire(&self, out: &mut Vec<u8>) {
         let expiry = &self.options.expiry;
         let stay = self.account.as_deref().map_or_else(|| expiry.least(), |account| expiry.of(account));
@@ -438,7 +438,7 @@ impl Session {
         self.refused(&text, out)
     }
 
-    /// The client gave the exchange up, or sent what is no response.
+    /// The client cancelled the exchange, or sent an invalid response.
     pub fn login_cancelled(&mut self, error: Option<SyntaxError>, out: &mut Vec<u8>) -> Action {
         self.failed_logins += 1;
         match error {
@@ -455,7 +455,7 @@ impl Session {
                 Action::Close
             }
             Refusal::TooManyConnections | Refusal::TooSoon => {
-                // A client that tries again and again has to connect again too.
+                // It counts as a failed login, so that many attempts end the connection.
                 self.failed_logins += 1;
                 self.refused(refusal.text(), out)
             }
@@ -507,7 +507,7 @@ fn ok(text: &str, out: &mut Vec<u8>) -> Action {
 
 fn err(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"-ERR ");
-    // A text from elsewhere must not break the line.
+    // The text may come from another crate. A line end in it must not end the answer.
     out.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
     out.extend_from_slice(b"\r\n");
 }

@@ -21,14 +21,14 @@ const CLEAR: Security = Security::Rule(TlsRule::Never);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub route: Route,
-    /// One after the other, while TLS is what fails. The first is the one that the policy requires.
+    /// The next one is tried only if TLS fails. The policy requires the first one.
     pub attempts: Vec<Security>,
     /// The policy for which the outcome of the first attempt is counted.
     pub policy: Option<AppliedPolicy>,
 }
 
 impl Plan {
-    /// A host that the configuration names: its rule counts, and is never less than the sender's.
+    /// A host that the configuration names. Its rule applies, unless the sender requires more.
     pub fn named(route: &Route, requirement: TlsRequirement) -> Self {
         let attempts = match (route.tls, requirement) {
             (TlsRule::Opportunistic | TlsRule::Never, TlsRequirement::Required) => vec![VERIFIED],
@@ -50,7 +50,7 @@ pub(crate) struct Plans<'a> {
 }
 
 impl<'a> Plans<'a> {
-    /// Reads the domain's policy, unless the sender has requested that no policy counts.
+    /// Reads the domain's policy, unless the sender has requested that none applies.
     #[boxed]
     pub async fn of(
         dns: &'a Dns,
@@ -59,7 +59,7 @@ impl<'a> Plans<'a> {
         sts: Option<&Sts>,
         reports: Option<&'a TlsReports>,
     ) -> Self {
-        // RFC 8689 §5: policies count for nothing then.
+        // RFC 8689 §5: then no policy applies.
         let reports = reports.filter(|_| requirement != TlsRequirement::Optional);
         let found = match sts.filter(|_| requirement != TlsRequirement::Optional) {
             Some(sts) => sts.policy(dns, domain).await,

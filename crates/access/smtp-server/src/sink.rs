@@ -72,7 +72,7 @@ pub trait MailSink: Send + Sync + 'static {
         Err(UrlRefusal::Bad("there are no URLs here".to_owned()))
     }
 
-    /// The next bytes of it, from a place on; none at its end.
+    /// Reads the next bytes of a part, from an offset. No bytes: the part ends there.
     async fn read_url(&self, _part: &UrlPart, _at: u64) -> Result<Bytes, DeliveryError> {
         Ok(Bytes::new())
     }
@@ -223,7 +223,7 @@ impl MailSink for Filter {
     async fn report_success(&self, message: &[u8], envelope: &Outgoing, success: Success) {
         let Some(relay) = Filter::relay(self) else { return };
         if let Err(error) = relay.report_success(message, envelope, success).await {
-            // The message is delivered: it must not be sent again for the sake of its report.
+            // The message is delivered. If its client got an error, it would send it again.
             tracing::error!(from = envelope.from, %error, "the report of a delivery is lost");
         }
     }

@@ -26,13 +26,13 @@ pub struct Opened {
     pub store: Store,
     pub directory: Arc<Directory>,
     pub delivery: Delivery,
-    /// Gives new UIDs to mail that an earlier version converted otherwise.
+    /// Gives new UIDs to mail that an earlier version converted in another way.
     pub renewals: Renewals,
 }
 
 impl Opened {
-    /// Whether mail for other domains is taken: as `relay.enabled` says, or if it leaves that to
-    /// the domains and one is set up.
+    /// Whether mail for other domains is taken: as `relay.enabled` says. If it says `auto`: whether
+    /// a relay domain is named, or a domain has keys.
     pub async fn relays(&self, config: &Config) -> Result<bool> {
         match config.relay.enabled {
             Auto::Is(is_on) => Ok(is_on),

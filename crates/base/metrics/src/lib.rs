@@ -16,7 +16,6 @@
 mod account;
 mod clock;
 mod command_key;
-mod compute;
 mod counters;
 mod fit;
 mod folder_size;
@@ -26,7 +25,6 @@ mod threads;
 
 pub use account::{ACCOUNTS_MAX, AccountCost, OpenFolder, USES_MAX, Use};
 pub use command_key::CommandKey;
-pub use compute::compute_threads;
 pub use counters::{Amounts, Counter};
 pub use fit::Line;
 pub use folder_size::FolderSize;

@@ -7,9 +7,9 @@ use crate::fold::Folder;
 pub(crate) struct Window {
     /// Decoded, not folded yet.
     pub(crate) text: String,
-    /// Folded; begins with the end of the text searched before.
+    /// Folded. It begins with the last bytes of the text that was searched before.
     pub(crate) folded: Vec<u8>,
-    /// Bytes of it that were searched before.
+    /// Bytes of `folded` that were searched before.
     pub(crate) kept: usize,
     folder: Folder,
 }
@@ -21,7 +21,7 @@ impl Window {
         self.text.clear();
     }
 
-    /// Keeps as much as a match of this many bytes may begin in.
+    /// Keeps the last bytes, in which a match of this many bytes may begin.
     pub(crate) fn keep(&mut self, needle_max: usize) {
         let kept = self.folded.len().saturating_sub(needle_max.saturating_sub(1));
         self.folded.drain(..kept);

@@ -13,9 +13,9 @@
 //! A call of a method is no import: without types it is not known which file has the method. So a
 //! struct with `impl` blocks in many files counts as one module, whose files see each other's
 //! private methods. That is a choice. It holds where the files are parts of one machine: each
-//! takes the struct and returns to it, and none has a state of its own (`Directory`, an SMTP
-//! session's `Serve`, `Filter`). A part with a state of its own is a struct of its own in a file
-//! below.
+//! takes the struct and returns to it, and none has a state of its own (the logins of a
+//! `Directory`, an SMTP session's `Serve`, `Filter`). A part with a state of its own is a struct of
+//! its own in a file below.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -217,8 +217,8 @@ impl Recorder {
         inner.faults.die = Some(inner.ops.len() + count);
     }
 
-    /// Takes operations over that another process wrote to its sink. Answers how many bytes of them
-    /// were whole.
+    /// Takes over operations that another process wrote to its sink. Returns how many of its bytes
+    /// were whole operations.
     pub fn adopt(self: &Arc<Self>, bytes: &[u8]) -> usize {
         let mut inner = self.inner.lock();
         let mut read = Octets(bytes);

@@ -40,7 +40,7 @@ pub struct Settings {
     /// After one cut in this many the index is made again at once, on a copy of the state, and then
     /// lost and made again. After all others it is made again later, by chance.
     pub rebuild_at_once: u64,
-    /// Whether a rebuild after a crash must find nothing amiss.
+    /// Whether a rebuild after a crash must find no fault.
     pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
     pub from_first_answer: bool,
@@ -263,8 +263,8 @@ impl Seed<'_> {
                     if visitor.is_open() {
                         visitor.command(driver, "close")?;
                     }
-                    // It would know the files by the names they had. The next one looks at all of
-                    // them.
+                    // It knows the files by their names before the rebuild. The next process lists
+                    // all files again.
                     visitor.kill();
                 }
                 driver.rebuild(self.settings.strict)?;
@@ -379,9 +379,9 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Whether this is one of the states after which the index is made again at once. It costs
-    /// twice what all else costs. The choice takes nothing from the state's own chances: a state
-    /// is the same, whatever is done with it.
+    /// Whether this is one of the states after which the index is made again at once. That costs
+    /// twice as much as everything else. The choice draws from a copy of the state's generator, so
+    /// it does not change what happens later.
     fn is_rebuilt_at_once(&self, state: &State) -> bool {
         let one_in = self.settings.rebuild_at_once.max(1);
         Random::new(state.random.clone().draw(), 8).draw().is_multiple_of(one_in)
@@ -460,7 +460,7 @@ impl Seed<'_> {
         Ok(judged)
     }
 
-    /// Loses the index. If nothing is amiss with the packs, they have all that was acknowledged.
+    /// Loses the index. Packs without a fault have all that was acknowledged.
     fn without_index(&self, driver: &mut Driver) -> Result<(), Violation> {
         if !driver.rebuild_from_packs()? {
             return Ok(());

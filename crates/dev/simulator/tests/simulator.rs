@@ -21,14 +21,14 @@ fn look_at(states: usize, flags: &[&str]) {
 /// Processes that act at the same time have a test of their own.
 #[test]
 fn acknowledged_mail_survives_whatever_happens() {
-    look_at(9_000, &["--together", "0"]);
+    look_at(5_000, &["--together", "0", "--rebuild-at-once", "3"]);
 }
 
 /// Several processes write to one store at the same time, and copy it. At each operation and lock
 /// the seed decides which of them continues.
 #[test]
 fn acknowledged_mail_survives_writers_and_copies_at_the_same_time() {
-    look_at(1_000, &["--together", "100", "--seed", "31000006"]);
+    look_at(600, &["--together", "100", "--seed", "31000006"]);
 }
 
 /// A process opens while another one makes its first pack, and looks at that pack before it writes.
@@ -43,5 +43,5 @@ fn a_pack_that_is_made_during_an_opening_is_seen() {
 /// The machine keeps running: all that was written is there for the next process.
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
-    look_at(1_000, &["--no-power", "--seed", "50000", "--together", "0"]);
+    look_at(400, &["--no-power", "--seed", "50000", "--together", "0"]);
 }

@@ -147,7 +147,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// Passes over lines up to one like `pattern`; answers with all of them, that one included.
+    /// Passes over lines up to one like `pattern`. Returns all of them, that one included.
     pub fn skip_to(&mut self, pattern: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 
 /// The swept values and the workload of a point.
 #[derive(Clone, Debug, PartialEq)]
-struct Place {
+struct SweptPoint {
     workload: String,
     at: BTreeMap<String, f64>,
 }
@@ -21,16 +21,16 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     servers: Vec<String>,
-    places: Vec<Place>,
+    places: Vec<SweptPoint>,
     rounds: u32,
 }
 
 impl Agenda {
     /// The points of a study on servers with these names.
     pub(crate) fn of(study: &Study, plan: &Plan, servers: Vec<String>) -> Self {
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<SweptPoint> = Vec::new();
         for point in plan.stages.iter().flat_map(|stage| &stage.points) {
-            let place = Place { workload: point.name(study).to_owned(), at: point.at.clone() };
+            let place = SweptPoint { workload: point.name(study).to_owned(), at: point.at.clone() };
             // A value that a file names twice is measured once.
             if !places.contains(&place) {
                 places.push(place);
@@ -51,7 +51,7 @@ impl Agenda {
     }
 
     fn unmeasured_of(&self, points: &[StudyPoint], server: &str) -> usize {
-        let left = |place: &Place| {
+        let left = |place: &SweptPoint| {
             let mut here = points.iter().filter(|p| p.server == server && place.is_of(p));
             let done = here.clone().filter(|p| p.measured().is_some()).count();
             match here.any(|p| p.run.is_err()) {
@@ -106,7 +106,7 @@ impl Agenda {
     }
 }
 
-impl Place {
+impl SweptPoint {
     fn is_of(&self, point: &StudyPoint) -> bool {
         self.workload == point.workload && self.at == point.at
     }

@@ -17,11 +17,11 @@ pub struct Options {
     pub servers: Vec<Which>,
     /// The folder in which servers keep their data.
     pub folder: PathBuf,
-    /// Whether it stays; otherwise each server's data goes before the next one's comes.
+    /// Whether the data stays. Else the data of a server is removed before the next server starts.
     pub keep: bool,
-    /// The binary of ours.
+    /// The binary of Posthaste.
     pub posthaste: Option<PathBuf>,
-    /// Processors that servers are kept to; the instrument gets the others.
+    /// Processors that the servers may use. The instrument uses the others.
     pub server_cpus: Option<u32>,
     /// The token that agents of running servers know.
     pub agent_token: Option<String>,

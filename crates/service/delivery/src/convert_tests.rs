@@ -228,7 +228,7 @@ async fn the_old_message_stays_until_the_new_one_is_there() {
     let view = mailbox.current().await.unwrap();
     assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "3");
     assert_eq!(content(&delivery, &ana, "INBOX").await[0].1, "\\Seen");
-    let all = delivery.directory().all_message_annotations(keeping).await.unwrap();
+    let all = delivery.directory().message_annotations().all(keeping).await.unwrap();
     assert_eq!(all[&3].get(Scope::Private, "/comment").unwrap(), &b"mine"[..]);
 }
 
@@ -338,12 +338,12 @@ async fn a_new_message_has_the_annotations_of_the_old_one() {
     for (keeping, text) in [(own, &b"mine"[..]), (reader, b"reader's")] {
         let values = vec![(1, [value(text)].into())];
         let before = Before::of_new_messages(keeping);
-        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
+        directory.message_annotations().set(&before, values, OnConflict::Follow).await.unwrap();
     }
     let modseq = mailbox.current().await.unwrap().modseq();
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
     for (keeping, text) in [(own, "mine"), (reader, "reader's")] {
-        let all = directory.all_message_annotations(keeping).await.unwrap();
+        let all = directory.message_annotations().all(keeping).await.unwrap();
         let texts = all.iter().map(|(uid, all)| (*uid, all.get(Scope::Private, "/comment").unwrap().clone()));
         assert_eq!(texts.collect::<BTreeMap<_, _>>(), BTreeMap::from([(2, Bytes::from(text))]));
     }
@@ -357,7 +357,7 @@ async fn set(delivery: &Delivery, keeping: Keeping, uid: u32, (entry, text): (&s
     let value = Some(Bytes::from_static(text));
     let value = NewValue { scope: Scope::Private, entry: entry.to_owned(), value };
     let (before, change) = (Before::of_new_messages(keeping), vec![(uid, [value].into())]);
-    delivery.directory().annotate_messages(&before, change, OnConflict::Follow).await.unwrap();
+    delivery.directory().message_annotations().set(&before, change, OnConflict::Follow).await.unwrap();
     let mailbox = delivery.store().open(keeping.mailbox).await.unwrap();
     mailbox.touch(&NumSet::range(uid, uid), None).await.unwrap();
 }
@@ -381,7 +381,7 @@ async fn annotations_that_come_between_are_not_lost() {
     });
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
     assert!(faulty.has_happened());
-    let all = delivery.directory().all_message_annotations(keeping).await.unwrap();
+    let all = delivery.directory().message_annotations().all(keeping).await.unwrap();
     assert_eq!(all.keys().copied().collect::<Vec<_>>(), [2]);
     let values: Vec<_> = all[&2].iter().map(|(_, entry, value)| (entry, &value[..])).collect();
     assert_eq!(values, [("/comment", &b"since"[..]), ("/other", b"of the new one")]);

@@ -59,14 +59,14 @@ impl Drop for HeldMessage {
 
 /// The place of a session among all: it holds nothing after that is dropped.
 #[derive(Default)]
-pub struct Holding(OnceLock<Place>);
+pub struct Holding(OnceLock<HolderKey>);
 
-struct Place {
+struct HolderKey {
     all: HeldMessages,
     key: u64,
 }
 
-impl Drop for Place {
+impl Drop for HolderKey {
     fn drop(&mut self) {
         self.all.release(self.key);
     }
@@ -75,13 +75,13 @@ impl Drop for Place {
 impl Holding {
     /// Lets go of what the session holds.
     pub fn release(&self) {
-        if let Some(Place { all, key }) = self.0.get() {
+        if let Some(HolderKey { all, key }) = self.0.get() {
             all.release(*key);
         }
     }
 
     fn key(&self, all: &HeldMessages) -> u64 {
-        let place = self.0.get_or_init(|| Place { all: all.clone(), key: all.new_key() });
+        let place = self.0.get_or_init(|| HolderKey { all: all.clone(), key: all.new_key() });
         place.key
     }
 }

@@ -264,7 +264,7 @@ impl Quotas {
         }
         let _first = traffic.row.lock().await;
         loop {
-            // Listens from before the look on, so that no end is missed.
+            // Listens before it reads the usage, so that no end is missed.
             let ended = traffic.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();

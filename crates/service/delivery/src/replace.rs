@@ -111,7 +111,7 @@ impl<'d> Replacer<'d> {
     async fn annotate(&self, old: &NumSet, new: &NumSet, copies: &mut Copies) -> Result<(), DeliveryError> {
         let (owner, mailbox) = (self.account, self.mailbox.id());
         let relocated = Relocated { owner, from: mailbox, to: mailbox, old, new, scopes: Scope::ALL };
-        let copied = self.directory.copy_message_annotations(relocated, copies).await;
+        let copied = self.directory.message_annotations().copy(relocated, copies).await;
         let annotated = copied.map_err(|error| match error {
             AnnotationError::Directory(DirectoryError::Store(error)) => error.into(),
             error => DeliveryError::Interrupted(error.to_string()),
@@ -123,7 +123,7 @@ impl<'d> Replacer<'d> {
         if let Err(StoreError::NoMailbox(_)) = &touched {
             // Its deletion may have come before the annotations of the new message.
             let (directory, keepers) = (self.directory, &annotated.keepers);
-            let forgotten = directory.forget_annotations_of(owner, mailbox, keepers).await;
+            let forgotten = directory.message_annotations().forget_keepers(owner, mailbox, keepers).await;
             if let Err(error) = forgotten {
                 tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
             }
@@ -136,7 +136,7 @@ impl<'d> Replacer<'d> {
     /// fails.
     async fn forget_annotations(&self, uids: &NumSet) {
         let forgotten =
-            self.directory.forget_message_annotations(self.account, self.mailbox.id(), uids).await;
+            self.directory.message_annotations().forget(self.account, self.mailbox.id(), uids).await;
         if let Err(error) = forgotten {
             tracing::warn!(%error, "annotations of a converted message were not removed");
         }

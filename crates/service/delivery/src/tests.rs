@@ -99,7 +99,7 @@ pub(crate) fn message(text: &str) -> Bytes {
 async fn one_message_for_many_is_one_body() {
     let (delivery, ana) = delivery().await;
     let ben = add(&delivery, "ben@example.org").await;
-    delivery.directory().add_alias("info@example.org", "ana@example.org").await.unwrap();
+    delivery.directory().aliases().add("info@example.org", "ana@example.org").await.unwrap();
     let mut recipients = Vec::new();
     for to in ["ana+lists@example.org", "ben@example.org", "info@example.org"] {
         recipients.push(delivery.resolve(to).await.unwrap());

@@ -3,12 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_recursion::async_recursion as boxed;
-use posthaste_mail_model::{AccountId, Id, Secret};
+use posthaste_mail_model::{AccountId, Id, MailboxName, Secret};
 use posthaste_store::CommitOutcome;
 
-use crate::account::{Account, AccountChange, NewAccount};
+use crate::account::{Account, AccountChange, Forward, NewAccount, Referral};
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::forward;
+use crate::group::refuse_group;
 use crate::password::{self, Credentials};
 use crate::record::{self, Stored};
 use crate::records::{TRIES, parse_address};
@@ -28,7 +30,7 @@ impl Directory {
         if self.records.stored(address.as_str()).await?.is_some() {
             return Err(DirectoryError::AccountExists(address.to_string()));
         }
-        self.no_group(&address).await?;
+        refuse_group(&self.records, &address).await?;
         let credentials = self.credentials(password).await?;
         self.records.note_domain_of(&address).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -73,17 +75,17 @@ impl Directory {
         if let Some(account) = self.records.alias_target(address.as_str()).await? {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
-        self.no_group(&address).await?;
+        refuse_group(&self.records, &address).await?;
         self.records.note_domain_of(&address).await?;
         // Scripts first: without its active script an account would get its mail unfiltered.
-        self.adopt_scripts(from, stored.account.id, id).await?;
+        self.scripts.adopt(&from.scripts, stored.account.id, id).await?;
         // A right over one domain gives no right over another.
         let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
         stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
-        stored.certificates = self.free_certificates(address.as_str(), stored.certificates).await?;
+        stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
         // Before the account, which a crash would otherwise leave without them for good.
         for fingerprint in &stored.certificates {
-            self.note_certificate(address.as_str(), fingerprint).await?;
+            self.certificates.note(address.as_str(), fingerprint).await?;
         }
         match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
             CommitOutcome::Done => Ok(stored.account),
@@ -143,6 +145,29 @@ impl Directory {
             .await
     }
 
+    /// Sends an account's mail on from now on, or no longer.
+    #[boxed]
+    pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
+        forward::set_forward(&self.records, name, forward).await
+    }
+
+    /// Refers IMAP logins of an account to another server from now on, or no longer.
+    #[boxed]
+    pub async fn set_referral(&self, name: &str, referral: Option<Referral>) -> Result<Account> {
+        forward::set_referral(&self.records, name, referral).await
+    }
+
+    /// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
+    #[boxed]
+    pub async fn set_mailbox_referral(
+        &self,
+        name: &str,
+        mailbox: &MailboxName,
+        url: Option<&str>,
+    ) -> Result<Account> {
+        forward::set_mailbox_referral(&self.records, name, mailbox, url).await
+    }
+
     /// Removes an account, its aliases, scripts, annotations and rights, and returns its last
     /// record. Its mailboxes are the caller's to remove.
     #[boxed]
@@ -152,9 +177,9 @@ impl Directory {
         // Aliases first: cut short here, the account is still there to be removed again.
         let mut after: Option<String> = None;
         loop {
-            let page = self.aliases(after.as_deref(), SCAN_LIMIT).await?;
+            let page = self.aliases.list(after.as_deref(), SCAN_LIMIT).await?;
             for alias in page.iter().filter(|alias| alias.account == stored.account.name) {
-                match self.remove_alias(&alias.address).await {
+                match self.aliases.remove(&alias.address).await {
                     Ok(()) | Err(DirectoryError::NoAlias(_)) => {}
                     Err(e) => return Err(e),
                 }
@@ -165,23 +190,30 @@ impl Directory {
             }
         }
         // A later account of that name gets no rights with it.
-        self.forget_sharing(&stored.account).await?;
+        self.acls.forget(&stored.account).await?;
         for _ in 0..TRIES {
             let stored = self.records.existing(address.as_str()).await?;
             let key = record::account_key(address.as_str());
             if self.records.put(key, stored.account.version, None).await? == CommitOutcome::Done {
-                self.remove_scripts(stored.account.id).await?;
+                self.scripts.remove_all(stored.account.id).await?;
                 self.remove_all_annotations(stored.account.id).await?;
-                self.forget_uses(stored.account.id).await?;
+                self.app_passwords.forget_uses(stored.account.id).await?;
                 for fingerprint in &stored.certificates {
-                    self.forget_certificate(fingerprint).await?;
+                    self.certificates.forget(fingerprint).await?;
                 }
-                self.forget_url_keys(stored.account.id).await?;
-                self.forget_seen_of(stored.account.id).await?;
+                self.url_keys.forget_all(stored.account.id).await?;
+                self.seen.forget_owner(stored.account.id).await?;
                 return Ok(stored.account);
             }
         }
         Err(DirectoryError::Busy(record::account_key(address.as_str())))
+    }
+
+    /// Removes all annotations of an account, its mailboxes and their messages.
+    #[boxed]
+    pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
+        self.metadata.remove_all(account).await?;
+        self.message_annotations.forget_account(account).await
     }
 
     /// Makes a domain (in normal form) one of this server, also before it has an address.

@@ -3,10 +3,10 @@
 use async_recursion::async_recursion as boxed;
 use posthaste_store::CommitOutcome;
 
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::group::refuse_group;
 use crate::record;
-use crate::records::{TRIES, parse_address};
+use crate::records::{Records, TRIES, parse_address};
 
 /// An address that belongs to an account of another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,16 +17,25 @@ pub struct Alias {
     pub account: String,
 }
 
-impl Directory {
+/// The aliases of all accounts.
+pub struct Aliases {
+    records: Records,
+}
+
+impl Aliases {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// Makes an address belong to an account.
     #[boxed]
-    pub async fn add_alias(&self, alias: &str, account: &str) -> Result<Alias> {
+    pub async fn add(&self, alias: &str, account: &str) -> Result<Alias> {
         let (address, account) = (parse_address(alias)?, parse_address(account)?);
         self.records.existing(account.as_str()).await?;
         if self.records.stored(address.as_str()).await?.is_some() {
             return Err(DirectoryError::AccountExists(address.to_string()));
         }
-        self.no_group(&address).await?;
+        refuse_group(&self.records, &address).await?;
         self.records.note_domain_of(&address).await?;
         let value = record::write_alias(address.as_str(), account.as_str())?;
         match self.records.put(record::alias_key(address.as_str()), 0, Some(value)).await? {
@@ -43,7 +52,7 @@ impl Directory {
 
     /// Ends an alias.
     #[boxed]
-    pub async fn remove_alias(&self, alias: &str) -> Result<()> {
+    pub async fn remove(&self, alias: &str) -> Result<()> {
         let address = parse_address(alias)?;
         let key = record::alias_key(address.as_str());
         for _ in 0..TRIES {
@@ -58,7 +67,7 @@ impl Directory {
 
     /// Aliases by address, those after `after`, at most `limit`.
     #[boxed]
-    pub async fn aliases(&self, after: Option<&str>, limit: usize) -> Result<Vec<Alias>> {
+    pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Alias>> {
         let after = after.map(record::alias_key);
         let entries = self.records.scan(record::ALIAS_PREFIX, after.as_deref(), limit).await?;
         let alias = |entry| {

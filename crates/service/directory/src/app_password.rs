@@ -12,6 +12,7 @@
 //! the account's record, each change would make every cache read it again.
 
 use async_recursion::async_recursion as boxed;
+use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, Secret};
 use posthaste_store::CommitOutcome;
 use sha2::{Digest, Sha256};
@@ -19,13 +20,14 @@ use subtle::ConstantTimeEq;
 
 use crate::account::Account;
 use crate::credential::{AppPassword, NewAppPassword, Verifier};
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, By, Client, Login};
 use crate::limits::{APP_PASSWORDS_MAX, LABEL_CHARS_MAX};
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password;
+use crate::recent::Recent;
 use crate::record::{self, Stored};
+use crate::records::Records;
 use crate::unix_time::now;
 
 /// Letters and digits that cannot be confused when read aloud or copied by hand.
@@ -36,17 +38,27 @@ const LEN: usize = 24;
 const GROUP: usize = 4;
 /// Between two writes of a last use, seconds.
 const USE_NOTED_EVERY: u64 = 24 * 60 * 60;
+/// App passwords with the time when their use was noted: 4,096 × 2 × some 50 octets. More cost a
+/// read at a login.
+const USES_NOTED: usize = 4096;
 /// Records removed at a time.
 const PAGE: usize = 256;
 
-impl Directory {
+/// The app passwords of all accounts.
+pub struct AppPasswords {
+    records: Records,
+    /// App passwords whose last use was noted lately, and when: unix seconds.
+    uses_noted: Mutex<Recent<(AccountId, AppPasswordId), u64>>,
+}
+
+impl AppPasswords {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records, uses_noted: Mutex::new(Recent::new(USES_NOTED)) }
+    }
+
     /// Makes an app password, which is shown this once.
     #[boxed]
-    pub async fn add_app_password(
-        &self,
-        account: &str,
-        new: NewAppPassword,
-    ) -> Result<(AppPassword, Secret<String>)> {
+    pub async fn add(&self, account: &str, new: NewAppPassword) -> Result<(AppPassword, Secret<String>)> {
         let chars = new.label.chars().count();
         if chars == 0 || chars > LABEL_CHARS_MAX || new.label.contains(char::is_control) {
             return Err(DirectoryError::Label);
@@ -73,13 +85,13 @@ impl Directory {
 
     /// The app passwords of an account.
     #[boxed]
-    pub async fn app_passwords(&self, account: &str) -> Result<Vec<AppPassword>> {
+    pub async fn of(&self, account: &str) -> Result<Vec<AppPassword>> {
         Ok(self.records.existing_stored(account).await?.app_passwords)
     }
 
     /// Removes an app password, by its label or its id. Sessions that were begun with it end.
     #[boxed]
-    pub async fn remove_app_password(&self, account: &str, which: &str) -> Result<AppPassword> {
+    pub async fn remove(&self, account: &str, which: &str) -> Result<AppPassword> {
         let of = |stored: &Stored| {
             let all = &stored.app_passwords;
             all.iter()
@@ -110,7 +122,7 @@ impl Directory {
     }
 
     /// The login of an account with one of its app passwords; `None` if no app password matches.
-    pub(crate) async fn login_by_app_password(
+    pub(crate) async fn login(
         &self,
         stored: &Stored,
         given: &str,

@@ -1,11 +1,9 @@
-//! Client certificates: the account that a certificate names, and logins by certificates (SASL
-//! EXTERNAL).
+//! Client certificates: the account that a certificate names. Logins by certificates are in
+//! `certificate_login`.
 //!
 //! An account may list certificates by their fingerprints. Then it accepts no others. For a
 //! certificate that does not name its account, `certificate/<fingerprint>` names it. The list in
 //! the account's record decides: a `certificate/` record alone allows no login.
-
-use std::time::UNIX_EPOCH;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_net::ClientCertificate;
@@ -13,12 +11,11 @@ use posthaste_store::CommitOutcome;
 
 use crate::account::Account;
 use crate::address::Address;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
-use crate::grant::{By, Client, Fingerprint, Login};
+use crate::grant::Fingerprint;
 use crate::limits::CERTIFICATES_MAX;
-use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::record::{self, Stored};
+use crate::records::Records;
 use crate::settings::CertificateLogins;
 
 /// Reads a fingerprint as programs print it: 64 hexadecimal digits, with or without colons.
@@ -40,12 +37,21 @@ pub fn print_fingerprint(fingerprint: &Fingerprint) -> String {
     fingerprint.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-impl Directory {
+/// The client certificates that accounts list.
+pub struct Certificates {
+    records: Records,
+}
+
+impl Certificates {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// Adds a certificate to those of an account. From the first one on it takes no other.
     #[boxed]
-    pub async fn add_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
+    pub async fn add(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
         let name = self.records.existing_name(account).await?;
-        if let Some(owner) = self.certificate_owner(&fingerprint).await?.filter(|owner| *owner != name) {
+        if let Some(owner) = self.owner(&fingerprint).await?.filter(|owner| *owner != name) {
             return Err(DirectoryError::CertificateTaken(owner));
         }
         let account = self
@@ -60,13 +66,13 @@ impl Directory {
                 Ok(())
             })
             .await?;
-        self.note_certificate(&name, &fingerprint).await?;
+        self.note(&name, &fingerprint).await?;
         Ok(account)
     }
 
     /// Takes a certificate from an account. Sessions that were begun with it end.
     #[boxed]
-    pub async fn remove_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
+    pub async fn remove(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
         let account = self
             .records
             .try_update(account, |stored| {
@@ -76,18 +82,18 @@ impl Directory {
                 was_there.then_some(()).ok_or(DirectoryError::NoCertificate)
             })
             .await?;
-        self.forget_certificate(&fingerprint).await?;
+        self.forget(&fingerprint).await?;
         Ok(account)
     }
 
     /// The certificates that an account lists.
     #[boxed]
-    pub async fn certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
+    pub async fn of(&self, account: &str) -> Result<Vec<Fingerprint>> {
         Ok(self.records.existing_stored(account).await?.certificates)
     }
 
     /// Lets a certificate be found that an account lists.
-    pub(crate) async fn note_certificate(&self, account: &str, fingerprint: &Fingerprint) -> Result<()> {
+    pub(crate) async fn note(&self, account: &str, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
         let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);
         let value = record::write_certificate(fingerprint, account)?;
@@ -101,14 +107,14 @@ impl Directory {
     /// that account under the same name. Call it before the copy's record is written: without that
     /// record a noted certificate lets nobody in. Nothing else may write to this directory.
     #[boxed]
-    pub async fn mirror_certificates(&self, from: &Self, account: &str) -> Result<()> {
-        let owned = from.owned_certificates(account).await?;
+    pub async fn mirror(&self, from: &Self, account: &str) -> Result<()> {
+        let owned = from.owned(account).await?;
         for fingerprint in &owned {
-            self.note_certificate(account, fingerprint).await?;
+            self.note(account, fingerprint).await?;
         }
-        for stale in self.owned_certificates(account).await? {
+        for stale in self.owned(account).await? {
             if !owned.contains(&stale) {
-                self.forget_certificate(&stale).await?;
+                self.forget(&stale).await?;
             }
         }
         Ok(())
@@ -117,18 +123,18 @@ impl Directory {
     /// Whether each certificate that is an account's in another directory is found here as that of
     /// the account of the same name.
     #[boxed]
-    pub async fn has_certificates_of(&self, from: &Self, account: &str) -> Result<bool> {
-        let here = self.owned_certificates(account).await?;
-        Ok(from.owned_certificates(account).await?.iter().all(|fingerprint| here.contains(fingerprint)))
+    pub async fn has_all_in(&self, from: &Self, account: &str) -> Result<bool> {
+        let here = self.owned(account).await?;
+        Ok(from.owned(account).await?.iter().all(|fingerprint| here.contains(fingerprint)))
     }
 
     /// The certificates that an account lists, without those that are found as another one's.
-    async fn owned_certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
+    async fn owned(&self, account: &str) -> Result<Vec<Fingerprint>> {
         let listed =
             self.records.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
         let mut owned = Vec::with_capacity(listed.len());
         for fingerprint in listed {
-            if self.certificate_owner(&fingerprint).await?.as_deref() == Some(account) {
+            if self.owner(&fingerprint).await?.as_deref() == Some(account) {
                 owned.push(fingerprint);
             }
         }
@@ -136,21 +142,21 @@ impl Directory {
     }
 
     /// The certificates of these that no other account lists.
-    pub(crate) async fn free_certificates(
+    pub(crate) async fn free(
         &self,
         account: &str,
         certificates: Vec<Fingerprint>,
     ) -> Result<Vec<Fingerprint>> {
         let mut free = Vec::with_capacity(certificates.len());
         for fingerprint in certificates {
-            if self.certificate_owner(&fingerprint).await?.is_none_or(|owner| owner == account) {
+            if self.owner(&fingerprint).await?.is_none_or(|owner| owner == account) {
                 free.push(fingerprint);
             }
         }
         Ok(free)
     }
 
-    pub(crate) async fn forget_certificate(&self, fingerprint: &Fingerprint) -> Result<()> {
+    pub(crate) async fn forget(&self, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
         if let Some(entry) = self.records.entry(&key).await? {
             // Somebody gave it to another account at the same time. The newer change counts.
@@ -160,64 +166,21 @@ impl Directory {
     }
 
     /// The account that lists a certificate.
-    async fn certificate_owner(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
+    async fn owner(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
         let entry = self.records.entry(&record::certificate_key(fingerprint)).await?;
         let Some(name) = entry.as_ref().map(record::read_certificate).transpose()? else { return Ok(None) };
         let stored = self.records.stored(&name).await?;
         Ok(stored.filter(|stored| stored.certificates.contains(fingerprint)).map(|_| name))
     }
 
-    /// Lets in the owner of a certificate: the account `authorization`, or if that is empty the
-    /// first one that there is.
-    pub(crate) async fn login_by_certificate(
-        &self,
-        certificate: &ClientCertificate,
-        authorization: &str,
-        client: Client,
-    ) -> Result<Login, LoginError> {
-        let mode = self.logins().certificates;
-        let named = named(certificate, mode);
-        let key =
-            [authorization].into_iter().chain(named.iter().map(String::as_str)).find(|name| !name.is_empty());
-        let attempt = self.begin_attempt(client, key.unwrap_or_default());
-        let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
-        if attempt.refused {
-            return refused(LoginFailure::TooMany);
-        }
-        let found = match self.accounts_of(certificate, mode, named).await {
-            Ok(found) => found,
-            Err(error) => {
-                self.forgive(attempt);
-                return Err(LoginError::at_once(error.into()));
-            }
-        };
-        if found.is_empty() {
-            return refused(LoginFailure::Certificate);
-        }
-        // RFC 4422 §3.4.1: an identity of nobody else.
-        let wanted = Address::parse(authorization).map(|address| address.to_string()).unwrap_or_default();
-        let is_wanted = |stored: &Stored| authorization.is_empty() || stored.account.name == wanted;
-        let Some(stored) = found.into_iter().find(is_wanted) else {
-            return refused(LoginFailure::AuthorizationId);
-        };
-        self.succeed(attempt);
-        let by = match stored.certificates.is_empty() {
-            true => By::Certificate(certificate.fingerprint),
-            false => By::ListedCertificate(certificate.fingerprint),
-        };
-        // As those that began with a token end with it.
-        let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
-        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(enabled(stored.account)?, by) })
-    }
-
     /// The accounts of a certificate: the one that lists it, and those that it names.
-    async fn accounts_of(
+    pub(crate) async fn accounts_of(
         &self,
         certificate: &ClientCertificate,
         mode: CertificateLogins,
         named: Vec<String>,
     ) -> Result<Vec<Stored>> {
-        let owner = self.certificate_owner(&certificate.fingerprint).await?;
+        let owner = self.owner(&certificate.fingerprint).await?;
         let mut found: Vec<Stored> = Vec::new();
         for name in owner.into_iter().chain(named) {
             let Ok(address) = Address::parse_asserted(&name) else { continue };
@@ -229,15 +192,6 @@ impl Directory {
             }
         }
         Ok(found)
-    }
-}
-
-/// The accounts that a certificate names.
-fn named(certificate: &ClientCertificate, mode: CertificateLogins) -> Vec<String> {
-    match mode {
-        CertificateLogins::Off | CertificateLogins::Listed => Vec::new(),
-        CertificateLogins::Email => certificate.emails.clone(),
-        CertificateLogins::CommonName => certificate.common_name.iter().cloned().collect(),
     }
 }
 

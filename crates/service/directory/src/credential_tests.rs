@@ -53,7 +53,7 @@ async fn password_login(
 async fn an_app_password_lets_in_beside_the_accounts_own() {
     let (records, directory) = directory();
     let account = add(&directory, ANA, "pencil").await;
-    let (made, text) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
+    let (made, text) = directory.app_passwords().add(ANA, for_all("phone")).await.unwrap();
     let text = text.expose().clone();
     assert_eq!((text.len(), text.matches('-').count()), (29, 5), "{text}");
     assert!(!records.dump().contains(&text) && !records.dump().contains(&text.replace('-', "")));
@@ -72,7 +72,7 @@ async fn an_app_password_lets_in_beside_the_accounts_own() {
     // A new password of the account leaves it.
     directory.set_password(ANA, &secret("pen")).await.unwrap();
     assert!(password_login(&directory, &text, Service::Imap).await.is_ok());
-    assert!(directory.last_use(&account, made.id).await.unwrap().is_some());
+    assert!(directory.app_passwords().last_use(&account, made.id).await.unwrap().is_some());
     directory.set(ANA, DISABLE).await.unwrap();
     assert!(matches!(password_login(&directory, &text, Service::Imap).await, Err(LoginFailure::Disabled)));
     directory.remove(ANA).await.unwrap();
@@ -84,9 +84,9 @@ async fn an_app_password_has_its_protocols_and_its_time() {
     let (_, directory) = directory();
     add(&directory, ANA, "pencil").await;
     let scoped = NewAppPassword { services: vec![Service::Submission], ..for_all("printer") };
-    let (_, printer) = directory.add_app_password(ANA, scoped).await.unwrap();
+    let (_, printer) = directory.app_passwords().add(ANA, scoped).await.unwrap();
     let old = NewAppPassword { expires: Some(1), ..for_all("old") };
-    let (_, old) = directory.add_app_password(ANA, old).await.unwrap();
+    let (_, old) = directory.app_passwords().add(ANA, old).await.unwrap();
     assert!(password_login(&directory, printer.expose(), Service::Submission).await.is_ok());
     for service in [Service::Imap, Service::Pop3, Service::Sieve] {
         let refused = password_login(&directory, printer.expose(), service).await.unwrap_err();
@@ -100,29 +100,29 @@ async fn an_app_password_has_its_protocols_and_its_time() {
 async fn labels_are_unique_and_their_number_has_a_bound() {
     let (_, directory) = directory();
     add(&directory, ANA, "pencil").await;
-    let (made, _) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
-    let again = directory.add_app_password(ANA, for_all("phone")).await.unwrap_err();
+    let (made, _) = directory.app_passwords().add(ANA, for_all("phone")).await.unwrap();
+    let again = directory.app_passwords().add(ANA, for_all("phone")).await.unwrap_err();
     assert!(matches!(again, DirectoryError::LabelTaken(_)), "{again}");
     for bad in ["", "a\nb", &"x".repeat(65)] {
-        assert!(matches!(directory.add_app_password(ANA, for_all(bad)).await, Err(DirectoryError::Label)));
+        assert!(matches!(directory.app_passwords().add(ANA, for_all(bad)).await, Err(DirectoryError::Label)));
     }
     for n in 1..32 {
-        directory.add_app_password(ANA, for_all(&format!("n{n}"))).await.unwrap();
+        directory.app_passwords().add(ANA, for_all(&format!("n{n}"))).await.unwrap();
     }
-    let many = directory.add_app_password(ANA, for_all("one more")).await.unwrap_err();
+    let many = directory.app_passwords().add(ANA, for_all("one more")).await.unwrap_err();
     assert!(matches!(many, DirectoryError::TooManyAppPasswords), "{many}");
-    directory.remove_app_password(ANA, &made.id.to_string()).await.unwrap();
-    let missing = directory.remove_app_password(ANA, "phone").await.unwrap_err();
+    directory.app_passwords().remove(ANA, &made.id.to_string()).await.unwrap();
+    let missing = directory.app_passwords().remove(ANA, "phone").await.unwrap_err();
     assert!(missing.to_string().contains("'phone'"), "{missing}");
-    assert_eq!(directory.app_passwords(ANA).await.unwrap().len(), 31);
+    assert_eq!(directory.app_passwords().of(ANA).await.unwrap().len(), 31);
 }
 
 #[tokio::test]
 async fn a_removed_credential_ends_its_sessions_and_no_others() {
     let (records, directory) = directory();
     add(&directory, ANA, "pencil").await;
-    let (_, phone) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
-    let (_, desk) = directory.add_app_password(ANA, for_all("desk")).await.unwrap();
+    let (_, phone) = directory.app_passwords().add(ANA, for_all("phone")).await.unwrap();
+    let (_, desk) = directory.app_passwords().add(ANA, for_all("desk")).await.unwrap();
     directory.set_logins(certificates(CertificateLogins::Email));
     let mut leases = Vec::new();
     for password in [phone.expose().as_str(), desk.expose(), "pencil"] {
@@ -135,11 +135,11 @@ async fn a_removed_credential_ends_its_sessions_and_no_others() {
     };
     ended([false; 4]).await;
     let other = other_process(&records);
-    other.remove_app_password(ANA, "phone").await.unwrap();
+    other.app_passwords().remove(ANA, "phone").await.unwrap();
     ended([true, false, false, false]).await;
     assert!(password_login(&directory, phone.expose(), Service::Imap).await.is_err());
     // Once a certificate is listed, no other one counts.
-    other.add_certificate(ANA, [2; 32]).await.unwrap();
+    other.certificates().add(ANA, [2; 32]).await.unwrap();
     ended([true, false, false, true]).await;
     other.set_password(ANA, &secret("pen")).await.unwrap();
     ended([true, false, true, true]).await;
@@ -166,8 +166,8 @@ async fn an_account_takes_its_app_passwords_and_certificates_along() {
     let (_, from) = directory();
     let (_, to) = directory();
     add(&from, ANA, "pencil").await;
-    let (_, phone) = from.add_app_password(ANA, for_all("phone")).await.unwrap();
-    from.add_certificate(ANA, [7; 32]).await.unwrap();
+    let (_, phone) = from.app_passwords().add(ANA, for_all("phone")).await.unwrap();
+    from.certificates().add(ANA, [7; 32]).await.unwrap();
     let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
     to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
     to.set_logins(certificates(CertificateLogins::Listed));
@@ -184,12 +184,12 @@ async fn a_copy_takes_no_certificate_from_the_account_that_lists_it() {
     let (_, to) = directory();
     for at in [&from, &to] {
         add(at, ANA, "pencil").await;
-        at.add_certificate(ANA, [7; 32]).await.unwrap();
+        at.certificates().add(ANA, [7; 32]).await.unwrap();
     }
-    from.add_certificate(ANA, [8; 32]).await.unwrap();
+    from.certificates().add(ANA, [8; 32]).await.unwrap();
     let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
     to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
-    assert_eq!(to.certificates("ana2@example.org").await.unwrap(), [[8; 32]]);
+    assert_eq!(to.certificates().of("ana2@example.org").await.unwrap(), [[8; 32]]);
     to.set_logins(certificates(CertificateLogins::Listed));
     for (number, owner) in [(7, ANA), (8, "ana2@example.org")] {
         assert_eq!(external(&to, &shown(&[], number), "").await.unwrap().account.name, owner);
@@ -204,19 +204,19 @@ async fn certificates_follow_an_account_to_another_store() {
     let (_, from) = directory();
     let (engine, to) = directory();
     add(&from, ANA, "pencil").await;
-    from.add_certificate(ANA, [7; 32]).await.unwrap();
+    from.certificates().add(ANA, [7; 32]).await.unwrap();
     to.set_logins(certificates(CertificateLogins::Listed));
     let copy = async || {
-        to.mirror_certificates(&from, ANA).await.unwrap();
+        to.certificates().mirror(from.certificates(), ANA).await.unwrap();
         let record = from.records.entry("account/ana@example.org").await.unwrap().unwrap();
         set_directory_entry(&*engine, &record.name, Some(record.value)).await.unwrap();
-        assert!(to.has_certificates_of(&from, ANA).await.unwrap());
+        assert!(to.certificates().has_all_in(from.certificates(), ANA).await.unwrap());
     };
     copy().await;
     assert_eq!(external(&to, &shown(&[], 7), "").await.unwrap().account.name, ANA);
-    from.remove_certificate(ANA, [7; 32]).await.unwrap();
-    from.add_certificate(ANA, [9; 32]).await.unwrap();
-    assert!(!to.has_certificates_of(&from, ANA).await.unwrap());
+    from.certificates().remove(ANA, [7; 32]).await.unwrap();
+    from.certificates().add(ANA, [9; 32]).await.unwrap();
+    assert!(!to.certificates().has_all_in(from.certificates(), ANA).await.unwrap());
     copy().await;
     external(&to, &shown(&[], 7), "").await.unwrap_err();
     assert_eq!(external(&to, &shown(&[], 9), "").await.unwrap().account.name, ANA);
@@ -330,7 +330,7 @@ async fn a_session_ends_with_the_certificate_that_it_began_with() {
     let (_, directory) = directory();
     directory.set_logins(certificates(CertificateLogins::Email));
     add(&directory, ANA, "pencil").await;
-    directory.add_certificate(ANA, [9; 32]).await.unwrap();
+    directory.certificates().add(ANA, [9; 32]).await.unwrap();
     add(&directory, "ben@example.org", "pencil").await;
     let ends = crate::unix_time::now() + 3600;
     for (emails, number) in [(&[][..], 9), (&["ben@example.org"], 1)] {
@@ -369,7 +369,7 @@ async fn an_account_that_lists_certificates_takes_these_alone() {
     directory.set_logins(certificates(CertificateLogins::Email));
     add(&directory, ANA, "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;
-    directory.add_certificate(ANA, [9; 32]).await.unwrap();
+    directory.certificates().add(ANA, [9; 32]).await.unwrap();
     // It names nobody, and belongs to her.
     let listed = shown(&[], 9);
     let login = external(&directory, &listed, "").await.unwrap();
@@ -378,19 +378,19 @@ async fn an_account_that_lists_certificates_takes_these_alone() {
         external(&directory, &shown(&[ANA], 1), "").await.unwrap_err(),
         LoginFailure::Certificate
     ));
-    let taken = directory.add_certificate("ben@example.org", [9; 32]).await.unwrap_err();
+    let taken = directory.certificates().add("ben@example.org", [9; 32]).await.unwrap_err();
     assert!(taken.to_string().contains("'ana@example.org'"), "{taken}");
     directory.set_logins(certificates(CertificateLogins::Listed));
     assert!(external(&directory, &listed, "").await.is_ok());
     // Without a list an account takes none then.
     assert!(external(&directory, &shown(&["ben@example.org"], 1), "").await.is_err());
     let lease = directory.lease(&login);
-    directory.remove_certificate(ANA, [9; 32]).await.unwrap();
+    directory.certificates().remove(ANA, [9; 32]).await.unwrap();
     directory.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(lease.is_ended());
     assert!(external(&directory, &listed, "").await.is_err());
     assert!(!records.dump().contains("certificate/"), "{}", records.dump());
-    directory.add_certificate("ben@example.org", [9; 32]).await.unwrap();
+    directory.certificates().add("ben@example.org", [9; 32]).await.unwrap();
     directory.remove("ben@example.org").await.unwrap();
     assert!(!records.dump().contains("certificate/"));
 }

@@ -1,35 +1,40 @@
 //! The directory's parts, and its settings while the server runs.
 //!
-//! The module `accounts` is on top: it makes and removes an account with all that belongs to
-//! it. Between the two is a module for each kind of record. These use `records`, and not
-//! `accounts`.
+//! A kind of record is a struct over [`Records`] in a file of its own. It knows neither the
+//! directory nor the other kinds. [`Directory`] holds one struct of each kind and gives access
+//! to it. Logins and changes of whole accounts are on top: `login`, `accounts`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
+use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
-use posthaste_mail_model::AccountId;
 use posthaste_store::Engine;
 use tokio::sync::OnceCell;
 
+use crate::acl::Acls;
+use crate::aliases::Aliases;
+use crate::annotations::Metadata;
+use crate::app_password::AppPasswords;
+use crate::certificate::Certificates;
 use crate::error::Result;
-use crate::grant::{AppPasswordId, Login};
+use crate::grant::Login;
+use crate::group::{Expansion, Groups, Target};
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
-use crate::orphans::Orphans;
+use crate::message_annotations::MessageAnnotationRecords;
 use crate::password::{KEY_LEN, Policy};
-use crate::recent::Recent;
 use crate::records::Records;
+use crate::resolve::{Recipient, ResolveError};
+use crate::scripts::Scripts;
+use crate::seen::SeenFlags;
 use crate::settings::LoginSettings;
-use crate::shared_groups::SharedGroups;
+use crate::shared_groups::Group;
 use crate::throttle::Throttle;
+use crate::url_keys::UrlKeys;
 use crate::verified::Verified;
-
-/// App passwords with the time when their use was noted: 4,096 × 2 × some 50 octets. More cost a
-/// read at a login.
-const USES_NOTED: usize = 4096;
 
 /// Decides who may log in, and where mail goes. One per process, shared by all sessions.
 pub struct Directory {
@@ -39,17 +44,20 @@ pub struct Directory {
     pub(crate) verified: Verified,
     pub(crate) throttle: Mutex<Throttle>,
     pub(crate) leases: Leases,
-    pub(crate) groups: SharedGroups,
+    pub(crate) aliases: Aliases,
+    pub(crate) groups: Groups,
+    pub(crate) certificates: Certificates,
+    pub(crate) app_passwords: AppPasswords,
+    pub(crate) scripts: Scripts,
+    pub(crate) acls: Acls,
+    pub(crate) metadata: Metadata,
+    pub(crate) message_annotations: MessageAnnotationRecords,
+    pub(crate) seen: SeenFlags,
+    pub(crate) url_keys: UrlKeys,
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
     /// A hash that no password fits. Checking it costs as much as checking a real one.
     pub(crate) decoy_hash: OnceCell<String>,
-    /// Domains, in normal form, whose unknown recipients another server has.
-    pub(crate) shared_domains: RwLock<HashSet<String>>,
     logins: RwLock<Arc<LoginSettings>>,
-    /// App passwords whose last use was noted lately, and when: unix seconds.
-    pub(crate) uses_noted: Mutex<Recent<(AccountId, AppPasswordId), u64>>,
-    /// Annotations of messages that do not exist any more.
-    pub(crate) orphans: Mutex<Orphans>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -68,20 +76,27 @@ impl Directory {
     /// no randomness.
     pub fn with_policy(engine: Arc<dyn Engine>, policy: Policy) -> Result<Self> {
         let leases = Leases::new(Arc::clone(&engine));
+        let records = Records::new(engine);
         Ok(Self {
-            records: Records::new(engine),
             policy,
             hashing: Hashing::new(),
             verified: Verified::new()?,
             throttle: Mutex::new(Throttle::new()),
             leases,
-            groups: SharedGroups::default(),
+            aliases: Aliases::new(records.clone()),
+            groups: Groups::new(records.clone()),
+            certificates: Certificates::new(records.clone()),
+            app_passwords: AppPasswords::new(records.clone()),
+            scripts: Scripts::new(records.clone()),
+            acls: Acls::new(records.clone()),
+            metadata: Metadata::new(records.clone()),
+            message_annotations: MessageAnnotationRecords::new(records.clone()),
+            seen: SeenFlags::new(records.clone()),
+            url_keys: UrlKeys::new(records.clone()),
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
-            shared_domains: RwLock::default(),
             logins: RwLock::default(),
-            uses_noted: Mutex::new(Recent::new(USES_NOTED)),
-            orphans: Mutex::default(),
+            records,
         })
     }
 
@@ -98,12 +113,82 @@ impl Directory {
     /// Names the domains, in normal form, that are shared with another server: it has the
     /// recipients that this one does not know. They take the place of those named before.
     pub fn share_domains(&self, domains: impl IntoIterator<Item = String>) {
-        *self.shared_domains.write() = domains.into_iter().collect();
+        self.groups.addresses().share_domains(domains.into_iter().collect());
     }
 
     /// The domains that are shared.
     pub fn shared_domains(&self) -> HashSet<String> {
-        self.shared_domains.read().clone()
+        self.groups.addresses().shared_domains()
+    }
+
+    /// Finds the account that gets mail for an address. One to four reads of a record.
+    pub fn resolve<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Result<Recipient, ResolveError>> {
+        self.groups.addresses().resolve(address)
+    }
+
+    /// Whether mail for some address of this domain (in normal form) is or was taken here.
+    pub fn is_local_domain<'a>(&'a self, domain: &'a str) -> BoxFuture<'a, Result<bool>> {
+        self.groups.addresses().is_local_domain(domain)
+    }
+
+    /// Finds the account or the group that gets mail for an address: see [`Groups::target`].
+    pub fn target<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Result<Target, ResolveError>> {
+        self.groups.target(address)
+    }
+
+    /// Finds the members of a group: see [`Groups::expand`].
+    pub fn expand<'a>(&'a self, group: &'a Group) -> BoxFuture<'a, Result<Expansion, ResolveError>> {
+        self.groups.expand(group)
+    }
+
+    /// The aliases of accounts.
+    pub fn aliases(&self) -> &Aliases {
+        &self.aliases
+    }
+
+    /// The groups.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The client certificates that accounts list.
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
+    /// The app passwords of accounts.
+    pub fn app_passwords(&self) -> &AppPasswords {
+        &self.app_passwords
+    }
+
+    /// The Sieve scripts of accounts.
+    pub fn scripts(&self) -> &Scripts {
+        &self.scripts
+    }
+
+    /// The access control lists of mailboxes.
+    pub fn acls(&self) -> &Acls {
+        &self.acls
+    }
+
+    /// The annotations of mailboxes, and of the server: RFC 5464.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The annotations of messages: RFC 5257.
+    pub fn message_annotations(&self) -> &MessageAnnotationRecords {
+        &self.message_annotations
+    }
+
+    /// The flags `\Seen` of users in mailboxes of others.
+    pub fn seen(&self) -> &SeenFlags {
+        &self.seen
+    }
+
+    /// The keys of authorised URLs.
+    pub fn url_keys(&self) -> &UrlKeys {
+        &self.url_keys
     }
 
     /// A hold on what a login rests on, as the account's record was read then.

@@ -1,66 +1,64 @@
 //! The targets of an account's forwarded mail, referred logins and referred mailboxes.
 
-use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::MailboxName;
 
 use crate::account::{
     Account, FORWARDS_MAX, Forward, MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX, MailboxReferral,
     Referral,
 };
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::group::member;
 use crate::record::Stored;
+use crate::records::Records;
 
-impl Directory {
-    /// Sends an account's mail on from now on, or no longer.
-    #[boxed]
-    pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
-        let forward = match forward {
-            None => None,
-            Some(Forward { to, .. }) if !(1..=FORWARDS_MAX).contains(&to.len()) => {
-                return Err(DirectoryError::ForwardSize(to.len()));
-            }
-            Some(Forward { to, keep }) => {
-                let to = to.iter().map(|to| member(to)).collect::<Result<_>>()?;
-                Some(Box::new(Forward { to, keep }))
-            }
-        };
-        self.records.update(name, |stored| stored.account.forward.clone_from(&forward)).await
-    }
+/// Sends an account's mail on from now on, or no longer.
+pub(crate) async fn set_forward(records: &Records, name: &str, forward: Option<Forward>) -> Result<Account> {
+    let forward = match forward {
+        None => None,
+        Some(Forward { to, .. }) if !(1..=FORWARDS_MAX).contains(&to.len()) => {
+            return Err(DirectoryError::ForwardSize(to.len()));
+        }
+        Some(Forward { to, keep }) => {
+            let to = to.iter().map(|to| member(to)).collect::<Result<_>>()?;
+            Some(Box::new(Forward { to, keep }))
+        }
+    };
+    records.update(name, |stored| stored.account.forward.clone_from(&forward)).await
+}
 
-    /// Refers IMAP logins of an account to another server from now on, or no longer.
-    #[boxed]
-    pub async fn set_referral(&self, name: &str, referral: Option<Referral>) -> Result<Account> {
-        let referral = referral.map(Box::new);
-        self.records.update(name, |stored| stored.account.referral.clone_from(&referral)).await
-    }
+/// Refers IMAP logins of an account to another server from now on, or no longer.
+pub(crate) async fn set_referral(
+    records: &Records,
+    name: &str,
+    referral: Option<Referral>,
+) -> Result<Account> {
+    let referral = referral.map(Box::new);
+    records.update(name, |stored| stored.account.referral.clone_from(&referral)).await
+}
 
-    /// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
-    #[boxed]
-    pub async fn set_mailbox_referral(
-        &self,
-        name: &str,
-        mailbox: &MailboxName,
-        url: Option<&str>,
-    ) -> Result<Account> {
-        let mailbox = mailbox.as_str();
-        let change = |stored: &mut Stored| {
-            let mut all = stored.account.mailbox_referrals.to_vec();
-            all.retain(|one| one.mailbox != mailbox);
-            if let Some(url) = url {
-                all.push(MailboxReferral { mailbox: mailbox.to_owned(), url: url.to_owned() });
-                let octets: usize = all.iter().map(|one| one.mailbox.len() + one.url.len()).sum();
-                if all.len() > MAILBOX_REFERRALS_MAX || octets > MAILBOX_REFERRAL_BYTES_MAX {
-                    return Err(DirectoryError::TooManyReferrals);
-                }
+/// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
+pub(crate) async fn set_mailbox_referral(
+    records: &Records,
+    name: &str,
+    mailbox: &MailboxName,
+    url: Option<&str>,
+) -> Result<Account> {
+    let mailbox = mailbox.as_str();
+    let change = |stored: &mut Stored| {
+        let mut all = stored.account.mailbox_referrals.to_vec();
+        all.retain(|one| one.mailbox != mailbox);
+        if let Some(url) = url {
+            all.push(MailboxReferral { mailbox: mailbox.to_owned(), url: url.to_owned() });
+            let octets: usize = all.iter().map(|one| one.mailbox.len() + one.url.len()).sum();
+            if all.len() > MAILBOX_REFERRALS_MAX || octets > MAILBOX_REFERRAL_BYTES_MAX {
+                return Err(DirectoryError::TooManyReferrals);
             }
-            all.sort_by(|a, b| a.mailbox.cmp(&b.mailbox));
-            stored.account.mailbox_referrals = all.into_boxed_slice();
-            Ok(())
-        };
-        self.records.try_update(name, change).await
-    }
+        }
+        all.sort_by(|a, b| a.mailbox.cmp(&b.mailbox));
+        stored.account.mailbox_referrals = all.into_boxed_slice();
+        Ok(())
+    };
+    records.try_update(name, change).await
 }
 
 #[cfg(test)]

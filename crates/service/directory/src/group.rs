@@ -12,13 +12,12 @@ use posthaste_store::CommitOutcome;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, AddressError, normal_domain};
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
 use crate::record;
-use crate::records::TRIES;
-use crate::resolve::{Recipient, ResolveError};
-use crate::shared_groups::Group;
+use crate::records::{Records, TRIES};
+use crate::resolve::{Addresses, Recipient, ResolveError};
+use crate::shared_groups::{Group, SharedGroups};
 
 const PREFIX: &str = "group/";
 /// Members that are looked up before others get a turn: some microseconds each.
@@ -80,11 +79,28 @@ struct GroupRecord {
     owner: Option<String>,
 }
 
-impl Directory {
+/// The groups of all domains.
+pub struct Groups {
+    records: Records,
+    addresses: Addresses,
+    shared: SharedGroups,
+}
+
+impl Groups {
+    pub(crate) fn new(records: Records) -> Self {
+        let addresses = Addresses::new(records.clone());
+        Self { records, addresses, shared: SharedGroups::default() }
+    }
+
+    /// The addresses that are looked up before groups.
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
     /// Makes a group, or replaces its members and owner. Refused for the address of an account or
     /// an alias, for members that are no addresses, and for a group that would hold itself.
     #[boxed]
-    pub async fn set_group(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
+    pub async fn set(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
         let (address, domain) = parse(address)?;
         if !address.starts_with('@') {
             if self.records.stored(&address).await?.is_some() {
@@ -131,7 +147,7 @@ impl Directory {
     /// Whether reports can reach the owner of a group, which may be another group. Otherwise all
     /// members would get a report about each member without mail.
     async fn check_owner(&self, owner: &str, group: &str) -> Result<()> {
-        match self.resolve(owner).await {
+        match self.addresses.resolve(owner).await {
             Ok(_) | Err(ResolveError::NotLocal | ResolveError::Disabled) => Ok(()),
             Err(ResolveError::Directory(error)) => Err(error),
             Err(ResolveError::NoSuchUser | ResolveError::Invalid(_)) => match self.target(owner).await {
@@ -146,7 +162,7 @@ impl Directory {
 
     /// Removes a group. Its members stay.
     #[boxed]
-    pub async fn remove_group(&self, address: &str) -> Result<()> {
+    pub async fn remove(&self, address: &str) -> Result<()> {
         let (address, _) = parse(address)?;
         let key = key(&address);
         for _ in 0..TRIES {
@@ -159,17 +175,9 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Refuses the address of a group.
-    pub(crate) async fn no_group(&self, address: &Address) -> Result<()> {
-        match self.records.entry(&key(address.as_str())).await? {
-            Some(_) => Err(DirectoryError::GroupExists(address.to_string())),
-            None => Ok(()),
-        }
-    }
-
     /// Groups by address, those after `after`, at most `limit`.
     #[boxed]
-    pub async fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
+    pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
         let entries = self.records.scan(PREFIX, after.map(key).as_deref(), limit).await?;
         let group = |entry: &posthaste_store::DirectoryEntry| match entry.name.strip_prefix(PREFIX) {
             Some(address) => read(entry, address),
@@ -184,16 +192,16 @@ impl Directory {
 
     /// Finds the account or the group that gets mail for an address. One to four reads of a
     /// record for an account, up to three more for a group. `NotLocal` also for an unknown
-    /// recipient of a domain that is shared ([`Directory::share_domains`]).
+    /// recipient of a domain that is shared ([`crate::Directory::share_domains`]).
     #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
-        match self.resolve(address).await {
+        match self.addresses.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
             Err(ResolveError::NoSuchUser) => {
                 let address = Address::parse(address)?;
                 let group = self.group_of(&address).await?;
-                let group = group.map(|group| self.groups.share(group));
-                group.map(Target::Group).ok_or_else(|| self.unknown(&address))
+                let group = group.map(|group| self.shared.share(group));
+                group.map(Target::Group).ok_or_else(|| self.addresses.unknown(&address))
             }
             Err(error) => Err(error),
         }
@@ -253,6 +261,14 @@ impl Directory {
     }
 }
 
+/// Refuses the address of a group.
+pub(crate) async fn refuse_group(records: &Records, address: &Address) -> Result<()> {
+    match records.entry(&key(address.as_str())).await? {
+        Some(_) => Err(DirectoryError::GroupExists(address.to_string())),
+        None => Ok(()),
+    }
+}
+
 /// The address of a group in normal form, and its domain.
 fn parse(text: &str) -> Result<(String, String)> {
     let wrong = |why| DirectoryError::Address { text: text.to_owned(), why };
@@ -294,6 +310,7 @@ fn read(entry: &posthaste_store::DirectoryEntry, address: &str) -> Result<Group>
 mod tests {
     use super::*;
     use crate::account::AccountChange;
+    use crate::directory::Directory;
     use crate::testing::add;
 
     async fn directory_of(accounts: &[&str]) -> Directory {
@@ -310,7 +327,7 @@ mod tests {
 
     async fn set(directory: &Directory, address: &str, members: &[&str]) -> Result<Group> {
         let members: Vec<String> = members.iter().map(|member| (*member).to_owned()).collect();
-        directory.set_group(address, &members, None).await
+        directory.groups().set(address, &members, None).await
     }
 
     async fn group(directory: &Directory, address: &str) -> Arc<Group> {
@@ -323,7 +340,7 @@ mod tests {
     #[tokio::test]
     async fn a_group_expands_to_its_members_and_those_of_its_groups() {
         let directory = directory_of(&["ana@example.org", "bo@example.org"]).await;
-        directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
+        directory.aliases().add("chief@example.org", "ana@example.org").await.unwrap();
         set(&directory, "inner@example.org", &["bo@example.org", "x@other.test"]).await.unwrap();
         let members =
             ["ana@example.org", "Inner@Example.org", "chief@example.org", "X@other.test", "no@example.org"];
@@ -335,9 +352,12 @@ mod tests {
             (&["x@other.test".to_owned()][..], &["inner@example.org".to_owned()][..])
         );
         assert_eq!(found.refused, [("no@example.org".to_owned(), "no such user here".to_owned())]);
-        directory.remove_group("team@example.org").await.unwrap();
+        directory.groups().remove("team@example.org").await.unwrap();
         assert!(matches!(directory.target("team@example.org").await, Err(ResolveError::NoSuchUser)));
-        assert!(matches!(directory.remove_group("team@example.org").await, Err(DirectoryError::NoGroup(_))));
+        assert!(matches!(
+            directory.groups().remove("team@example.org").await,
+            Err(DirectoryError::NoGroup(_))
+        ));
     }
 
     #[tokio::test]
@@ -359,9 +379,9 @@ mod tests {
         // Groups that no session uses are dropped.
         for n in 0..1000 {
             let address = format!("g{n}@example.org");
-            directory.groups.share(Group { address, members: Vec::new(), owner: None });
+            directory.groups.shared.share(Group { address, members: Vec::new(), owner: None });
         }
-        assert!(directory.groups.0.lock().len() < 4 * crate::shared_groups::SharedGroups::NOTED_MAX);
+        assert!(directory.groups.shared.0.lock().len() < 4 * crate::shared_groups::SharedGroups::NOTED_MAX);
         assert!(Arc::ptr_eq(&changed, &group(&directory, "team@example.org").await));
     }
 
@@ -416,7 +436,7 @@ mod tests {
     async fn an_owner_is_somebody_who_gets_reports() {
         let directory = directory_of(&["ana@example.org"]).await;
         let members = ["ana@example.org".to_owned()];
-        directory.set_group("@lists.test", &members, None).await.unwrap();
+        directory.groups().set("@lists.test", &members, None).await.unwrap();
         for (owner, is_good) in [
             ("ana+lists@example.org", true),
             ("x@elsewhere.test", true),
@@ -424,11 +444,11 @@ mod tests {
             ("team@example.org", false),
             ("anyone@lists.test", true),
         ] {
-            let set = directory.set_group("team@example.org", &members, Some(owner)).await;
+            let set = directory.groups().set("team@example.org", &members, Some(owner)).await;
             assert_eq!(set.is_ok(), is_good, "{owner}: {set:?}");
         }
         // An address of the group itself is no valid owner once the group exists.
-        directory.set_group("team@example.org", &members, Some("team+x@example.org")).await.unwrap_err();
+        directory.groups().set("team@example.org", &members, Some("team+x@example.org")).await.unwrap_err();
     }
 
     #[tokio::test]
@@ -443,7 +463,7 @@ mod tests {
     #[tokio::test]
     async fn an_invalid_group_is_refused_with_its_reason() {
         let directory = directory_of(&["ana@example.org"]).await;
-        directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
+        directory.aliases().add("chief@example.org", "ana@example.org").await.unwrap();
         for (address, members, why) in [
             ("ana@example.org", &["x@other.test"][..], "exists already"),
             ("chief@example.org", &["x@other.test"], "is an alias of"),
@@ -456,7 +476,7 @@ mod tests {
             assert!(refused.contains(why), "{address}: {refused}");
         }
         let taken = set(&directory, "team@example.org", &["ana@example.org"]).await.unwrap();
-        let refused = directory.add_alias("team@example.org", "ana@example.org").await.unwrap_err();
+        let refused = directory.aliases().add("team@example.org", "ana@example.org").await.unwrap_err();
         assert!(refused.to_string().contains("is a group"), "{refused} {taken:?}");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Hashing {
 /// The number of passwords that are hashed at a time on this machine. Each takes the policy's
 /// memory.
 pub fn hashes_at_once() -> usize {
-    posthaste_metrics::compute_threads().min(RUNNING_MAX)
+    posthaste_net::compute_threads().min(RUNNING_MAX)
 }
 
 impl Hashing {

@@ -26,9 +26,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! Modules depend on each other in one direction. `records` reads and writes the records. A
-//! module for each kind of record uses it. `accounts` is on top: it makes and removes whole
-//! accounts.
+//! Modules depend on each other in one direction. `records` reads and writes the records. Each
+//! kind of record is a struct over it, in a module of its own. `directory` holds them all.
+//! `login` and `accounts` are on top: they use several kinds for one login or account.
 //!
 //! Invariants: a password is never kept, nor logged. Answers and their times do not show whether
 //! a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its caller must
@@ -46,6 +46,7 @@ mod annotations;
 mod app_password;
 mod attempt;
 mod certificate;
+mod certificate_login;
 mod credential;
 #[cfg(test)]
 mod credential_tests;
@@ -93,22 +94,23 @@ pub use account::{
     ScriptState,
 };
 pub use acl::{
-    ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharer, Sharing,
-    Who, copy_acls, same_acls,
+    ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Acls, Identifier, SHARING_ACCOUNTS_MAX, Sharer,
+    Sharing, Who, copy_acls, same_acls,
 };
 pub use address::{Address, AddressError, normal_domain, registered_domain};
-pub use aliases::Alias;
+pub use aliases::{Alias, Aliases};
 pub use annotation_error::AnnotationError;
 pub use annotations::{
     ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, Annotations, Entry,
-    MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
+    MAILBOX_ANNOTATION_BYTES_MAX, Metadata, copy_annotations, same_annotations,
 };
-pub use certificate::{parse_fingerprint, print_fingerprint};
+pub use app_password::AppPasswords;
+pub use certificate::{Certificates, parse_fingerprint, print_fingerprint};
 pub use credential::{AppPassword, NewAppPassword};
 pub use directory::Directory;
 pub use error::{DirectoryError, Result};
 pub use grant::{AppPasswordId, By, Client, Fingerprint, Login, Service};
-pub use group::{Expansion, Target};
+pub use group::{Expansion, Groups, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::{Lease, revoked};
@@ -116,16 +118,18 @@ pub use limits::ANNOTATION_BYTES_MAX;
 pub use login_error::{LoginError, LoginFailure};
 pub use message_annotations::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
-    MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,
-    OnConflict, Relocated, Scope, WithAnnotations, Written,
+    MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotationRecords,
+    MessageAnnotations, NewValue, OnConflict, Relocated, Scope, WithAnnotations, Written,
 };
 pub use network::Network;
 pub use password::Policy;
 pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};
-pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};
-pub use seen::{Reading, copy_seen};
+pub use scripts::{
+    SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, Scripts, records_of,
+};
+pub use seen::{Reading, SeenFlags, copy_seen};
 pub use settings::{CertificateLogins, LoginSettings};
 pub use shared_groups::Group;
 pub use token::{Granted, TokenCheck, TokenError};
-pub use url_keys::UrlKey;
+pub use url_keys::{UrlKey, UrlKeys};

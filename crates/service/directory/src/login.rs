@@ -43,7 +43,7 @@ impl Directory {
             }
         };
         if let Some(stored) = &stored
-            && let Some(outcome) = self.login_by_app_password(stored, password.expose(), client).await
+            && let Some(outcome) = self.app_passwords.login(stored, password.expose(), client).await
         {
             // It was right, whatever came of it: no guess.
             if outcome.is_ok() {

@@ -22,6 +22,7 @@ use crate::record::{self, Stored};
 pub(crate) const TRIES: usize = 16;
 
 /// The records of one store.
+#[derive(Clone)]
 pub(crate) struct Records {
     engine: Arc<dyn Engine>,
 }

@@ -1,13 +1,16 @@
 //! Resolves an address: to an account, then an alias, then the same without its detail.
 
+use std::collections::HashSet;
+
 use async_recursion::async_recursion as boxed;
+use parking_lot::RwLock;
 use posthaste_mail_model::AccountId;
 
 use crate::account::Account;
 use crate::address::{Address, AddressError};
-use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::record;
+use crate::records::Records;
 
 /// The account that gets mail for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +50,28 @@ pub enum ResolveError {
     Directory(#[from] DirectoryError),
 }
 
-impl Directory {
+/// The addresses of accounts and aliases, and the domains of this server.
+pub(crate) struct Addresses {
+    records: Records,
+    /// Domains, in normal form, whose unknown recipients another server has.
+    shared_domains: RwLock<HashSet<String>>,
+}
+
+impl Addresses {
+    pub fn new(records: Records) -> Self {
+        Self { records, shared_domains: RwLock::default() }
+    }
+
+    /// Names the domains that are shared with another server, in place of those named before.
+    pub fn share_domains(&self, domains: HashSet<String>) {
+        *self.shared_domains.write() = domains;
+    }
+
+    /// The domains that are shared.
+    pub fn shared_domains(&self) -> HashSet<String> {
+        self.shared_domains.read().clone()
+    }
+
     /// Finds the account that gets mail for an address. One to four reads of a record.
     #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
@@ -74,7 +98,7 @@ impl Directory {
     }
 
     /// The answer for an address that no account and no group has.
-    pub(crate) fn unknown(&self, address: &Address) -> ResolveError {
+    pub fn unknown(&self, address: &Address) -> ResolveError {
         let is_shared = address.domain().is_some_and(|domain| self.shared_domains.read().contains(domain));
         if is_shared { ResolveError::NotLocal } else { ResolveError::NoSuchUser }
     }

@@ -19,10 +19,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::account::Account;
-use crate::directory::Directory;
 use crate::error::DirectoryError;
 use crate::record;
-use crate::records::TRIES;
+use crate::records::{Records, TRIES};
 
 /// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
 /// much for each of [`SCRIPTS_MAX`] would let one account fill 16 MiB of the index.
@@ -133,10 +132,19 @@ fn check_name(name: &str) -> Result<(), ScriptError> {
     }
 }
 
-impl Directory {
+/// The Sieve scripts of all accounts.
+pub struct Scripts {
+    records: Records,
+}
+
+impl Scripts {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// Reads the scripts of an account, in no order of their names.
     #[boxed]
-    pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
+    pub async fn all(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
         let (mut scripts, mut pages) = (Vec::new(), self.pages(prefix(account)));
         while let Some(page) = pages.next().await? {
             for entry in &page {
@@ -153,7 +161,7 @@ impl Directory {
 
     /// The names of all scripts of an account, sorted. Their texts are skipped.
     #[boxed]
-    pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
+    pub async fn names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
         let (mut names, mut pages) = (Vec::new(), self.pages(prefix(account)));
         while let Some(page) = pages.next().await? {
             for entry in &page {
@@ -167,13 +175,13 @@ impl Directory {
     }
 
     /// Counts the scripts of an account, up to the limit.
-    async fn script_count(&self, account: AccountId) -> Result<usize, ScriptError> {
+    async fn count(&self, account: AccountId) -> Result<usize, ScriptError> {
         Ok(self.records.scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
     }
 
     /// The text of one script.
     #[boxed]
-    pub async fn script(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
+    pub async fn get(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
         let entry = self.records.entry(&key(account, name)).await?;
         let entry = entry.ok_or_else(|| ScriptError::NoScript(name.to_owned()))?;
         Ok(record::parse::<ScriptRecord>(&entry)?.text)
@@ -181,18 +189,13 @@ impl Directory {
 
     /// Whether a script of this name and size could be stored: the limits alone.
     #[boxed]
-    pub async fn has_room_for_script(
-        &self,
-        account: AccountId,
-        name: &str,
-        octets: u64,
-    ) -> Result<(), ScriptError> {
+    pub async fn has_room_for(&self, account: AccountId, name: &str, octets: u64) -> Result<(), ScriptError> {
         check_name(name)?;
         if octets > SCRIPT_BYTES_MAX as u64 {
             return Err(ScriptError::TooLarge(octets));
         }
         if self.records.entry(&key(account, name)).await?.is_none()
-            && self.script_count(account).await? >= SCRIPTS_MAX
+            && self.count(account).await? >= SCRIPTS_MAX
         {
             return Err(ScriptError::TooMany);
         }
@@ -202,22 +205,22 @@ impl Directory {
     /// Stores a script under a name, in place of the one that had it. Its text is the caller's to
     /// check.
     #[boxed]
-    pub async fn put_script(&self, account: &Account, name: &str, text: &str) -> Result<(), ScriptError> {
-        self.has_room_for_script(account.id, name, text.len() as u64).await?;
+    pub async fn put(&self, account: &Account, name: &str, text: &str) -> Result<(), ScriptError> {
+        self.has_room_for(account.id, name, text.len() as u64).await?;
         let (key, script) = (key(account.id, name), Some((name, text)));
-        self.write_script(&key, script).await?;
+        self.write(&key, script).await?;
         self.count_change(account, |_| ()).await
     }
 
     /// Removes a script that is not active.
     #[boxed]
-    pub async fn remove_script(&self, account: &Account, name: &str) -> Result<(), ScriptError> {
-        let text = self.script(account.id, name).await?;
+    pub async fn remove(&self, account: &Account, name: &str) -> Result<(), ScriptError> {
+        let text = self.get(account.id, name).await?;
         if self.is_active(account, name).await? {
             return Err(ScriptError::Active(name.to_owned()));
         }
         let key = key(account.id, name);
-        self.write_script(&key, None).await?;
+        self.write(&key, None).await?;
         if !self.is_active(account, name).await? {
             return self.count_change(account, |_| ()).await;
         }
@@ -231,13 +234,13 @@ impl Directory {
 
     /// Gives a script another name. It stays active if it is.
     #[boxed]
-    pub async fn rename_script(&self, account: &Account, from: &str, to: &str) -> Result<(), ScriptError> {
+    pub async fn rename(&self, account: &Account, from: &str, to: &str) -> Result<(), ScriptError> {
         check_name(to)?;
-        let text = self.script(account.id, from).await?;
+        let text = self.get(account.id, from).await?;
         if self.records.entry(&key(account.id, to)).await?.is_some() {
             return Err(ScriptError::Exists(to.to_owned()));
         }
-        self.write_script(&key(account.id, to), Some((to, &text))).await?;
+        self.write(&key(account.id, to), Some((to, &text))).await?;
         self.count_change(account, |active| {
             if active.as_deref() == Some(from) {
                 *active = Some(to.to_owned());
@@ -245,7 +248,7 @@ impl Directory {
         })
         .await?;
         // Last: a crash before leaves two scripts, and never an active one that is not there.
-        self.write_script(&key(account.id, from), None).await?;
+        self.write(&key(account.id, from), None).await?;
         if self.is_active(account, from).await? {
             // Another session activated it in between.
             self.replace_active(account, from, Some(to)).await?;
@@ -255,18 +258,18 @@ impl Directory {
 
     /// Makes a script the active one; `None`: none is.
     #[boxed]
-    pub async fn activate_script(&self, account: &Account, name: Option<&str>) -> Result<(), ScriptError> {
+    pub async fn activate(&self, account: &Account, name: Option<&str>) -> Result<(), ScriptError> {
         let Some(name) = name else { return self.count_change(account, |active| *active = None).await };
-        self.script(account.id, name).await?;
-        let before = self.active_script(account).await?;
+        self.get(account.id, name).await?;
+        let before = self.active(account).await?;
         self.count_change(account, |active| *active = Some(name.to_owned())).await?;
-        if self.has_script(account, name).await? {
+        if self.exists(account, name).await? {
             return Ok(());
         }
         // Another session removed it in between, and perhaps the one before, too.
         self.replace_active(account, name, before.as_deref()).await?;
         if let Some(before) = before
-            && !self.has_script(account, &before).await?
+            && !self.exists(account, &before).await?
         {
             self.replace_active(account, &before, None).await?;
         }
@@ -288,17 +291,17 @@ impl Directory {
         self.count_change(account, replace).await
     }
 
-    async fn has_script(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
+    async fn exists(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
         Ok(self.records.entry(&key(account.id, name)).await?.is_some())
     }
 
     async fn is_active(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
-        Ok(self.active_script(account).await?.as_deref() == Some(name))
+        Ok(self.active(account).await?.as_deref() == Some(name))
     }
 
     /// The name of the active script, as it is now.
     #[boxed]
-    pub async fn active_script(&self, account: &Account) -> Result<Option<String>, ScriptError> {
+    pub async fn active(&self, account: &Account) -> Result<Option<String>, ScriptError> {
         let stored = self.records.stored(&account.name).await?;
         Ok(stored.and_then(|stored| stored.account.scripts.active))
     }
@@ -318,7 +321,7 @@ impl Directory {
         Ok(())
     }
 
-    async fn write_script(&self, key: &str, script: Option<(&str, &str)>) -> Result<(), ScriptError> {
+    async fn write(&self, key: &str, script: Option<(&str, &str)>) -> Result<(), ScriptError> {
         let value = match script {
             Some((name, text)) => {
                 let (name, text) = (name.to_owned(), text.to_owned());
@@ -339,13 +342,13 @@ impl Directory {
     }
 
     /// Copies the scripts of an account in another directory.
-    pub(crate) async fn adopt_scripts(
+    pub(crate) async fn adopt(
         &self,
         from: &Self,
         account: AccountId,
         into: AccountId,
     ) -> Result<(), DirectoryError> {
-        for script in from.sorted_scripts(account).await? {
+        for script in from.sorted(account).await? {
             self.write_adopted(into, &script.name, Some(&script.text)).await?;
         }
         Ok(())
@@ -353,8 +356,8 @@ impl Directory {
 
     /// Makes the scripts of an account the same as in another directory, where it has the same id.
     #[boxed]
-    pub async fn mirror_scripts(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
-        let (wanted, there) = (from.sorted_scripts(account).await?, self.sorted_scripts(account).await?);
+    pub async fn mirror(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
+        let (wanted, there) = (from.sorted(account).await?, self.sorted(account).await?);
         for script in wanted.iter().filter(|script| !there.contains(script)) {
             self.write_adopted(account, &script.name, Some(&script.text)).await?;
         }
@@ -366,13 +369,13 @@ impl Directory {
 
     /// Whether an account has the same scripts in another directory, where it has the same id.
     #[boxed]
-    pub async fn has_scripts_of(&self, from: &Self, account: AccountId) -> Result<bool, DirectoryError> {
-        Ok(self.sorted_scripts(account).await? == from.sorted_scripts(account).await?)
+    pub async fn are_same_in(&self, from: &Self, account: AccountId) -> Result<bool, DirectoryError> {
+        Ok(self.sorted(account).await? == from.sorted(account).await?)
     }
 
     /// Reads the scripts of an account, by their names.
-    async fn sorted_scripts(&self, account: AccountId) -> Result<Vec<Script>, DirectoryError> {
-        let mut scripts = self.scripts(account).await.map_err(|error| plain(account, error))?;
+    async fn sorted(&self, account: AccountId) -> Result<Vec<Script>, DirectoryError> {
+        let mut scripts = self.all(account).await.map_err(|error| plain(account, error))?;
         scripts.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(scripts)
     }
@@ -384,12 +387,12 @@ impl Directory {
         text: Option<&str>,
     ) -> Result<(), DirectoryError> {
         let script = text.map(|text| (name, text));
-        self.write_script(&key(account, name), script).await.map_err(|error| plain(account, error))
+        self.write(&key(account, name), script).await.map_err(|error| plain(account, error))
     }
 
     /// Removes every record about an account's filtering: scripts, and the senders that it
     /// answered.
-    pub(crate) async fn remove_scripts(&self, account: AccountId) -> Result<(), DirectoryError> {
+    pub(crate) async fn remove_all(&self, account: AccountId) -> Result<(), DirectoryError> {
         let mut pages = self.pages(records_of(account));
         while let Some(page) = pages.next().await? {
             for entry in &page {
@@ -416,18 +419,18 @@ mod tests {
         let account = directory.account("ana@example.org").await.unwrap().unwrap();
         assert_eq!(*account.scripts, ScriptState::default());
         assert!(!records.dump().contains("scripts"), "an account without scripts has its old form");
-        directory.put_script(&account, "main", "keep;").await.unwrap();
-        directory.activate_script(&account, Some("main")).await.unwrap();
+        directory.scripts().put(&account, "main", "keep;").await.unwrap();
+        directory.scripts().activate(&account, Some("main")).await.unwrap();
         let other = other_process(&records);
         let seen = other.resolve("ana@example.org").await.unwrap().account.scripts;
         assert_eq!(*seen, ScriptState { active: Some("main".into()), changes: 2 });
-        other.put_script(&account, "main", "discard;").await.unwrap();
+        other.scripts().put(&account, "main", "discard;").await.unwrap();
         assert_eq!(directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes, 3);
-        assert_eq!(directory.script(account.id, "main").await.unwrap(), "discard;");
-        assert!(matches!(directory.remove_script(&account, "main").await, Err(ScriptError::Active(_))));
-        directory.rename_script(&account, "main", "first").await.unwrap();
-        assert_eq!(directory.active_script(&account).await.unwrap().as_deref(), Some("first"));
-        assert_eq!(directory.scripts(account.id).await.unwrap().len(), 1);
+        assert_eq!(directory.scripts().get(account.id, "main").await.unwrap(), "discard;");
+        assert!(matches!(directory.scripts().remove(&account, "main").await, Err(ScriptError::Active(_))));
+        directory.scripts().rename(&account, "main", "first").await.unwrap();
+        assert_eq!(directory.scripts().active(&account).await.unwrap().as_deref(), Some("first"));
+        assert_eq!(directory.scripts().all(account.id).await.unwrap().len(), 1);
     }
 
     /// Whatever another session does in between, the active script is there.
@@ -437,35 +440,35 @@ mod tests {
         add(&directory, "ana@example.org", "pencil").await;
         let account = directory.account("ana@example.org").await.unwrap().unwrap();
         for name in ["a", "b", "d"] {
-            directory.put_script(&account, name, "keep;").await.unwrap();
+            directory.scripts().put(&account, name, "keep;").await.unwrap();
         }
-        directory.activate_script(&account, Some("a")).await.unwrap();
+        directory.scripts().activate(&account, Some("a")).await.unwrap();
         let other = Arc::new(other_process(&records));
-        let (id, active) = (account.id, || directory.active_script(&account));
+        let (id, active) = (account.id, || directory.scripts().active(&account));
         let activate = |name: &'static str| {
             let (other, account) = (Arc::clone(&other), account.clone());
-            async move { other.activate_script(&account, Some(name)).await.unwrap() }
+            async move { other.scripts().activate(&account, Some(name)).await.unwrap() }
         };
         let remove = |name: &'static str| {
             let (other, account) = (Arc::clone(&other), account.clone());
-            async move { other.remove_script(&account, name).await.unwrap() }
+            async move { other.scripts().remove(&account, name).await.unwrap() }
         };
         // It is removed while it is activated.
         records.before("account/", remove("b"));
-        let done = directory.activate_script(&account, Some("b")).await;
+        let done = directory.scripts().activate(&account, Some("b")).await;
         assert!(matches!(done, Err(ScriptError::NoScript(_))), "{done:?}");
         assert_eq!(active().await.unwrap().as_deref(), Some("a"));
         // It is activated while it is removed.
         records.before(&key(id, "d"), activate("d"));
-        let done = directory.remove_script(&account, "d").await;
+        let done = directory.scripts().remove(&account, "d").await;
         assert!(matches!(done, Err(ScriptError::Active(_))), "{done:?}");
         assert_eq!(active().await.unwrap().as_deref(), Some("d"));
-        assert_eq!(directory.script(id, "d").await.unwrap(), "keep;");
+        assert_eq!(directory.scripts().get(id, "d").await.unwrap(), "keep;");
         // It is activated while it gets another name.
         records.before(&key(id, "a"), activate("a"));
-        directory.rename_script(&account, "a", "c").await.unwrap();
+        directory.scripts().rename(&account, "a", "c").await.unwrap();
         assert_eq!(active().await.unwrap().as_deref(), Some("c"));
-        assert_eq!(directory.script_names(id).await.unwrap(), ["c", "d"]);
+        assert_eq!(directory.scripts().names(id).await.unwrap(), ["c", "d"]);
     }
 
     #[tokio::test]
@@ -474,22 +477,25 @@ mod tests {
         add(&directory, "ana@example.org", "pencil").await;
         let account = directory.account("ana@example.org").await.unwrap().unwrap();
         let long = "ü".repeat(SCRIPT_NAME_CHARS_MAX);
-        directory.put_script(&account, &long, "keep;").await.unwrap();
+        directory.scripts().put(&account, &long, "keep;").await.unwrap();
         for name in ["", "a/b", "a\u{7f}", &"x".repeat(SCRIPT_NAME_CHARS_MAX + 1)] {
-            let refused = directory.put_script(&account, name, "keep;").await;
+            let refused = directory.scripts().put(&account, name, "keep;").await;
             assert!(matches!(refused, Err(ScriptError::Name)), "{name:?}");
         }
         let large = " ".repeat(SCRIPT_BYTES_MAX);
-        directory.put_script(&account, "large", &large).await.unwrap();
-        let refused = directory.put_script(&account, "larger", &format!("{large} ")).await;
+        directory.scripts().put(&account, "large", &large).await.unwrap();
+        let refused = directory.scripts().put(&account, "larger", &format!("{large} ")).await;
         assert!(matches!(refused, Err(ScriptError::TooLarge(_))));
         for n in 2..SCRIPTS_MAX {
-            directory.put_script(&account, &n.to_string(), "keep;").await.unwrap();
+            directory.scripts().put(&account, &n.to_string(), "keep;").await.unwrap();
         }
-        assert!(matches!(directory.put_script(&account, "more", "keep;").await, Err(ScriptError::TooMany)));
-        directory.put_script(&account, "2", "stop;").await.unwrap();
-        assert_eq!(directory.scripts(account.id).await.unwrap().len(), SCRIPTS_MAX);
-        let names = directory.script_names(account.id).await.unwrap();
+        assert!(matches!(
+            directory.scripts().put(&account, "more", "keep;").await,
+            Err(ScriptError::TooMany)
+        ));
+        directory.scripts().put(&account, "2", "stop;").await.unwrap();
+        assert_eq!(directory.scripts().all(account.id).await.unwrap().len(), SCRIPTS_MAX);
+        let names = directory.scripts().names(account.id).await.unwrap();
         assert!(names.len() == SCRIPTS_MAX && names.is_sorted(), "{names:?}");
     }
 
@@ -498,17 +504,17 @@ mod tests {
         let (records, directory) = directory();
         add(&directory, "ana@example.org", "pencil").await;
         let account = directory.account("ana@example.org").await.unwrap().unwrap();
-        directory.put_script(&account, "main", "keep;").await.unwrap();
-        directory.activate_script(&account, Some("main")).await.unwrap();
+        directory.scripts().put(&account, "main", "keep;").await.unwrap();
+        directory.scripts().activate(&account, Some("main")).await.unwrap();
         let (_, copy) = crate::testing::directory();
         let adopted = copy.adopt(&directory, &account.name, &account.name, account.id).await.unwrap();
         assert_eq!(adopted.scripts.active.as_deref(), Some("main"));
-        assert_eq!(copy.script(adopted.id, "main").await.unwrap(), "keep;");
-        directory.put_script(&account, "more", "stop;").await.unwrap();
-        copy.put_script(&adopted, "old", "stop;").await.unwrap();
-        assert!(!copy.has_scripts_of(&directory, account.id).await.unwrap());
-        copy.mirror_scripts(&directory, account.id).await.unwrap();
-        assert!(copy.has_scripts_of(&directory, account.id).await.unwrap());
+        assert_eq!(copy.scripts().get(adopted.id, "main").await.unwrap(), "keep;");
+        directory.scripts().put(&account, "more", "stop;").await.unwrap();
+        copy.scripts().put(&adopted, "old", "stop;").await.unwrap();
+        assert!(!copy.scripts().are_same_in(directory.scripts(), account.id).await.unwrap());
+        copy.scripts().mirror(directory.scripts(), account.id).await.unwrap();
+        assert!(copy.scripts().are_same_in(directory.scripts(), account.id).await.unwrap());
         directory.remove(&account.name).await.unwrap();
         assert!(!records.dump().contains("sieve/"), "{}", records.dump());
     }

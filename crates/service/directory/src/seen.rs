@@ -18,9 +18,8 @@ use posthaste_store::{
     CommitOutcome, DirectoryEntry, DirectoryPages, Engine, TargetIds, set_directory_entry,
 };
 
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
-use crate::records::TRIES;
+use crate::records::{Records, TRIES};
 
 /// The form of a record.
 const VERSION: u8 = 1;
@@ -108,10 +107,19 @@ fn blocks(uids: &NumSet) -> BTreeMap<u32, NumSet> {
     blocks
 }
 
-impl Directory {
+/// The flags `\Seen` of users in mailboxes of others.
+pub struct SeenFlags {
+    records: Records,
+}
+
+impl SeenFlags {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// UIDs of all messages that a reader has seen.
     #[boxed]
-    pub async fn all_seen(&self, reading: Reading) -> Result<NumSet> {
+    pub async fn all(&self, reading: Reading) -> Result<NumSet> {
         let (prefix, mut seen) = (reading.prefix(), NumSet::new());
         let mut pages = DirectoryPages::new(self.records.engine(), prefix.clone(), PAGE);
         while let Some(page) = pages.next().await? {
@@ -126,7 +134,7 @@ impl Directory {
 
     /// The UIDs of `uids` whose messages a reader has seen. Reads a record for each 4,096 UIDs.
     #[boxed]
-    pub async fn seen_among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
+    pub async fn among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
         let mut seen = NumSet::new();
         for block in blocks(uids).keys() {
             if let Some(entry) = self.records.entry(&reading.record(*block)).await? {
@@ -138,14 +146,14 @@ impl Directory {
 
     /// Remembers that a reader has seen messages, or has not.
     #[boxed]
-    pub async fn set_seen(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<()> {
+    pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<()> {
         for (block, uids) in blocks(uids) {
-            self.set_seen_in(&reading.record(block), block, &uids, is_seen).await?;
+            self.set_in(&reading.record(block), block, &uids, is_seen).await?;
         }
         Ok(())
     }
 
-    async fn set_seen_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<()> {
+    async fn set_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<()> {
         for _ in 0..TRIES {
             let entry = self.records.entry(name).await?;
             let old = entry.as_ref().map(bits).transpose()?.unwrap_or_default();
@@ -164,12 +172,12 @@ impl Directory {
 
     /// Forgets what readers have seen in a mailbox that was deleted.
     #[boxed]
-    pub async fn forget_seen(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+    pub async fn forget(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         self.forget_all(&of_mailbox(owner, mailbox)).await
     }
 
     /// Forgets what readers have seen in all mailboxes of an account.
-    pub(crate) async fn forget_seen_of(&self, owner: AccountId) -> Result<()> {
+    pub(crate) async fn forget_owner(&self, owner: AccountId) -> Result<()> {
         self.forget_all(&of_owner(owner)).await
     }
 
@@ -244,17 +252,17 @@ mod tests {
         let (ana, bo) = (reading(3), reading(4));
         let far = u32::MAX - 1;
         let uids = NumSet::from_ranges([(1, 3), (4090, 4100), (far, far)]);
-        directory.set_seen(ana, &uids, true).await.unwrap();
-        assert_eq!(directory.all_seen(ana).await.unwrap(), uids);
-        assert!(directory.all_seen(bo).await.unwrap().is_empty());
+        directory.seen().set(ana, &uids, true).await.unwrap();
+        assert_eq!(directory.seen().all(ana).await.unwrap(), uids);
+        assert!(directory.seen().all(bo).await.unwrap().is_empty());
         let some = NumSet::from_ranges([(2, 2), (4097, 5000)]);
         let expected = NumSet::from_ranges([(2, 2), (4097, 4100)]);
-        assert_eq!(directory.seen_among(ana, &some).await.unwrap(), expected);
-        directory.set_seen(ana, &some, false).await.unwrap();
+        assert_eq!(directory.seen().among(ana, &some).await.unwrap(), expected);
+        directory.seen().set(ana, &some, false).await.unwrap();
         let left = NumSet::from_ranges([(1, 1), (3, 3), (4090, 4096), (far, far)]);
-        assert_eq!(directory.all_seen(ana).await.unwrap(), left);
+        assert_eq!(directory.seen().all(ana).await.unwrap(), left);
         // A record without a bit is not stored.
-        directory.set_seen(ana, &left, false).await.unwrap();
+        directory.seen().set(ana, &left, false).await.unwrap();
         assert!(directory.records.scan("seen/", None, 9).await.unwrap().is_empty());
     }
 
@@ -262,22 +270,22 @@ mod tests {
     async fn it_goes_with_its_mailbox_and_follows_its_account() {
         let (_, directory) = directory();
         let (ana, uids) = (reading(3), NumSet::range(1, 9000));
-        directory.set_seen(ana, &uids, true).await.unwrap();
+        directory.seen().set(ana, &uids, true).await.unwrap();
         let (_, other) = crate::testing::directory();
         let there = Reading { owner: AccountId(Id::new(7, 7)), mailbox: MailboxId(Id::new(8, 8)), ..ana };
         let mailboxes = BTreeMap::from([(ana.mailbox, there.mailbox)]);
         let places = TargetIds::with_ids(there.owner, mailboxes);
         for _ in 0..2 {
             copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
-            assert_eq!(other.all_seen(there).await.unwrap(), uids);
+            assert_eq!(other.seen().all(there).await.unwrap(), uids);
         }
-        directory.set_seen(ana, &NumSet::range(5000, 9000), false).await.unwrap();
+        directory.seen().set(ana, &NumSet::range(5000, 9000), false).await.unwrap();
         copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
-        assert_eq!(other.all_seen(there).await.unwrap(), NumSet::range(1, 4999));
-        directory.set_seen(ana, &uids, true).await.unwrap();
-        directory.forget_seen(ana.owner, MailboxId(Id::new(9, 9))).await.unwrap();
-        assert_eq!(directory.all_seen(ana).await.unwrap(), uids);
-        directory.forget_seen(ana.owner, ana.mailbox).await.unwrap();
-        assert!(directory.all_seen(ana).await.unwrap().is_empty());
+        assert_eq!(other.seen().all(there).await.unwrap(), NumSet::range(1, 4999));
+        directory.seen().set(ana, &uids, true).await.unwrap();
+        directory.seen().forget(ana.owner, MailboxId(Id::new(9, 9))).await.unwrap();
+        assert_eq!(directory.seen().all(ana).await.unwrap(), uids);
+        directory.seen().forget(ana.owner, ana.mailbox).await.unwrap();
+        assert!(directory.seen().all(ana).await.unwrap().is_empty());
     }
 }

@@ -54,7 +54,7 @@ async fn an_account_is_made_changed_listed_and_removed() {
 async fn errors_name_the_field_and_the_remedy() {
     let (_, directory) = directory();
     add(&directory, "ana@example.org", "pencil").await;
-    directory.add_alias("info@example.org", "ana@example.org").await.unwrap();
+    directory.aliases().add("info@example.org", "ana@example.org").await.unwrap();
     let new = NewAccount::default;
     let cases = [
         (directory.add("ana@example.org", &secret("x"), new()).await, ["'ana@example.org'", "account set"]),
@@ -102,8 +102,8 @@ async fn mail_finds_its_account() {
     let (_, directory) = directory();
     let ana = add(&directory, "ana@example.org", "pencil").await;
     let lists = add(&directory, "ana+work@example.org", "pencil").await;
-    directory.add_alias("Info@example.org", "ANA@example.org").await.unwrap();
-    directory.add_alias("ana@b\u{fc}cher.example", "ana@example.org").await.unwrap();
+    directory.aliases().add("Info@example.org", "ANA@example.org").await.unwrap();
+    directory.aliases().add("ana@b\u{fc}cher.example", "ana@example.org").await.unwrap();
 
     for (text, account, detail) in [
         ("Ana@EXAMPLE.org", &ana, None),
@@ -133,18 +133,18 @@ async fn aliases_are_listed_and_go_with_their_account() {
     add(&directory, "ana@example.org", "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;
     for n in 0..5 {
-        directory.add_alias(&format!("a{n}@example.org"), "ana@example.org").await.unwrap();
+        directory.aliases().add(&format!("a{n}@example.org"), "ana@example.org").await.unwrap();
     }
-    directory.add_alias("b@example.org", "ben@example.org").await.unwrap();
-    let taken = directory.add_alias("b@example.org", "ana@example.org").await.unwrap_err();
+    directory.aliases().add("b@example.org", "ben@example.org").await.unwrap();
+    let taken = directory.aliases().add("b@example.org", "ana@example.org").await.unwrap_err();
     assert!(taken.to_string().contains("ben@example.org"));
-    let page = directory.aliases(None, 3).await.unwrap();
+    let page = directory.aliases().list(None, 3).await.unwrap();
     assert_eq!(page.len(), 3);
-    assert_eq!(directory.aliases(Some(&page[2].address), 10).await.unwrap().len(), 3);
-    directory.remove_alias("a0@example.org").await.unwrap();
-    assert!(matches!(directory.remove_alias("a0@example.org").await, Err(DirectoryError::NoAlias(_))));
+    assert_eq!(directory.aliases().list(Some(&page[2].address), 10).await.unwrap().len(), 3);
+    directory.aliases().remove("a0@example.org").await.unwrap();
+    assert!(matches!(directory.aliases().remove("a0@example.org").await, Err(DirectoryError::NoAlias(_))));
     directory.remove("ana@example.org").await.unwrap();
-    let left = directory.aliases(None, 10).await.unwrap();
+    let left = directory.aliases().list(None, 10).await.unwrap();
     assert_eq!(left.iter().map(|a| a.address.as_str()).collect::<Vec<_>>(), ["b@example.org"]);
     // The domain is still ours.
     assert!(matches!(directory.resolve("a1@example.org").await, Err(ResolveError::NoSuchUser)));

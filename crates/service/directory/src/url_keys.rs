@@ -19,9 +19,8 @@ use posthaste_store::CommitOutcome;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
-use crate::records::TRIES;
+use crate::records::{Records, TRIES};
 
 /// The form of a record.
 const VERSION: u8 = 1;
@@ -79,10 +78,19 @@ fn read(name: &str, value: &[u8]) -> Result<UrlKey> {
     })
 }
 
-impl Directory {
+/// The keys of authorised URLs of all mailboxes.
+pub struct UrlKeys {
+    records: Records,
+}
+
+impl UrlKeys {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// The key of a mailbox; `None` if no URL of it was authorised.
     #[boxed]
-    pub async fn url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
+    pub async fn get(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
         let name = record(account, mailbox);
         let entry = self.records.entry(&name).await?;
         entry.map(|entry| read(&name, &entry.value)).transpose()
@@ -90,9 +98,9 @@ impl Directory {
 
     /// The key of a mailbox. A missing key is created.
     #[boxed]
-    pub async fn url_key_or_new(&self, account: AccountId, mailbox: MailboxId) -> Result<UrlKey> {
+    pub async fn get_or_make(&self, account: AccountId, mailbox: MailboxId) -> Result<UrlKey> {
         for _ in 0..TRIES {
-            if let Some(key) = self.url_key(account, mailbox).await? {
+            if let Some(key) = self.get(account, mailbox).await? {
                 return Ok(key);
             }
             let mut value = [VERSION; 1 + KEY_LEN];
@@ -107,7 +115,7 @@ impl Directory {
 
     /// Forgets the key of a mailbox, and with it all URLs that were authorised.
     #[boxed]
-    pub async fn forget_url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
+    pub async fn forget(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let name = record(account, mailbox);
         for _ in 0..TRIES {
             let Some(entry) = self.records.entry(&name).await? else { return Ok(()) };
@@ -120,7 +128,7 @@ impl Directory {
 
     /// Forgets all keys of an account.
     #[boxed]
-    pub async fn forget_url_keys(&self, account: AccountId) -> Result<()> {
+    pub async fn forget_all(&self, account: AccountId) -> Result<()> {
         loop {
             let page = self.records.scan(&prefix(account), None, PAGE).await?;
             for entry in &page {

@@ -85,7 +85,7 @@ impl Filter {
 
     async fn run_event(&self, event: Event<'_>) -> Result<(), NotRun> {
         let directory = self.delivery.directory();
-        let all = directory.annotations(event.owner.id, Annotated::Mailbox(event.mailbox)).await?;
+        let all = directory.metadata().get(event.owner.id, Annotated::Mailbox(event.mailbox)).await?;
         let Some(name) =
             all.get(ENTRY).and_then(|value| str::from_utf8(value).ok()).filter(|name| !name.is_empty())
         else {

@@ -204,7 +204,7 @@ impl<'f> Filing<'f> {
         let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such()) };
         let list = self.delivery.store().list(owner.id).await?;
         let mailbox = list.find(name).ok_or_else(no_such)?.id;
-        let acl = directory.acl(owner.id, mailbox).await.map_err(stored)?;
+        let acl = directory.acls().get(owner.id, mailbox).await.map_err(stored)?;
         let rights = acl.rights_of(&self.account.name);
         if owner.id == self.account.id || !rights.intersects(Rights::INSERT.union(Rights::POST)) {
             return Err(no_such());

@@ -110,7 +110,7 @@ impl Cache {
         if let Some(scripts) = self.known(account, active) {
             return Ok(scripts);
         }
-        let all = directory.scripts(account.id).await?;
+        let all = directory.scripts().all(account.id).await?;
         let (id, changes, active) = (account.id, account.scripts.changes, active.to_owned());
         let (cache, permit) = (Arc::clone(self), Arc::clone(permit));
         let work = tokio::task::spawn_blocking(move || {

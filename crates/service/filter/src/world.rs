@@ -139,7 +139,7 @@ impl World {
     fn annotation(&self, of: Annotated, name: &str) -> Option<String> {
         let known = self.annotations.lock().get(&of).map(|all| all.get(name).cloned());
         let value = known.unwrap_or_else(|| {
-            let read = self.runtime.block_on(self.directory.annotations(self.list.account, of));
+            let read = self.runtime.block_on(self.directory.metadata().get(self.list.account, of));
             let all = read.unwrap_or_else(|error| {
                 tracing::warn!(account = %self.list.account, %error, "annotations cannot be read for a Sieve script");
                 Annotations::default()

@@ -5,7 +5,7 @@ use posthaste_net::{ByteBudget, Holder};
 
 use crate::index::{Reads, SearchIndex};
 use crate::tests::{World, texts};
-use crate::work::Turn;
+use crate::work::WorkOutcome;
 
 /// Memory for nothing but the outlines and terms of a few messages.
 const LITTLE: usize = 8000;
@@ -14,7 +14,7 @@ const LITTLE: usize = 8000;
 async fn deliver(world: &mut World, index: &SearchIndex, number: u32) {
     let next = world.mailbox.current().await.unwrap().head().uid_next;
     world.add(texts(number..number + 1)).await;
-    while index.work(world.id(), next).await.unwrap() == Turn::Again {}
+    while index.work(world.id(), next).await.unwrap() == WorkOutcome::Again {}
 }
 
 fn since(index: &SearchIndex, before: Reads) -> (u64, u64) {
@@ -122,7 +122,7 @@ async fn after_a_start_a_search_makes_the_task_read_older_mail() {
     world.store.changed().begin();
     world.ask(&index, "needle").await;
     assert_eq!(world.store.changed().take(), [(world.id(), Uid::MIN)]);
-    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), Turn::Done);
+    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), WorkOutcome::Done);
     assert_eq!(world.ask(&index, "needle").await, 1);
 }
 
@@ -156,11 +156,11 @@ async fn a_message_that_finds_no_memory_keeps_no_other_waiting() {
     other.grow_to(1 << 20).unwrap();
     other.complete();
     let left = Uid::new(11).unwrap();
-    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), Turn::Later(left));
+    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), WorkOutcome::Later(left));
     assert_eq!(world.ask(&index, "needle").await, 2, "all others are indexed");
     let before = index.reads();
     drop(other);
-    assert_eq!(index.work(world.id(), left).await.unwrap(), Turn::Done);
+    assert_eq!(index.work(world.id(), left).await.unwrap(), WorkOutcome::Done);
     assert_eq!(since(&index, before), (0, 2), "only those are read");
     assert_eq!(world.ask(&index, "absent").await, 0);
 }
@@ -172,7 +172,7 @@ async fn a_message_larger_than_all_memory_is_left_to_searches() {
     world.add(["hay".to_owned(), "needle ".repeat(100_000)]).await;
     let reads = ByteBudget::new(300_000).with_share_of_at_least(300_000);
     let index = SearchIndex::with_reads(world.store.clone(), 64 << 20, reads);
-    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), Turn::Done);
+    assert_eq!(index.work(world.id(), Uid::MIN).await.unwrap(), WorkOutcome::Done);
     assert_eq!(index.reads().messages, 1);
     assert_eq!(world.ask(&index, "needle").await, 1);
 }

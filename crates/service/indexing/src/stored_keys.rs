@@ -122,7 +122,7 @@ mod tests {
         }
         let expunged = NumSet::range(1, 1000);
         world.mailbox.remove(&expunged).await.unwrap();
-        while index.work(world.id(), Uid::MIN).await.unwrap() != crate::work::Turn::Done {}
+        while index.work(world.id(), Uid::MIN).await.unwrap() != crate::work::WorkOutcome::Done {}
         assert!(compare(&world).await < 600, "segments lose what is expunged");
     }
 

@@ -11,7 +11,7 @@ use crate::index::SearchIndex;
 use crate::memory::StoredSegment;
 use crate::outline::{Outline, Small};
 use crate::stored;
-use crate::work::{Turn, blocking};
+use crate::work::{WorkOutcome, blocking};
 
 /// Small segments that are merged at once. So each message is written some four times on its way to
 /// a full segment, and a mailbox of 100,000 messages has some 30 segments.
@@ -30,18 +30,18 @@ impl SearchIndex {
         mailbox: MailboxId,
         head: &MailboxHead,
         outline: Outline,
-    ) -> Result<Turn> {
+    ) -> Result<WorkOutcome> {
         let live = u64::from(head.counts.messages);
         // More than half of the messages are expunged: the rest is written again.
         if outline.messages > live * 2 + SEGMENT_MESSAGES_MIN as u64 {
             return self.compact(mailbox, outline).await;
         }
-        let Some(group) = to_merge(&outline.small) else { return Ok(Turn::Done) };
+        let Some(group) = to_merge(&outline.small) else { return Ok(WorkOutcome::Done) };
         self.replace(mailbox, outline, group, None).await
     }
 
     /// Writes segments again without the messages that were expunged. All are looked at for that.
-    async fn compact(&self, mailbox: MailboxId, outline: Outline) -> Result<Turn> {
+    async fn compact(&self, mailbox: MailboxId, outline: Outline) -> Result<WorkOutcome> {
         let known = self.refresh(mailbox).await?;
         let opened = self.shared.store.open(mailbox).await?;
         let view = opened.current().await?;
@@ -63,7 +63,7 @@ impl SearchIndex {
             group.push(Small::of(&kept.meta));
         }
         if group.is_empty() {
-            return Ok(Turn::Done);
+            return Ok(WorkOutcome::Done);
         }
         self.replace(mailbox, outline, group, Some(live)).await
     }
@@ -75,7 +75,7 @@ impl SearchIndex {
         outline: Outline,
         group: Vec<Small>,
         live: Option<NumSet>,
-    ) -> Result<Turn> {
+    ) -> Result<WorkOutcome> {
         let mut segments = Vec::with_capacity(group.len());
         for small in &group {
             let kept = self.shared.memory.lock().segments.get(mailbox).find(small.uid);
@@ -84,7 +84,7 @@ impl SearchIndex {
                 None => self.load_stored(mailbox, small.uid, small.body).await?,
             };
             // A damaged one is removed: the segments are listed again.
-            let Some(segment) = segment else { return Ok(Turn::Again) };
+            let Some(segment) = segment else { return Ok(WorkOutcome::Again) };
             segments.push(segment);
         }
         let scanned: NumSet = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
@@ -96,13 +96,13 @@ impl SearchIndex {
         // The new one first: a crash in between leaves both, and the old ones are removed later.
         let Some(merged) = merged.await? else {
             debug_assert!(false, "more messages than a segment has were merged");
-            return Ok(Turn::Done);
+            return Ok(WorkOutcome::Done);
         };
         let outline = self.store_segment(mailbox, outline, Arc::new(merged)).await?;
         let uids: NumSet = group.iter().map(|small| small.uid.value()).collect();
         let at = stored::remove(&self.shared.store, mailbox, &uids).await?;
         self.set_outline(mailbox, outline.without(&group, at)).await?;
-        Ok(Turn::Again)
+        Ok(WorkOutcome::Again)
     }
 
     /// Removes the segments of mailboxes that another process deleted.

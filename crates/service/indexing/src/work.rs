@@ -62,7 +62,7 @@ const LISTED_STEPS: u64 = 2;
 
 /// Whether a mailbox is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum WorkOutcome {
     Done,
     /// There is more: others have their turn first.
     Again,
@@ -76,7 +76,7 @@ type Waiting = (MailboxId, Uid);
 /// Messages that were read in one turn.
 struct Fresh {
     recent: Recent,
-    turn: Turn,
+    turn: WorkOutcome,
 }
 
 /// How a turn reads messages.
@@ -124,9 +124,11 @@ impl SearchIndex {
             }
             let Some((mailbox, from)) = queue.pop_front() else { continue };
             match self.work(mailbox, from).await {
-                Ok(Turn::Done) => {}
-                Ok(Turn::Again) => queue.push_back((mailbox, from)),
-                Ok(Turn::Later(left)) => later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left))),
+                Ok(WorkOutcome::Done) => {}
+                Ok(WorkOutcome::Again) => queue.push_back((mailbox, from)),
+                Ok(WorkOutcome::Later(left)) => {
+                    later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left)))
+                }
                 // It was deleted meanwhile.
                 Err(StoreError::NoMailbox(_)) => {}
                 // A search tries again, or the delivery that makes a segment of them.
@@ -142,9 +144,9 @@ impl SearchIndex {
     pub async fn update(&self, mailbox: MailboxId) -> Result<()> {
         loop {
             match self.work(mailbox, Uid::MIN).await? {
-                Turn::Done => return Ok(()),
-                Turn::Again => {}
-                Turn::Later(_) => tokio::time::sleep(TRY_AGAIN).await,
+                WorkOutcome::Done => return Ok(()),
+                WorkOutcome::Again => {}
+                WorkOutcome::Later(_) => tokio::time::sleep(TRY_AGAIN).await,
             }
         }
     }
@@ -167,14 +169,14 @@ impl SearchIndex {
 
     /// One turn of a mailbox. Messages from this UID on may be new. Older ones that are not in
     /// memory are read once they become a segment, so that no delivery reads what others brought.
-    pub(crate) async fn work(&self, mailbox: MailboxId, from: Uid) -> Result<Turn> {
+    pub(crate) async fn work(&self, mailbox: MailboxId, from: Uid) -> Result<WorkOutcome> {
         if places::is_place(mailbox) {
-            return Ok(Turn::Done);
+            return Ok(WorkOutcome::Done);
         }
         let Some(head) = self.shared.store.status(&[mailbox]).await?.into_iter().flatten().next() else {
             self.shared.memory.lock().forget(mailbox);
             stored::remove_place(&self.shared.store, mailbox).await?;
-            return Ok(Turn::Done);
+            return Ok(WorkOutcome::Done);
         };
         let outline = self.outline(mailbox).await?;
         let outline = self.save_unsaved(mailbox, outline).await?;
@@ -193,7 +195,7 @@ impl SearchIndex {
         let fresh = self.read(mailbox, todo).await?;
         let outline = self.keep(mailbox, outline, recent, fresh.recent).await?;
         match fresh.turn {
-            Turn::Done => self.tidy(mailbox, &head, outline).await,
+            WorkOutcome::Done => self.tidy(mailbox, &head, outline).await,
             turn => Ok(turn),
         }
     }
@@ -265,7 +267,7 @@ impl SearchIndex {
         let (mut recent, mut reader) = (Recent::default(), Reader::default());
         while !todo.is_empty() {
             if recent.len() >= TURN || recent.terms() >= TURN_TERMS {
-                return Ok(Fresh { recent, turn: Turn::Again });
+                return Ok(Fresh { recent, turn: WorkOutcome::Again });
             }
             let found = self.find(mailbox, &todo).await?;
             rest(&mut reader.steps, found_bytes(&found) as u64 * LISTED_STEPS).await;
@@ -309,7 +311,7 @@ impl SearchIndex {
             recent.scanned = recent.scanned.union(&scanned);
             todo = todo.difference(&until);
         }
-        let turn = reader.left.and_then(Uid::new).map_or(Turn::Done, Turn::Later);
+        let turn = reader.left.and_then(Uid::new).map_or(WorkOutcome::Done, WorkOutcome::Later);
         Ok(Fresh { recent, turn })
     }
 

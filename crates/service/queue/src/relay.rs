@@ -44,9 +44,10 @@ pub enum Refusal {
 /// For whose mail scripts run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptsRun {
-    /// For accounts that have one.
+    /// For accounts that have a script.
     ForOwners,
-    /// For all accounts: those of the administrator. No report goes straight to an INBOX.
+    /// For all accounts, because the administrator has scripts. So no report is filed in an INBOX
+    /// without them.
     ForAll,
 }
 
@@ -58,11 +59,11 @@ pub(crate) enum Addressed {
     Local,
     /// To the hosts of this domain.
     At(String),
-    /// To nobody, which the log says.
+    /// To nobody. The log reports it.
     Nowhere,
 }
 
-/// The way out. Cheap to clone: all clones are one.
+/// The relay of a server. Cheap to clone: all clones share the queue, and what `set_…` sets.
 #[derive(Debug, Clone)]
 pub struct Relay {
     queue: Queue,
@@ -78,8 +79,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// The way out of a store, for a server of this name. Mail of domains that have keys in the
-    /// store is signed.
+    /// The relay of a store, for a server of this name. Mail of domains that have keys in the store
+    /// is signed.
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
         let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
         let senders = Senders::new(Arc::clone(delivery.store().engine()));
@@ -96,26 +97,27 @@ impl Relay {
         }
     }
 
-    /// Taking mail for hosts by their addresses (`ana@[192.0.2.1]`, RFC 5321 §4.1.3), or not.
+    /// Sets whether mail for hosts by their addresses is taken: `ana@[192.0.2.1]`, RFC 5321
+    /// §4.1.3.
     #[must_use]
     pub fn to_addresses(self, to_addresses: bool) -> Self {
         Self { to_addresses, ..self }
     }
 
-    /// With senders of ours on mail that is sent on (SRS), or without. Bounces to those made before
-    /// are taken in both cases.
+    /// Sets whether mail that is sent on gets senders of ours (SRS). Bounces to senders that were
+    /// made before are taken in both cases.
     #[must_use]
     pub fn rewriting(self, rewrites: bool) -> Self {
         Self { rewrites, ..self }
     }
 
-    /// With a sender for each member of a group that has an owner (VERP), or with one for all.
+    /// Sets whether each member of a group with an owner gets a sender of its own (VERP).
     #[must_use]
     pub fn naming_members(self, names_members: bool) -> Self {
         Self { names_members, ..self }
     }
 
-    /// Notes for whose mail scripts run from now on, for all clones.
+    /// Sets for which accounts scripts run, for all clones.
     pub fn set_scripts_run(&self, run: ScriptsRun) {
         self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
     }

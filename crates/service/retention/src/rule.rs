@@ -39,7 +39,7 @@ pub struct Rule {
     pub older_than: Option<Duration>,
     /// Chooses all but this many newest messages, by internal date.
     pub keep_newest: Option<u32>,
-    /// Passes over messages with `\Flagged`.
+    /// Keeps messages with `\Flagged`.
     pub keep_flagged: bool,
     /// The date from which the age counts. `None`: the save date in the folders `\Trash` and
     /// `\Junk`, and the internal date elsewhere.
@@ -54,7 +54,7 @@ pub enum RuleError {
     /// It would choose all messages.
     #[error("it has neither `older_than` nor `keep_newest`: set one of them")]
     NoCondition,
-    /// The folder cannot be meant.
+    /// No folder is named.
     #[error(
         "`mailbox` is empty: name a folder, a pattern such as \"Lists/*\", or a use such as \"\\\\Trash\""
     )]

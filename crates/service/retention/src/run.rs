@@ -403,7 +403,7 @@ impl Work<'_> {
             None => {
                 let removed = mailbox.remove_unchanged(batch, view.modseq()).await?.uids;
                 let (owner, folder) = (self.account.id, self.entry.id);
-                let forgotten = self.directory.forget_message_annotations(owner, folder, &removed).await;
+                let forgotten = self.directory.message_annotations().forget(owner, folder, &removed).await;
                 (removed, forgotten.map_err(AnnotationError::from))
             }
         };
@@ -453,7 +453,8 @@ impl Work<'_> {
             new: &moved.copied.uids,
             scopes: Scope::ALL,
         };
-        let annotated = self.directory.move_message_annotations(relocated, &moved.expunged.uids).await?;
+        let annotated =
+            self.directory.message_annotations().relocate(relocated, &moved.expunged.uids).await?;
         if annotated.uids.is_empty() {
             return Ok(());
         }
@@ -463,7 +464,10 @@ impl Work<'_> {
         };
         if let Err(StoreError::NoMailbox(_)) = &touched {
             // Its deletion may have come before their annotations.
-            self.directory.forget_annotations_of(self.account.id, to, &annotated.keepers).await?;
+            self.directory
+                .message_annotations()
+                .forget_keepers(self.account.id, to, &annotated.keepers)
+                .await?;
         }
         touched?;
         Ok(())

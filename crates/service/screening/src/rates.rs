@@ -26,8 +26,8 @@ pub struct RateLimits {
     pub unknown_recipients_per_address: u64,
 }
 
-/// The used amounts. An entry is the time by which it has flowed off; keys are hashes, and what
-/// shares one shares its bound.
+/// The used amounts, as leaky buckets. An entry is the time at which its bucket is empty. A key is
+/// a hash: addresses or senders of the same hash share a bucket.
 pub struct Rates {
     began: Instant,
     hasher: RandomState,
@@ -59,7 +59,7 @@ const fn an_hour(count: u64) -> Rate {
     Rate { count, period: HOUR }
 }
 
-/// Pours one into a bucket, unless it is full: then how long to wait.
+/// Adds one to a bucket. If the bucket is full, returns how long to wait.
 fn pour(table: &Mutex<Recent<u64, u64>>, key: u64, rate: Rate, now: u64) -> Option<Duration> {
     if rate.count == 0 {
         return None;

@@ -81,19 +81,19 @@ impl KnownReader {
     pub(crate) async fn read(&self, directory: &Directory, reader: &Account) -> Result<Arc<Visible>> {
         let before = self.seen.lock().clone();
         // Before the lists are read: the next check finds a change that is made meanwhile.
-        let changes = directory.sharing_changes().await?;
+        let changes = directory.acls().changes().await?;
         let mut sharers = HashMap::new();
         let (mut owners, mut room) = (Vec::new(), VISIBLE_MAX);
-        for (n, sharer) in directory.sharers(reader).await?.into_iter().enumerate() {
+        for (n, sharer) in directory.acls().sharers(reader).await?.into_iter().enumerate() {
             if n % OWNERS_AT_ONCE == OWNERS_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
-            let changes = directory.sharing_changes_of(sharer.id).await?;
+            let changes = directory.acls().changes_of(sharer.id).await?;
             let kept = before.as_ref().and_then(|seen| seen.sharers.get(&sharer.id));
             let shared = match kept.filter(|kept| kept.changes == changes) {
                 Some(kept) => kept.clone(),
                 None => {
-                    let sharing = directory.shared_by(&sharer, reader).await?;
+                    let sharing = directory.acls().shared_by(&sharer, reader).await?;
                     Shared { changes, owner: sharing.map(|sharing| Arc::new(Owner::new(sharing))) }
                 }
             };

@@ -73,7 +73,7 @@ impl SharedMailboxes {
     /// The mailboxes that an account sees now.
     #[boxed]
     pub async fn visible_to(&self, reader: &Account) -> Result<Arc<Visible>> {
-        let changes = self.directory.sharing_changes().await?;
+        let changes = self.directory.acls().changes().await?;
         let known = self.known.of(reader.id);
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);

@@ -31,7 +31,7 @@ impl World {
 
     async fn grant(&self, owner: &Account, n: u64, who: &str, letters: &str) {
         let (who, rights) = (Identifier::parse(who).unwrap(), Rights::parse(letters.as_bytes()).unwrap());
-        self.directory.set_rights(owner, mailbox(n), &who, |_| rights).await.unwrap();
+        self.directory.acls().set_rights(owner, mailbox(n), &who, |_| rights).await.unwrap();
     }
 
     /// The accounts whose lists were read since the last call.

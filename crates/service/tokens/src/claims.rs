@@ -41,7 +41,7 @@ impl Claims {
         self.0.get("exp").is_some_and(|value| !value.is_null())
     }
 
-    /// Why it is no access token that its bearer may use, if that shows.
+    /// The reason why its bearer may not use it as an access token, if its claims show one.
     fn is_not_for_bearers(&self) -> Option<&'static str> {
         // OpenID Connect Core §2, §3.3.2.11: an ID token says which other tokens came with it.
         let is_id = ["at_hash", "c_hash", "s_hash"].iter().any(|claim| self.0.contains_key(*claim));

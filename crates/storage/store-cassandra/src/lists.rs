@@ -177,7 +177,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Replaces the fence of an account's list; answers with the list. Afterwards no change of the
+    /// Replaces the fence of an account's list. Returns the list. Afterwards no change of the
     /// list applies that began before the call.
     async fn fence_list(&self, account: AccountId) -> Result<MailboxList> {
         let old = self.read_by(&self.cluster.statements.list.read_serial, account).await?;

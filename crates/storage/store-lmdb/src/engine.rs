@@ -304,7 +304,7 @@ impl LmdbEngine {
         self.lacks.as_ref()
     }
 
-    /// Lets maintenance compact the packs that a forced rebuild marked; answers their number.
+    /// Lets maintenance compact the packs that a forced rebuild marked. Returns their number.
     /// Bodies that only unreadable commits named are removed with them.
     pub async fn accept_loss(&self) -> Result<usize> {
         self.ask(Job::AcceptLoss).await

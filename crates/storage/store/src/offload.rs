@@ -2,13 +2,9 @@
 //! task takes over 10 ms. Changes of few messages are resolved by the task itself, without a
 //! switch.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_permits::{KeyedSemaphore, compute_threads};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use crate::error::{Result, StoreError};
 
@@ -32,28 +28,11 @@ pub(crate) enum Place {
 }
 
 /// Permits for large changes: one for each thread that may compute, and one for each place.
-pub(crate) struct LargePermits {
-    all: Arc<Semaphore>,
-    /// Of the places that have a permit or wait for one.
-    places: Mutex<HashMap<Place, Weak<Semaphore>>>,
-}
+pub(crate) struct LargePermits(KeyedSemaphore<Place>);
 
 impl LargePermits {
     pub fn new() -> Self {
-        let all = Arc::new(Semaphore::new(posthaste_metrics::compute_threads()));
-        Self { all, places: Mutex::default() }
-    }
-
-    /// The permit of a place. Those that nobody has or waits for are forgotten.
-    fn of(&self, place: Place) -> Arc<Semaphore> {
-        let mut places = self.places.lock();
-        places.retain(|_, permit| permit.strong_count() > 0);
-        if let Some(known) = places.get(&place).and_then(Weak::upgrade) {
-            return known;
-        }
-        let new = Arc::new(Semaphore::new(1));
-        places.insert(place, Arc::downgrade(&new));
-        new
+        Self(KeyedSemaphore::new(compute_threads(), 1))
     }
 
     /// Does work on another thread, in the order of the calls. Many calls of one place keep
@@ -64,10 +43,7 @@ impl LargePermits {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
-        // Who waits for its own place has none of the common permits.
-        let own = self.of(place).acquire_owned().await.map_err(|_| failed())?;
-        let of_all = Arc::clone(&self.all).acquire_owned().await.map_err(|_| failed())?;
-        let permit = (of_all, own);
+        let permit = self.0.acquire(place).await.ok_or_else(failed)?;
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
             // The permit is released when the work ends, even if nobody waits for it any more.
@@ -91,18 +67,25 @@ impl LargePermits {
         if is_large(messages) { Box::pin(self.run(place, work)).await } else { Ok(work()) }
     }
 
-    /// Takes all permits, so that large changes wait.
+    /// Takes all free permits, so that large changes wait. Places that do not exist have them.
     #[cfg(test)]
-    pub fn take_all(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
-        let all = u32::try_from(self.all.available_permits()).ok()?;
-        Arc::clone(&self.all).try_acquire_many_owned(all).ok()
+    pub fn take_all(&self) -> Vec<posthaste_permits::KeyedPermit<Place>> {
+        use futures_util::FutureExt as _;
+
+        let places = (0..).map(|n| Place::Mailbox(MailboxId(posthaste_mail_model::Id::new(n, 0))));
+        // Unconstrained: a permit that is free is taken at the first poll.
+        let free = |place| tokio::task::unconstrained(self.0.acquire(place)).now_or_never().flatten();
+        places.map_while(free).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
     use std::task::{Context, Waker};
+
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::suite::new_id;
@@ -117,7 +100,7 @@ mod tests {
             let done = Arc::clone(&done);
             permits.run(place, move || done.lock().push(place))
         };
-        let held = permits.take_all().unwrap();
+        let held = permits.take_all();
         let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(note(many))).collect();
         let mut cx = Context::from_waker(Waker::noop());
         for work in &mut waiting {
@@ -135,7 +118,6 @@ mod tests {
             work.await.unwrap();
         }
         assert_eq!(done.lock().len(), 51);
-        drop(permits.of(one));
-        assert_eq!(permits.places.lock().len(), 1, "places without work are forgotten");
+        assert_eq!(permits.0.keys(), 0, "places without work are forgotten");
     }
 }

@@ -107,7 +107,7 @@ impl<'s> CarriedAnnotations<'s> {
             scopes,
         };
         let directory = &self.from.service.directory;
-        let annotated = directory.move_message_annotations(relocated, expunged).await;
+        let annotated = directory.message_annotations().relocate(relocated, expunged).await;
         let annotated = annotated.map_err(refused)?;
         self.to.touch_new(&annotated.uids, &annotated.keepers).await
     }

@@ -122,14 +122,14 @@ impl<'s> AnnotationReader<'s> {
             return Ok(by_uid);
         }
         let directory = &self.service.directory;
-        let keepers = directory.annotation_keepers(self.owner, self.mailbox).await?;
+        let keepers = directory.message_annotations().keepers(self.owner, self.mailbox).await?;
         for (keeping, scopes) in self.keepings() {
             if !keepers.contains(&keeping.keeper) {
                 continue;
             }
             let found = match uids {
-                Some(uids) => directory.message_annotations(keeping, uids).await?,
-                None => directory.all_message_annotations(keeping).await?,
+                Some(uids) => directory.message_annotations().get(keeping, uids).await?,
+                None => directory.message_annotations().all(keeping).await?,
             };
             for (uid, mut values) in found {
                 pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
@@ -179,7 +179,8 @@ impl<'s> AnnotationReader<'s> {
             if kept.is_empty() {
                 continue;
             }
-            let before = self.service.directory.before_annotating(keeping, uids, &kept, is_there).await;
+            let before =
+                self.service.directory.message_annotations().before(keeping, uids, &kept, is_there).await;
             let before = before.map_err(refused)?;
             octets += before.octets() as u64;
             parts.push((before, kept.into()));
@@ -202,7 +203,8 @@ impl<'s> AnnotationReader<'s> {
             if self.is_off() {
                 return Err(off());
             }
-            let before = self.service.directory.before_new_messages(keeping).await.map_err(refused)?;
+            let before =
+                self.service.directory.message_annotations().before_new(keeping).await.map_err(refused)?;
             before.check_new(&kept).await.map_err(refused)?;
         }
         Ok(())
@@ -226,7 +228,7 @@ impl<'s> AnnotationReader<'s> {
             }
             let before = Before::of_new_messages(keeping);
             let directory = &self.service.directory;
-            directory.annotate_messages(&before, kept, OnConflict::Follow).await.map_err(refused)?;
+            directory.message_annotations().set(&before, kept, OnConflict::Follow).await.map_err(refused)?;
         }
         self.touch_new(&noted, &[]).await
     }
@@ -257,7 +259,11 @@ impl<'s> AnnotationReader<'s> {
         if let Err(StoreError::NoMailbox(_)) = &touched {
             // The mailbox may have been deleted before the values were written: they are removed.
             let all: Vec<_> = [self.login, self.owner].iter().chain(keepers).copied().collect();
-            self.service.directory.forget_annotations_of(self.owner, self.mailbox, &all).await?;
+            self.service
+                .directory
+                .message_annotations()
+                .forget_keepers(self.owner, self.mailbox, &all)
+                .await?;
         }
         Ok(Some(touched?))
     }
@@ -269,7 +275,7 @@ impl<'s> AnnotationReader<'s> {
             return;
         }
         let directory = &self.service.directory;
-        if let Err(error) = directory.forget_message_annotations(self.owner, self.mailbox, uids).await {
+        if let Err(error) = directory.message_annotations().forget(self.owner, self.mailbox, uids).await {
             tracing::warn!(%error, "annotations of expunged messages were not removed");
         }
     }
@@ -290,7 +296,7 @@ impl Planned<'_> {
             let wanted: Vec<u32> = wanted.iter().collect();
             for batch in wanted.chunks(WRITTEN_AT_ONCE) {
                 let messages = batch.iter().map(|uid| (*uid, Arc::clone(kept))).collect();
-                let written = directory.annotate_messages(before, messages, others).await;
+                let written = directory.message_annotations().set(before, messages, others).await;
                 let written = written.map_err(refused)?;
                 left = left.union(&written.left);
                 part.left = part.left.union(&written.left);
@@ -305,7 +311,7 @@ impl Planned<'_> {
     pub(crate) async fn withdraw(&self, written: &[Written], missing: &NumSet) {
         let directory = &self.reader.service.directory;
         for ((before, _), written) in self.parts.iter().zip(written) {
-            if let Err(error) = directory.withdraw_annotations(before, written, missing).await {
+            if let Err(error) = directory.message_annotations().withdraw(before, written, missing).await {
                 tracing::warn!(%error, "annotations of expunged messages were not removed");
             }
         }

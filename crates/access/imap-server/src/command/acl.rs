@@ -54,7 +54,7 @@ async fn administered(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(Existin
 /// RFC 4314 §3.3.
 async fn get(asker: Asker<'_>, mailbox: MailboxArg) -> Result<AclData, Failure> {
     let (found, owner) = administered(asker, &mailbox).await?;
-    let acl = asker.service.directory.acl(owner.id, found.entry.id).await?;
+    let acl = asker.service.directory.acls().get(owner.id, found.entry.id).await?;
     let others = acl.iter().map(|(identifier, rights)| (identifier.to_string(), rights));
     let entries = std::iter::once((owner.name, Rights::ALL)).chain(others).collect();
     Ok(AclData::Acl { mailbox, entries })
@@ -103,12 +103,12 @@ async fn set(
     }
     let (service, mailbox) = (asker.service, found.entry.id);
     let changed = |before| change.apply(before, rights);
-    service.directory.set_rights(&owner, mailbox, &identifier, changed).await.map_err(refused)?;
+    service.directory.acls().set_rights(&owner, mailbox, &identifier, changed).await.map_err(refused)?;
     // A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
     // record that was written after its deletion.
     let list = service.store.list(owner.id).await?;
     if !list.entries.iter().any(|entry| entry.id == mailbox) {
-        service.directory.remove_acl(owner.id, mailbox).await?;
+        service.directory.acls().remove(owner.id, mailbox).await?;
         return Err(StoreError::NoSuchName.into());
     }
     service.shared.note_change();

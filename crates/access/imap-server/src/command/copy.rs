@@ -1,5 +1,6 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use posthaste_delivery::{QuotaReservation, Usage};
@@ -8,7 +9,7 @@ use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
-use posthaste_store::{Copied, Destination, OwnArrivals, StoreError, View};
+use posthaste_store::{Copied, Destination, Mailbox, Moved, OwnArrivals, StoreError, View};
 
 use super::append::done_without;
 use crate::annotate::carry::{self, CarriedAnnotations, CopyOrMove};
@@ -43,14 +44,8 @@ pub(super) async fn copy(
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    // What it reserves is returned with its end: before the client has read a report, and before
-    // scripts run.
-    let copying = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Copy).await?;
-        let copied = ready.target.copy_from(&from.selected.mailbox, &uids).await;
-        let copied = copied.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((copied, ready.carried, ready.annotations))
-    };
+    let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
+    let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
     let (copied, carried, annotations) = ctx.wire.reporting(reports, Box::pin(copying)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
@@ -81,13 +76,8 @@ pub(super) async fn move_(
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
     let from = CopySource { service: ctx.service, login: ctx.login, selected: ctx.selected };
-    // As in `copy`.
-    let moving = async {
-        let ready = ready(from, (&uids, set.numbering()), &to, CopyOrMove::Move).await?;
-        let moved = from.selected.mailbox.move_to(&uids, &ready.target).await;
-        let moved = moved.map_err(|error| not_copied(&ready.target, error))?;
-        Ok::<_, Failure>((moved, ready.carried, ready.annotations))
-    };
+    let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
+    let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
     let (moved, carried, annotations) = ctx.wire.reporting(reports, Box::pin(moving)).await?;
     let CopyTarget { target, validity, owner, .. } = to;
@@ -146,6 +136,28 @@ struct ReadyCopy<'s> {
     carried: CarriedSeen,
     annotations: CarriedAnnotations<'s>,
     _reserved: Option<QuotaReservation>,
+}
+
+/// A call of the store that copies or moves messages from one mailbox to another.
+type Change<T> = for<'a> fn(
+    &'a Mailbox,
+    &'a NumSet,
+    &'a Destination,
+) -> Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Copies or moves messages. Returns what they take along, which is not written yet. What this
+/// reserves is returned with its end: before the client has read a report, and before scripts run.
+async fn carry_out<'s, T>(
+    from: CopySource<'s, '_>,
+    (uids, numbering): (&Arc<NumSet>, Numbering),
+    to: &CopyTarget,
+    way: CopyOrMove,
+    change: Change<T>,
+) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
+    let ready = ready(from, (uids, numbering), to, way).await?;
+    let changed = change(&from.selected.mailbox, uids, &ready.target).await;
+    let changed = changed.map_err(|error| not_copied(&ready.target, error))?;
+    Ok((changed, ready.carried, ready.annotations))
 }
 
 /// Reserves what a copy or a move needs, and reads what the messages take along.

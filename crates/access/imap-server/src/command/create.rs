@@ -87,7 +87,7 @@ pub(super) async fn inherit(
 ) -> Result<(), Failure> {
     let Some(above) = nearest(before, &resolved.name) else { return Ok(()) };
     let directory = &asker.service.directory;
-    let acl = directory.acl(resolved.owner, above.id).await?;
+    let acl = directory.acls().get(resolved.owner, above.id).await?;
     if acl.is_empty() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ pub(super) async fn inherit(
     let levels = std::iter::successors(lowest, MailboxName::parent);
     for name in levels.take_while(|name| *name != above.name) {
         if let Some(new) = after.find(&name).filter(|new| before.find(&new.name).is_none()) {
-            directory.inherit_acl(&owner, new.id, &acl).await?;
+            directory.acls().inherit(&owner, new.id, &acl).await?;
         }
     }
     asker.service.shared.note_change();

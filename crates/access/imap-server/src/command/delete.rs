@@ -46,19 +46,19 @@ async fn delete(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<Option<Mailbox
 /// their removal fails: nobody finds them any more.
 async fn forget(service: &ImapService, owner: AccountId, mailbox: MailboxId) {
     let directory = &service.directory;
-    if let Err(error) = directory.remove_annotations(owner, mailbox).await {
+    if let Err(error) = directory.metadata().remove(owner, mailbox).await {
         tracing::warn!(%error, "annotations of a deleted mailbox were not removed");
     }
-    if let Err(error) = directory.remove_acl(owner, mailbox).await {
+    if let Err(error) = directory.acls().remove(owner, mailbox).await {
         tracing::warn!(%error, "the access control list of a deleted mailbox was not removed");
     }
-    if let Err(error) = directory.forget_url_key(owner, mailbox).await {
+    if let Err(error) = directory.url_keys().forget(owner, mailbox).await {
         tracing::warn!(%error, "the URL key of a deleted mailbox was not removed");
     }
-    if let Err(error) = directory.forget_seen(owner, mailbox).await {
+    if let Err(error) = directory.seen().forget(owner, mailbox).await {
         tracing::warn!(%error, "the \\Seen flags of other users in a deleted mailbox were not removed");
     }
-    if let Err(error) = directory.forget_annotations_in(owner, mailbox).await {
+    if let Err(error) = directory.message_annotations().forget_mailbox(owner, mailbox).await {
         tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
     }
     service.shared.note_change();

@@ -188,8 +188,8 @@ impl<'n> Change<'n> {
         if values.is_empty() {
             return Ok(Self { account, of, values });
         }
-        let before = service.directory.annotations(account, of).await?;
-        service.directory.annotate(account, of, &values).await.map_err(refused)?;
+        let before = service.directory.metadata().get(account, of).await?;
+        service.directory.metadata().set(account, of, &values).await.map_err(refused)?;
         let values = values.into_iter().map(|(name, _)| (name, before.get(name).cloned())).collect();
         Ok(Self { account, of, values })
     }
@@ -197,7 +197,7 @@ impl<'n> Change<'n> {
     /// Takes it back if the rest of its command failed.
     async fn unless(self, rest: Result<(), Failure>, service: &ImapService) -> Result<(), Failure> {
         if rest.is_err() && !self.values.is_empty() {
-            let undone = service.directory.annotate(self.account, self.of, &self.values).await;
+            let undone = service.directory.metadata().set(self.account, self.of, &self.values).await;
             if let Err(error) = undone {
                 tracing::warn!(%error, "a failed SETMETADATA could not be undone completely");
             }
@@ -213,7 +213,7 @@ pub(super) async fn of_mailboxes(
     entries: &[&MailboxEntry],
 ) -> Result<Vec<Annotations>, Failure> {
     let ids: Vec<MailboxId> = entries.iter().map(|entry| entry.id).collect();
-    let mut found = asker.service.directory.annotations_of(asker.login.id, &ids).await?;
+    let mut found = asker.service.directory.metadata().get_many(asker.login.id, &ids).await?;
     for (annotations, entry) in found.iter_mut().zip(entries) {
         match visible.owner_of(entry.id) {
             None => compute(annotations, entry),
@@ -230,7 +230,7 @@ async fn add_shared(
     owner: AccountId,
     mailbox: MailboxId,
 ) -> Result<(), Failure> {
-    let all = asker.service.directory.annotations(owner, Annotated::Mailbox(mailbox)).await?;
+    let all = asker.service.directory.metadata().get(owner, Annotated::Mailbox(mailbox)).await?;
     let is_shared = |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("/shared/"));
     for entry in all.iter().filter(|entry| is_shared(&entry.name)) {
         annotations.set(&entry.name, Some(entry.value.clone()));
@@ -259,7 +259,7 @@ async fn find(asker: Asker<'_>, mailbox: &MailboxArg, act: Act) -> Result<Option
 }
 
 async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotations, Failure> {
-    let mut all = service.directory.annotations(account, Annotated::Server).await?;
+    let mut all = service.directory.metadata().get(account, Annotated::Server).await?;
     let options = &service.options;
     for (name, text) in [(SERVER_COMMENT, &options.comment), (SERVER_ADMIN, &options.admin)] {
         all.set(name, text.as_ref().map(|text| Bytes::copy_from_slice(text.as_bytes())));
@@ -269,7 +269,7 @@ async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotati
 
 async fn of_mailbox(asker: Asker<'_>, found: &ExistingMailbox) -> Result<Annotations, Failure> {
     let of = Annotated::Mailbox(found.entry.id);
-    let mut all = asker.service.directory.annotations(asker.login.id, of).await?;
+    let mut all = asker.service.directory.metadata().get(asker.login.id, of).await?;
     match found.resolved.others.is_some() {
         true => add_shared(asker, &mut all, found.resolved.owner, found.entry.id).await?,
         false => compute(&mut all, &found.entry),
@@ -408,7 +408,7 @@ async fn set_special_use(
             Ok(())
         })
         .await?;
-    service.directory.note_annotation_change(account).await?;
+    service.directory.metadata().note_change(account).await?;
     Ok(())
 }
 
@@ -423,7 +423,7 @@ async fn forget_if_deleted(
     if list.entries.iter().any(|entry| entry.id == mailbox) {
         return Ok(());
     }
-    service.directory.remove_annotations(account, mailbox).await?;
+    service.directory.metadata().remove(account, mailbox).await?;
     Err(StoreError::NoSuchName.into())
 }
 

@@ -177,7 +177,7 @@ async fn copy_annotations(
     let list = session.service.store.list(account).await?;
     if let (Some(from), Some(to)) = (list.find(from), list.find(to)) {
         let directory = &session.service.directory;
-        directory.copy_annotations_between(account, from.id, to.id).await?;
+        directory.metadata().copy(account, from.id, to.id).await?;
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ async fn flags(ctx: &Ctx<'_>, action: StoreAction, sent: &[String]) -> Result<Ve
         let text = text.ok_or_else(|| refused(format!("{sent} is no modified UTF-7")))?;
         let label = labels::label_of(&text).map_err(refused)?;
         let is_here = match &label {
-            Label::Place(place) => here.is_some_and(|here| place.is(here)),
+            Label::Mailbox(place) => here.is_some_and(|here| place.is(here)),
             // Another program may have set a keyword of that name.
             Label::Flag(flag) => {
                 here.is_some_and(|here| here.name.as_str().eq_ignore_ascii_case(&text))

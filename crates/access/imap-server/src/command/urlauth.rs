@@ -112,11 +112,11 @@ pub(super) async fn reset(
 async fn forget_keys(asker: Asker<'_>, mailbox: Option<&MailboxArg>) -> Result<(), Failure> {
     let Asker { service, login } = asker;
     match mailbox {
-        None => service.directory.forget_url_keys(login.id).await?,
+        None => service.directory.url_keys().forget_all(login.id).await?,
         Some(mailbox) => {
             let list = service.store.list(login.id).await?;
             let entry = list.find(&mailbox.name()?).ok_or(StoreError::NoSuchName)?;
-            service.directory.forget_url_key(login.id, entry.id).await?;
+            service.directory.url_keys().forget(login.id, entry.id).await?;
         }
     }
     Ok(())

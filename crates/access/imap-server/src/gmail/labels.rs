@@ -33,17 +33,17 @@ pub(crate) enum Label {
     /// A flag of the message.
     Flag(Flag),
     /// The mailbox of the message.
-    Place(Place),
+    Mailbox(LabelledMailbox),
 }
 
 /// A mailbox that Gmail has a label of its own for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum LabelledMailbox {
     Inbox,
     Use(SpecialUse),
 }
 
-impl Place {
+impl LabelledMailbox {
     /// The mailbox with this name at Gmail, in lower case and without the backslash.
     pub(super) fn named(word: &str) -> Option<Self> {
         Some(match word {
@@ -85,8 +85,8 @@ pub(crate) fn label_of(text: &str) -> Result<Label, String> {
         return Ok(Label::Flag(Flag::Keyword(Keyword::new(&keyword_text(text)).map_err(why)?)));
     };
     let name = name.to_ascii_lowercase();
-    if let Some(place) = Place::named(&name) {
-        return Ok(Label::Place(place));
+    if let Some(place) = LabelledMailbox::named(&name) {
+        return Ok(Label::Mailbox(place));
     }
     match name.as_str() {
         "starred" => return Ok(Label::Flag(Flag::Flagged)),
@@ -253,8 +253,8 @@ mod tests {
             assert_eq!(label_of(label), Ok(Label::Flag(flag.clone())));
             assert!(text_of(&flag).unwrap().eq_ignore_ascii_case(label));
         }
-        assert_eq!(label_of("\\Inbox"), Ok(Label::Place(Place::Inbox)));
-        assert_eq!(label_of("\\Spam"), Ok(Label::Place(Place::Use(SpecialUse::Junk))));
+        assert_eq!(label_of("\\Inbox"), Ok(Label::Mailbox(LabelledMailbox::Inbox)));
+        assert_eq!(label_of("\\Spam"), Ok(Label::Mailbox(LabelledMailbox::Use(SpecialUse::Junk))));
     }
 
     #[test]

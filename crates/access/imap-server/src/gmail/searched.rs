@@ -5,7 +5,7 @@ use posthaste_imap_codec::command::SearchKey;
 use posthaste_mail_model::{Flag, FlagSet, KeywordTable};
 use posthaste_store::{MailboxEntry, SpecialUse};
 
-use super::labels::{self, Label, Place};
+use super::labels::{self, Label, LabelledMailbox};
 
 /// Words after `in:` and `is:` for states that messages do not have here.
 const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox", "pinned"];
@@ -33,12 +33,12 @@ impl Searched<'_> {
         }
         Ok(match labels::label_of(label)? {
             Label::Flag(flag) => self.flag(flag),
-            Label::Place(place) if self.is_at(place) => SearchKey::All,
-            Label::Place(_) => none(),
+            Label::Mailbox(place) if self.is_at(place) => SearchKey::All,
+            Label::Mailbox(_) => none(),
         })
     }
 
-    fn is_at(self, place: Place) -> bool {
+    fn is_at(self, place: LabelledMailbox) -> bool {
         self.mailbox.is_some_and(|mailbox| place.is(mailbox))
     }
 
@@ -49,7 +49,7 @@ impl Searched<'_> {
             Flag::Flagged => Some(SpecialUse::Flagged),
             _ => None,
         };
-        match special_use.is_some_and(|special_use| self.is_at(Place::Use(special_use))) {
+        match special_use.is_some_and(|special_use| self.is_at(LabelledMailbox::Use(special_use))) {
             true => SearchKey::All,
             false => SearchKey::Has(flag),
         }
@@ -59,7 +59,7 @@ impl Searched<'_> {
     pub(super) fn labelled(self, value: &str) -> Result<SearchKey, String> {
         let word = value.to_lowercase();
         let dashed_word = dashed(value);
-        let is_here = Place::named(&word).is_some_and(|place| self.is_at(place))
+        let is_here = LabelledMailbox::named(&word).is_some_and(|place| self.is_at(place))
             || self.mailbox.is_some_and(|mailbox| dashed(mailbox.name.as_str()) == dashed_word);
         if is_here || word == "anywhere" {
             return Ok(SearchKey::All);

@@ -132,6 +132,6 @@ fn they_go_with_their_message_and_their_mailbox() {
     client.run("C: j UID STORE 40 ANNOTATION (/comment (value.priv \"y\"))\nS~ j OK …");
     assert_eq!(records(&server), 2);
     let ((owner, inbox), (_, directory)) = (server.mailbox(USER, "INBOX"), server.behind());
-    server.wait(directory.forget_annotations_in(owner, inbox)).unwrap();
+    server.wait(directory.message_annotations().forget_mailbox(owner, inbox)).unwrap();
     assert_eq!(records(&server), 0);
 }

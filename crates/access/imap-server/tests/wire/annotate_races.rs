@@ -39,7 +39,7 @@ impl Mover {
         let one = NumSet::from_ranges([ONE]);
         let Self { owner, from, to, .. } = *self;
         let relocated = Relocated { owner, from, to, old: &one, new: &one, scopes: Scope::ALL };
-        self.directory.move_message_annotations(relocated, &one).await.unwrap();
+        self.directory.message_annotations().relocate(relocated, &one).await.unwrap();
     }
 }
 
@@ -117,7 +117,7 @@ fn a_value_of_a_message_that_is_expunged_meanwhile_leaves_nothing() {
     faulty.before_change("annotate/", async move {
         let one = NumSet::from_ranges([ONE]);
         store.open(inbox).await.unwrap().remove(&one).await.unwrap();
-        directory.forget_message_annotations(owner, inbox, &one).await.unwrap();
+        directory.message_annotations().forget(owner, inbox, &one).await.unwrap();
     });
     client.run(
         r#"
@@ -144,7 +144,8 @@ fn a_value_that_is_set_during_a_move_to_others_goes_along() {
         let value = Some(bytes::Bytes::from_static(b"new"));
         let value = NewValue { scope: Scope::Private, entry: "/comment".to_owned(), value };
         let before = Before::of_new_messages(Keeping { keeper: owner, owner, mailbox });
-        let change = directory.annotate_messages(&before, vec![(1, [value].into())], OnConflict::Follow);
+        let change =
+            directory.message_annotations().set(&before, vec![(1, [value].into())], OnConflict::Follow);
         change.await.unwrap();
         let one = NumSet::from_ranges([ONE]);
         assert_eq!(store.open(mailbox).await.unwrap().touch(&one, None).await.unwrap().changed, one);
@@ -189,7 +190,7 @@ fn deletion(server: &Server, name: &'static str) -> impl Future<Output = ()> + S
     let ((store, directory), (owner, mailbox)) = (server.behind(), server.mailbox(USER, name));
     async move {
         store.delete(owner, &MailboxName::new(name).unwrap()).await.unwrap();
-        directory.forget_annotations_in(owner, mailbox).await.unwrap();
+        directory.message_annotations().forget_mailbox(owner, mailbox).await.unwrap();
     }
 }
 

@@ -286,7 +286,7 @@ impl Server {
             let list = self.store.list(owner.id).await.expect("list");
             let mailbox = list.find(&name).expect("mailbox").id;
             let who = Identifier::parse(who).expect("identifier");
-            self.directory.set_rights(&owner, mailbox, &who, |_| rights).await.expect("a changed list");
+            self.directory.acls().set_rights(&owner, mailbox, &who, |_| rights).await.expect("a list");
         });
     }
 

@@ -385,7 +385,7 @@ impl Driver {
         let directory = Arc::clone(&self.service.directory);
         match act {
             ScriptAct::HaveSpace { name, octets } => {
-                directory.has_room_for_script(account.id, &name, octets).await?;
+                directory.scripts().has_room_for(account.id, &name, octets).await?;
                 Ok(Reply::ok("There is room"))
             }
             ScriptAct::Put { name, text } => {
@@ -393,7 +393,7 @@ impl Driver {
                 if let Some(faults) = faults {
                     return Ok(Reply::no(faults));
                 }
-                directory.put_script(account, &name, &text).await?;
+                directory.scripts().put(account, &name, &text).await?;
                 Ok(Reply::ok("Stored"))
             }
             ScriptAct::Check(text) => match checked(text, permit).await.1 {
@@ -401,8 +401,8 @@ impl Driver {
                 None => Ok(Reply::ok("The script is valid")),
             },
             ScriptAct::List => {
-                let active = directory.active_script(account).await?;
-                for name in directory.script_names(account.id).await? {
+                let active = directory.scripts().active(account).await?;
+                for name in directory.scripts().names(account.id).await? {
                     string(&name, &mut self.output);
                     let is_active = active.as_ref() == Some(&name);
                     self.output.push_str(if is_active { " ACTIVE\r\n" } else { "\r\n" });
@@ -412,21 +412,21 @@ impl Driver {
             ScriptAct::SetActive(name) => {
                 // RFC 5804 §2.8: the empty name deactivates.
                 let name = (!name.is_empty()).then_some(name.as_str());
-                directory.activate_script(account, name).await?;
+                directory.scripts().activate(account, name).await?;
                 Ok(Reply::ok("Done"))
             }
             ScriptAct::Get(name) => {
-                let text = directory.script(account.id, &name).await?;
+                let text = directory.scripts().get(account.id, &name).await?;
                 literal(&text, &mut self.output);
                 self.output.push_str("\r\n");
                 Ok(Reply::ok("Done"))
             }
             ScriptAct::Delete(name) => {
-                directory.remove_script(account, &name).await?;
+                directory.scripts().remove(account, &name).await?;
                 Ok(Reply::ok("Removed"))
             }
             ScriptAct::Rename { from, to } => {
-                directory.rename_script(account, &from, &to).await?;
+                directory.scripts().rename(account, &from, &to).await?;
                 Ok(Reply::ok("Renamed"))
             }
         }

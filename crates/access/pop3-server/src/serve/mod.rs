@@ -246,7 +246,8 @@ impl Driver {
         // The annotations of all users (RFC 5257). If this fails, the messages are removed all the
         // same.
         let directory = &self.service.directory;
-        if let Err(error) = directory.forget_message_annotations(*owner, mailbox.id(), &removed.uids).await {
+        if let Err(error) = directory.message_annotations().forget(*owner, mailbox.id(), &removed.uids).await
+        {
             tracing::warn!(%error, "annotations of expunged messages were not removed");
         }
         Ok(())

@@ -203,13 +203,13 @@ async fn annotations_of_removed_messages_are_forgotten() {
         };
         let values = vec![(1, [new(b"one")].into()), (2, [new(b"two")].into())];
         let before = Before::of_new_messages(of(keeper));
-        directory.annotate_messages(&before, values, OnConflict::Follow).await.unwrap();
+        directory.message_annotations().set(&before, values, OnConflict::Follow).await.unwrap();
     }
     let mut client = server.logged_in().await;
     client.play("C: DELE 1\nS: +OK …\nC: QUIT\nS: +OK Removed. Goodbye").await;
     client.ends().await;
     for keeper in [owner, reader] {
-        let all = directory.all_message_annotations(of(keeper)).await.unwrap();
+        let all = directory.message_annotations().all(of(keeper)).await.unwrap();
         assert_eq!(all.keys().copied().collect::<Vec<_>>(), [2]);
     }
 }

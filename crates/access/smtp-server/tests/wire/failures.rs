@@ -114,8 +114,8 @@ async fn an_account_with_a_script_is_not_full_before_the_message() {
     let server = Setup { sink: Some(sink), ..Setup::new(Role::Smtp) }.start().await;
     let directory = server.delivery.directory();
     let ben = async || directory.account("ben@example.org").await.unwrap().unwrap();
-    directory.put_script(&ben().await, "none", "discard;").await.unwrap();
-    directory.put_script(&ben().await, "all", "keep;").await.unwrap();
+    directory.scripts().put(&ben().await, "none", "discard;").await.unwrap();
+    directory.scripts().put(&ben().await, "all", "keep;").await.unwrap();
     let mut client = server.connect().await;
     client.play("S: 220 …\nC: HELO a.example\nS: 250 …").await;
     let rcpt = "C: MAIL FROM:<> SIZE=120000\nC: RCPT TO:<ben@example.org>\nS: 250 2.1.0 …";
@@ -126,7 +126,7 @@ async fn an_account_with_a_script_is_not_full_before_the_message() {
         (Some("all"), "250 2.1.5 …", Some("452 4.2.2 The mailbox is full")),
         (None, "452 4.2.2 The mailbox is full", None),
     ] {
-        directory.activate_script(&ben().await, script).await.unwrap();
+        directory.scripts().activate(&ben().await, script).await.unwrap();
         client.play(&format!("{rcpt}\nS: {before}")).await;
         if let Some(after) = after {
             client.send(&text).await;

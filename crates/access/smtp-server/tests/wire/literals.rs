@@ -49,7 +49,7 @@ async fn the_postmaster_of_an_address_is_the_bare_one() {
     let mut setup = Setup::new(Role::Smtp);
     setup.options.domain = Some("example.org".to_owned());
     let server = setup.start().await;
-    server.delivery.directory().add_alias("postmaster@example.org", "ben@example.org").await.unwrap();
+    server.delivery.directory().aliases().add("postmaster@example.org", "ben@example.org").await.unwrap();
     let mut client = server.connect().await;
     client
         .play(

@@ -55,7 +55,7 @@ impl Setup {
         let store = Store::new(engine, StoreOptions::default());
         let password = Secret::new(PASSWORD.to_owned());
         directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-        directory.add_alias("info@example.org", "ana@example.org").await.unwrap();
+        directory.aliases().add("info@example.org", "ana@example.org").await.unwrap();
         let small = NewAccount { quota_bytes: Some(100_000), ..NewAccount::default() };
         directory.add("ben@example.org", &password, small).await.unwrap();
         let delivery = Delivery::new(store, directory.clone(), DeliveryOptions::default());

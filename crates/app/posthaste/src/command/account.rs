@@ -40,7 +40,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 opened.delivery.mailboxes(account.id).await?;
             }
             for alias in &alias {
-                opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
+                opened.directory.aliases().add(&full_name(alias, &config), &account.name).await?;
             }
             println!("added {}", account.name);
             Ok(())
@@ -64,10 +64,10 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let opened = open::existing(&config).await?;
             let account = opened.directory.set(&full_name(&name, &config), change).await?;
             for alias in &remove_alias {
-                opened.directory.remove_alias(&full_name(alias, &config)).await?;
+                opened.directory.aliases().remove(&full_name(alias, &config)).await?;
             }
             for alias in &alias {
-                opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
+                opened.directory.aliases().add(&full_name(alias, &config), &account.name).await?;
             }
             if forwards {
                 let to: Vec<String> = forwarding.forward.iter().map(|to| full_name(to, &config)).collect();
@@ -222,7 +222,7 @@ async fn list(opened: &Opened, json: bool) -> Result<()> {
 async fn aliases_of(opened: &Opened, account: &Account) -> Result<Vec<String>> {
     let (mut mine, mut after) = (Vec::new(), None::<String>);
     loop {
-        let page = opened.directory.aliases(after.as_deref(), PAGE).await?;
+        let page = opened.directory.aliases().list(after.as_deref(), PAGE).await?;
         mine.extend(page.iter().filter(|a| a.account == account.name).map(|a| a.address.clone()));
         match page.last() {
             Some(last) if page.len() == PAGE => after = Some(last.address.clone()),

@@ -22,7 +22,7 @@ pub async fn run(config: Config, command: cli::Acl) -> Result<()> {
             let who = identifier(&who, &owner, &config)?;
             let change = change(&rights)?;
             set(&opened, &owner, &entry, &who, change).await?;
-            let acl = opened.directory.acl(owner.id, entry.id).await?;
+            let acl = opened.directory.acls().get(owner.id, entry.id).await?;
             println!("{}\t{who}\t{}", entry.name, acl.get(&who));
             Ok(())
         }
@@ -46,7 +46,7 @@ async fn set(
     who: &Identifier,
     change: impl Fn(Rights) -> Rights,
 ) -> Result<()> {
-    opened.directory.set_rights(owner, entry.id, who, change).await.map_err(|error| match error {
+    opened.directory.acls().set_rights(owner, entry.id, who, change).await.map_err(|error| match error {
         AclError::TooMany | AclError::TooManyInAll => Failure::Usage(error.to_string()),
         AclError::Directory(error) => error.into(),
     })
@@ -105,7 +105,7 @@ async fn show(opened: &Opened, owner: &str, mailbox: Option<&str>, json: bool) -
         None => None,
     };
     let list = opened.store.list(owner.id).await?;
-    let acls = opened.directory.acls(owner.id).await?;
+    let acls = opened.directory.acls().all(owner.id).await?;
     let mut out = std::io::stdout().lock();
     for entry in list.entries.iter().filter(|entry| only.is_none_or(|only| only == entry.id)) {
         let Some((_, acl)) = acls.iter().find(|(mailbox, _)| *mailbox == entry.id) else { continue };

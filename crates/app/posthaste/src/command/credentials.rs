@@ -24,14 +24,15 @@ pub async fn run(config: Config, command: cli::AppPasswords) -> Result<()> {
             let services = protocol.into_iter().map(service).collect();
             let expires = expires.map(|after| unix(SystemTime::now() + after));
             let new = NewAppPassword { label, services, expires };
-            let (made, password) = opened.directory.add_app_password(&full_name(&name, &config), new).await?;
+            let (made, password) =
+                opened.directory.app_passwords().add(&full_name(&name, &config), new).await?;
             println!("{} is shown this once:", made.label);
             println!("  {}", password.expose());
             Ok(())
         }
         Command::List { name, json } => list(&opened, &full_name(&name, &config), json).await,
         Command::Remove { name, which } => {
-            let removed = opened.directory.remove_app_password(&full_name(&name, &config), &which).await?;
+            let removed = opened.directory.app_passwords().remove(&full_name(&name, &config), &which).await?;
             println!("removed {}; its sessions end", removed.label);
             Ok(())
         }
@@ -41,17 +42,17 @@ pub async fn run(config: Config, command: cli::AppPasswords) -> Result<()> {
 /// Adds and removes certificates of an account.
 pub async fn set_certificates(directory: &Directory, name: &str, change: &cli::Certificates) -> Result<()> {
     for given in &change.remove_certificate {
-        directory.remove_certificate(name, fingerprint(given)?).await?;
+        directory.certificates().remove(name, fingerprint(given)?).await?;
     }
     for given in &change.certificate {
-        directory.add_certificate(name, fingerprint(given)?).await?;
+        directory.certificates().add(name, fingerprint(given)?).await?;
     }
     Ok(())
 }
 
 /// The certificates of an account, for people.
 pub async fn certificates(directory: &Directory, name: &str) -> Result<Vec<String>> {
-    Ok(directory.certificates(name).await?.iter().map(print_fingerprint).collect())
+    Ok(directory.certificates().of(name).await?.iter().map(print_fingerprint).collect())
 }
 
 /// A fingerprint, or that of the certificate in a file.
@@ -72,8 +73,8 @@ fn fingerprint(given: &str) -> Result<Fingerprint> {
 
 async fn list(opened: &Opened, name: &str, json: bool) -> Result<()> {
     let account = opened.found(name).await?;
-    for one in opened.directory.app_passwords(name).await? {
-        let used = opened.directory.last_use(&account, one.id).await?;
+    for one in opened.directory.app_passwords().of(name).await? {
+        let used = opened.directory.app_passwords().last_use(&account, one.id).await?;
         let services: Vec<&str> = one.services.iter().map(|service| service.name()).collect();
         if json {
             println!(

@@ -187,9 +187,9 @@ impl StorePair {
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;
         copy_seen(&*self.from, account.id, &*self.to, &same).await?;
         copy_acls(&*self.from, account, &*self.to, &account.name, &same).await?;
-        self.there.mirror_scripts(&self.here, account.id).await?;
+        self.there.scripts().mirror(self.here.scripts(), account.id).await?;
         transfer.copy(account.id, progress).await?;
-        self.there.mirror_certificates(&self.here, &account.name).await?;
+        self.there.certificates().mirror(self.here.certificates(), &account.name).await?;
         self.copy_account(account).await
     }
 
@@ -224,10 +224,10 @@ impl StorePair {
         if !same_acls(&*self.from, account.id, &*self.to).await? {
             faults.push(format!("{}: access rights to its mailboxes differ", account.name));
         }
-        if !self.there.has_scripts_of(&self.here, account.id).await? {
+        if !self.there.scripts().are_same_in(self.here.scripts(), account.id).await? {
             faults.push(format!("{}: Sieve scripts differ", account.name));
         }
-        if !self.there.has_certificates_of(&self.here, &account.name).await? {
+        if !self.there.certificates().has_all_in(self.here.certificates(), &account.name).await? {
             faults.push(format!("{}: client certificates differ", account.name));
         }
         Ok(faults)
@@ -299,7 +299,7 @@ impl StorePair {
 async fn addresses(directory: &Directory, of: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let (mut found, mut after) = (Vec::new(), None::<String>);
     loop {
-        let page = directory.aliases(after.as_deref(), PAGE).await?;
+        let page = directory.aliases().list(after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.address.clone());
         found.extend(page.into_iter().filter(|alias| of(&alias.account)).map(|alias| alias.address));

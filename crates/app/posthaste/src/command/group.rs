@@ -22,7 +22,7 @@ pub async fn run(config: Config, command: cli::Group) -> Result<()> {
             let members: Vec<String> = members.iter().map(|member| full_name(member, &config)).collect();
             let owner = owner.map(|owner| full_name(&owner, &config));
             let group =
-                directory.set_group(&full_name(&address, &config), &members, owner.as_deref()).await?;
+                directory.groups().set(&full_name(&address, &config), &members, owner.as_deref()).await?;
             for member in &group.members {
                 if let Err(ResolveError::NoSuchUser) = directory.target(member).await {
                     eprintln!(
@@ -37,7 +37,7 @@ pub async fn run(config: Config, command: cli::Group) -> Result<()> {
         }
         Command::Remove { address } => {
             let address = full_name(&address, &config);
-            directory.remove_group(&address).await?;
+            directory.groups().remove(&address).await?;
             println!("removed {address}");
         }
         Command::List { json } => list(&directory, json).await?,
@@ -49,7 +49,7 @@ async fn list(directory: &Directory, json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let mut after: Option<String> = None;
     loop {
-        let page = directory.groups(after.as_deref(), PAGE).await?;
+        let page = directory.groups().list(after.as_deref(), PAGE).await?;
         for group in &page {
             let owner = group.owner.as_deref();
             let line = match json {

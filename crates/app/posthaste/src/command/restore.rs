@@ -369,8 +369,10 @@ impl RestoreJob {
     /// Names the certificates that another account has by now.
     async fn name_certificates(&self, wanted: &AccountToRestore) -> Result<()> {
         let StorePair { here, there, .. } = &self.ends;
-        let (listed, has) =
-            (here.certificates(&wanted.account.name).await?, there.certificates(&wanted.name).await?);
+        let (listed, has) = (
+            here.certificates().of(&wanted.account.name).await?,
+            there.certificates().of(&wanted.name).await?,
+        );
         for fingerprint in listed.iter().filter(|one| !has.contains(one)) {
             println!(
                 "{}: certificate {} was left out: another account has it",
@@ -449,7 +451,7 @@ impl RestoreJob {
     /// Removes the mailboxes, annotations and rights of a restore that is not continued.
     async fn give_up(&self, account: AccountId) -> Result<()> {
         self.ends.there.remove_all_annotations(account).await?;
-        self.ends.there.remove_acls(account).await?;
+        self.ends.there.acls().remove_all(account).await?;
         let list = self.ends.to.load_list(account).await?;
         if list.entries.is_empty() {
             return Ok(());
@@ -497,7 +499,7 @@ impl RestoreJob {
     /// Aliases of the account, except for those that are taken.
     async fn restore_aliases(&self, account: &str, bar: &ProgressBar) -> Result<()> {
         for address in self.ends.aliases(|owner| owner == account).await? {
-            match self.ends.there.add_alias(&address, account).await {
+            match self.ends.there.aliases().add(&address, account).await {
                 Ok(_) => {}
                 Err(DirectoryError::AliasExists { account: owner, .. }) if owner == account => {}
                 Err(DirectoryError::AliasExists { .. } | DirectoryError::AccountExists(_)) => {

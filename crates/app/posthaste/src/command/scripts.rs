@@ -28,20 +28,20 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
         Sieve::Check { .. } | Sieve::Test(_) => {}
         Sieve::List { .. } => list(&opened, &account).await?,
         Sieve::Get { name, .. } => {
-            let text = directory.script(account.id, &name).await?;
+            let text = directory.scripts().get(account.id, &name).await?;
             std::io::stdout().write_all(text.as_bytes())?;
         }
         Sieve::Put(options) => put(&opened, &account, &options).await?,
         Sieve::Activate { name, .. } => {
-            directory.activate_script(&account, Some(&name)).await?;
+            directory.scripts().activate(&account, Some(&name)).await?;
             println!("{name} runs for {}", account.name);
         }
         Sieve::Deactivate { .. } => {
-            directory.activate_script(&account, None).await?;
+            directory.scripts().activate(&account, None).await?;
             println!("no script runs for {}", account.name);
         }
         Sieve::Remove { name, .. } => {
-            directory.remove_script(&account, &name).await?;
+            directory.scripts().remove(&account, &name).await?;
             println!("removed {name}");
         }
     }
@@ -49,7 +49,7 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
 }
 
 async fn list(opened: &Opened, account: &Account) -> Result<()> {
-    let mut scripts = opened.directory.scripts(account.id).await?;
+    let mut scripts = opened.directory.scripts().all(account.id).await?;
     scripts.sort_by(|a, b| a.name.cmp(&b.name));
     let mut out = std::io::stdout().lock();
     for script in &scripts {
@@ -67,9 +67,9 @@ async fn put(opened: &Opened, account: &Account, options: &cli::SievePut) -> Res
         let lines: Vec<String> = errors.0.iter().map(|e| format!("{file}: {e}")).collect();
         Failure::Incomplete(lines.join("\n"))
     })?;
-    opened.directory.put_script(account, &options.name, &text).await?;
+    opened.directory.scripts().put(account, &options.name, &text).await?;
     if options.activate {
-        opened.directory.activate_script(account, Some(&options.name)).await?;
+        opened.directory.scripts().activate(account, Some(&options.name)).await?;
     }
     let runs = if options.activate { ", which now runs" } else { "" };
     println!("stored {}{runs}", options.name);

@@ -124,7 +124,7 @@ pub struct ListArgs {
 pub enum ListSyntax {
     /// As in RFC 3501.
     Basic,
-    /// With selection options, several patterns or return options, be they empty.
+    /// With a list of selection options, patterns or return options. The list may be empty.
     Extended,
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn index(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) ->
     match (number, last) {
         (Some((_, number)), last) => Some(Index { number, from_end: last.is_some() }),
         (None, Some(place)) => {
-            checker.error(place, "\":last\" wants \":index\" with a number, too");
+            checker.error(place, "\":last\" needs \":index\" with a number");
             None
         }
         (None, None) => None,
@@ -159,12 +159,12 @@ pub(crate) fn mime(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> 
         options.push((arguments.place, MimeOption::Param(names)));
     }
     if options.len() > 1 {
-        checker.error(arguments.place, "only one of :type, :subtype, :contenttype and :param may stand here");
+        checker.error(arguments.place, "only one of :type, :subtype, :contenttype and :param is allowed");
     }
     let option = options.pop();
     if !is_mime {
         if let Some(place) = any_child.or(option.map(|(place, _)| place)) {
-            checker.error(place, "this tag wants \":mime\" before it");
+            checker.error(place, "this tag needs \":mime\" before it");
         }
         return None;
     }

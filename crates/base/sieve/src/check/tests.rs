@@ -411,7 +411,7 @@ fn transform(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Transf
     found.extend(arguments.flag(checker, "text").map(|_| Transform::Text));
     found.extend(arguments.texts_value(checker, "content").map(Transform::Content));
     if found.len() > 1 {
-        checker.error(arguments.place, "only one of :raw, :text and :content may stand here");
+        checker.error(arguments.place, "only one of :raw, :text and :content is allowed");
     }
     found.pop().unwrap_or(Transform::Text)
 }

@@ -14,7 +14,7 @@ use crate::run::flags;
 use crate::run::machine::Machine;
 use crate::run::mime::{content_of, is_content, parts_from, value_of};
 
-/// Takes one value; answers whether that is enough.
+/// Takes one value. Returns whether that is enough.
 pub(crate) type Sink<'s> = dyn FnMut(&str) -> Result<bool, Fault> + 's;
 
 /// Hands out the values of a subject until one is enough; whether one was.

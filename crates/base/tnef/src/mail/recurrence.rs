@@ -32,7 +32,7 @@ pub(super) struct Recurrence {
     /// VTIMEZONE.
     pub zone: Vec<String>,
     pattern: Pattern,
-    form: Form,
+    form: TimeFormat,
 }
 
 /// One occurrence that differs from its series.
@@ -51,10 +51,10 @@ impl Recurrence {
         let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
         let pattern = Pattern::read(blob, message.text_code_page()).ok()??;
         if dates::has_whole_days(message) {
-            return Some(Self { zone: Vec::new(), pattern, form: Form::Days });
+            return Some(Self { zone: Vec::new(), pattern, form: TimeFormat::Days });
         }
         let zone = Zone::read(message.named(named::TIME_ZONE_STRUCT).and_then(Value::bytes)?).ok()?;
-        Some(Self { zone: zone.lines(), pattern, form: Form::Times { standard: zone.standard } })
+        Some(Self { zone: zone.lines(), pattern, form: TimeFormat::Times { standard: zone.standard } })
     }
 
     /// DTSTART, DTEND, RRULE, EXDATE, RDATE. The first `own` of [`Self::changed`] are events of
@@ -67,7 +67,7 @@ impl Recurrence {
     pub fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
         self.pattern.changes.iter().map(move |change| {
             let form = match change.has_whole_days {
-                Some(true) => Form::Days,
+                Some(true) => TimeFormat::Days,
                 _ => self.form,
             };
             let mut times = form.times(change.start, change.end);
@@ -79,7 +79,7 @@ impl Recurrence {
 
 /// The form in which the times of an event are printed.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum TimeFormat {
     Days,
     /// With the zone, whose offset from UTC in winter this is.
     Times {
@@ -87,11 +87,11 @@ enum Form {
     },
 }
 
-impl Form {
+impl TimeFormat {
     fn property(self, name: &str, minutes: i64) -> String {
         match self {
-            Form::Days => format!("{name};VALUE=DATE:{}", day(minutes)),
-            Form::Times { .. } => format!("{name};TZID={ZONE}:{}", local(minutes)),
+            TimeFormat::Days => format!("{name};VALUE=DATE:{}", day(minutes)),
+            TimeFormat::Times { .. } => format!("{name};TZID={ZONE}:{}", local(minutes)),
         }
     }
 
@@ -192,7 +192,7 @@ impl Pattern {
         (left_out, added)
     }
 
-    fn lines(&self, form: Form, own: usize) -> Vec<String> {
+    fn lines(&self, form: TimeFormat, own: usize) -> Vec<String> {
         let start = self.first + self.starts_at;
         let mut lines = form.times(start, start + self.ends_at - self.starts_at);
         lines.push(format!("RRULE:{}{}", self.rule, self.until(form)));
@@ -205,12 +205,14 @@ impl Pattern {
 
     /// RFC 5545 §3.3.10: UNTIL is UTC, or a day if the series has whole days. In summer the last
     /// occurrence is an hour before this.
-    fn until(&self, form: Form) -> String {
+    fn until(&self, form: TimeFormat) -> String {
         match (self.count, self.last) {
             (0, Some(last)) => {
                 let until = match form {
-                    Form::Times { standard } => at(last + self.starts_at - standard).map(dates::in_calendar),
-                    Form::Days => at(last).map(dates::day),
+                    TimeFormat::Times { standard } => {
+                        at(last + self.starts_at - standard).map(dates::in_calendar)
+                    }
+                    TimeFormat::Days => at(last).map(dates::day),
                 };
                 until.map(|until| format!(";UNTIL={until}")).unwrap_or_default()
             }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use posthaste_mime_summary::InBounds;
 
 use super::pictures::{PICTURES_MAX, Picture, Pictures};
-use super::simple::{Place, Simple, take_back};
+use super::simple::{Position, Simple, take_back};
 use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
 use super::token::{Token, Tokens};
 use super::words::{self, SYMBOL};
@@ -127,7 +127,7 @@ enum Destination {
 /// The state of a document at a place, so that it can be taken back to it.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    out: Place,
+    out: Position,
     instruction: usize,
 }
 
@@ -447,7 +447,7 @@ impl Machine {
 
     fn mark(&self) -> Mark {
         let out = match &self.out {
-            Out::Html(text) | Out::Text(text) => Place::at(text.len()),
+            Out::Html(text) | Out::Text(text) => Position::at(text.len()),
             Out::Simple(simple) => simple.place(),
         };
         Mark { out, instruction: self.instruction.len() }

@@ -19,13 +19,13 @@ pub(super) struct Simple {
 
 /// A place in both forms.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Position {
     text: usize,
     /// The HTML's length, and its state.
     html: (usize, State),
 }
 
-impl Place {
+impl Position {
     /// A place in a document that is text alone.
     pub fn at(text: usize) -> Self {
         Self { text, html: (0, State::default()) }
@@ -62,13 +62,13 @@ impl Simple {
         self.words_end > place
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Position {
         let html = self.html.as_ref().map(|html| (html.out.len(), html.state));
-        Place { text: self.text.len(), html: html.unwrap_or_default() }
+        Position { text: self.text.len(), html: html.unwrap_or_default() }
     }
 
-    /// Takes back what was written since. Links keep their numbers.
-    pub fn back_to(&mut self, place: Place) {
+    /// Removes what was written after this place. Links keep their numbers.
+    pub fn back_to(&mut self, place: Position) {
         take_back(&mut self.text, place.text);
         self.words_end = self.words_end.min(place.text);
         if let Some(html) = &mut self.html {

@@ -192,7 +192,7 @@ pub enum StepResult {
 }
 
 impl StepResult {
-    /// The word for it.
+    /// The result as a word, for another process.
     pub fn word(self) -> String {
         match self {
             Self::Done => "done".into(),
@@ -318,8 +318,8 @@ impl Driver {
         Id::new(self.ids, 7)
     }
 
-    /// Like those of real messages, ids of bodies have little in common: a bit that turns makes
-    /// none of another.
+    /// An id of a body. As with real messages, two ids differ in many bits: one flipped bit never
+    /// makes another valid id.
     fn body_id(&mut self) -> BodyId {
         self.ids += 1;
         let random = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -388,7 +388,7 @@ impl Driver {
         }
     }
 
-    /// Loses the index of a closed store and makes it again from the packs alone. Answers whether
+    /// Loses the index of a closed store and makes it again from the packs alone. Returns whether
     /// no fault was found: without the old index, a batch that a crash cut off is one.
     pub fn rebuild_from_packs(&mut self) -> Result<bool, Violation> {
         let index = self.recorder.root().join("index");

@@ -60,7 +60,7 @@ impl User {
                 self.pause(*seconds).await;
                 Ok(())
             }
-            // Only POP3 sessions have these; the file reader sees to it.
+            // The reader of workload files refuses these steps in other sessions than POP3.
             TransactionStep::Stat
             | TransactionStep::Uidl
             | TransactionStep::Retr(_)

@@ -202,7 +202,7 @@ impl Delivery {
             ));
         }
         let mailbox = self.mailbox_of_url(reader.account.id, None, &url).await?;
-        let key = self.directory().url_key_or_new(reader.account.id, mailbox).await?;
+        let key = self.directory().url_keys().get_or_make(reader.account.id, mailbox).await?;
         Ok(format!("{rump}:{INTERNAL}:{}", key.token(rump)))
     }
 
@@ -228,7 +228,7 @@ impl Delivery {
             Err(UrlRefusal::Bad(_)) => return Err(refused()),
             found => found?,
         };
-        let key = self.directory().url_key(owner.id, mailbox).await?.ok_or_else(refused)?;
+        let key = self.directory().url_keys().get(owner.id, mailbox).await?.ok_or_else(refused)?;
         if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
     }
 
@@ -270,7 +270,7 @@ impl Delivery {
         let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such_mailbox()) };
         let list = self.store().list(owner.id).await?;
         let entry = list.find(name).ok_or_else(no_such_mailbox)?;
-        let acl = self.directory().acl(owner.id, entry.id).await?;
+        let acl = self.directory().acls().get(owner.id, entry.id).await?;
         if owner.id == reader.account.id || !acl.rights_of(&reader.account.name).contains(Rights::READ) {
             return Err(no_such_mailbox());
         }

@@ -35,10 +35,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::account::Account;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::record::{self, Stored};
-use crate::records::TRIES;
+use crate::records::{Records, TRIES};
 
 pub use copy::{copy_acls, same_acls};
 pub use list::{Acl, Identifier, Who};
@@ -117,17 +116,26 @@ fn grant(who: &Who, owner: &Account) -> Result<(String, Bytes)> {
     Ok((key, value))
 }
 
-impl Directory {
+/// The access control lists of all mailboxes.
+pub struct Acls {
+    records: Records,
+}
+
+impl Acls {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// The list of a mailbox; none is an empty list.
     #[boxed]
-    pub async fn acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Acl> {
+    pub async fn get(&self, owner: AccountId, mailbox: MailboxId) -> Result<Acl> {
         let entry = self.records.entry(&key(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)
     }
 
     /// Reads the lists of an account's mailboxes.
     #[boxed]
-    pub async fn acls(&self, owner: AccountId) -> Result<Vec<(MailboxId, Acl)>> {
+    pub async fn all(&self, owner: AccountId) -> Result<Vec<(MailboxId, Acl)>> {
         let mut found = Vec::new();
         scan(self.records.engine(), &prefix(owner), |entry| {
             if let Some(mailbox) = mailbox_of(owner, &entry.name) {
@@ -141,13 +149,13 @@ impl Directory {
 
     /// A number that grows with each change of a list of anyone.
     #[boxed]
-    pub async fn sharing_changes(&self) -> Result<u64> {
+    pub async fn changes(&self) -> Result<u64> {
         changes::all(self.records.engine()).await
     }
 
     /// A number that grows with each change of a list of this account.
     #[boxed]
-    pub async fn sharing_changes_of(&self, owner: AccountId) -> Result<u64> {
+    pub async fn changes_of(&self, owner: AccountId) -> Result<u64> {
         changes::of_owner(self.records.engine(), owner).await
     }
 
@@ -160,19 +168,19 @@ impl Directory {
         identifier: &Identifier,
         rights: impl Fn(Rights) -> Rights,
     ) -> Result<(), AclError> {
-        self.change_acl(owner, mailbox, |acl| acl.set(identifier, rights(acl.get(identifier)))).await
+        self.change(owner, mailbox, |acl| acl.set(identifier, rights(acl.get(identifier)))).await
     }
 
     /// Gives a mailbox the list of another one of its account, if there is room for it.
     #[boxed]
-    pub async fn inherit_acl(&self, owner: &Account, mailbox: MailboxId, acl: &Acl) -> Result<()> {
-        match self.change_acl(owner, mailbox, |own| *own = acl.clone()).await {
+    pub async fn inherit(&self, owner: &Account, mailbox: MailboxId, acl: &Acl) -> Result<()> {
+        match self.change(owner, mailbox, |own| *own = acl.clone()).await {
             Ok(()) | Err(AclError::TooMany | AclError::TooManyInAll) => Ok(()),
             Err(AclError::Directory(error)) => Err(error),
         }
     }
 
-    async fn change_acl(
+    async fn change(
         &self,
         owner: &Account,
         mailbox: MailboxId,
@@ -192,7 +200,7 @@ impl Directory {
             }
             self.check_entries(owner, &old, &new).await?;
             for who in new.named_beside(&old) {
-                self.make_sure(grant(who, owner)?).await?;
+                self.ensure(grant(who, owner)?).await?;
             }
             // A list without entries is kept, too: removed and made again, it would have a version
             // that someone else has read before.
@@ -218,8 +226,8 @@ impl Directory {
         }
     }
 
-    /// Writes a record unless it says the same already.
-    async fn make_sure(&self, (key, value): (String, Bytes)) -> Result<()> {
+    /// Writes a record unless it has this value already.
+    async fn ensure(&self, (key, value): (String, Bytes)) -> Result<()> {
         for _ in 0..TRIES {
             let entry = self.records.entry(&key).await?;
             if entry.as_ref().is_some_and(|entry| entry.value == value) {
@@ -235,9 +243,9 @@ impl Directory {
 
     /// Removes the list of a mailbox that was deleted.
     #[boxed]
-    pub async fn remove_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+    pub async fn remove(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         let engine = self.records.engine();
-        match self.take_acl(owner, mailbox).await? {
+        match self.take(owner, mailbox).await? {
             Some(entries) => changes::note(engine, owner, changes::Entries::FromTo(entries, 0)).await,
             // An earlier attempt may have failed before it was counted. An account that never
             // shared anything has nothing to count.
@@ -247,7 +255,7 @@ impl Directory {
     }
 
     /// Removes a list with this many entries. The caller must count the change.
-    async fn take_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
+    async fn take(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
         let key = key(owner, mailbox);
         for _ in 0..TRIES {
             let Some(entry) = self.records.entry(&key).await? else { return Ok(None) };
@@ -311,7 +319,7 @@ impl Directory {
     /// Removes an account from all lists, and its mailboxes' own lists: a later account of that
     /// name gets none of its rights.
     #[boxed]
-    pub async fn forget_sharing(&self, account: &Account) -> Result<()> {
+    pub async fn forget(&self, account: &Account) -> Result<()> {
         let who = Who::User(account.name.clone());
         let mut owners = Vec::new();
         scan(self.records.engine(), &grants_of(&who), |entry| {
@@ -321,9 +329,9 @@ impl Directory {
         .await?;
         for (_, name) in &owners {
             let Some(owner) = Stored::find(self.records.engine(), name).await? else { continue };
-            for (mailbox, acl) in self.acls(owner.account.id).await? {
+            for (mailbox, acl) in self.all(owner.account.id).await? {
                 if acl.named().any(|named| *named == who) {
-                    let outcome = self.change_acl(&owner.account, mailbox, |acl| acl.forget(&who)).await;
+                    let outcome = self.change(&owner.account, mailbox, |acl| acl.forget(&who)).await;
                     outcome.or_else(|error| match error {
                         AclError::TooMany | AclError::TooManyInAll => Ok(()),
                         AclError::Directory(error) => Err(error),
@@ -331,12 +339,12 @@ impl Directory {
                 }
             }
         }
-        self.remove_acls(account.id).await
+        self.remove_all(account.id).await
     }
 
     /// Removes the lists of all mailboxes of an account.
     #[boxed]
-    pub async fn remove_acls(&self, owner: AccountId) -> Result<()> {
+    pub async fn remove_all(&self, owner: AccountId) -> Result<()> {
         let mut mailboxes = Vec::new();
         scan(self.records.engine(), &prefix(owner), |entry| {
             mailboxes.extend(mailbox_of(owner, &entry.name));
@@ -344,7 +352,7 @@ impl Directory {
         })
         .await?;
         for mailbox in &mailboxes {
-            self.take_acl(owner, *mailbox).await?;
+            self.take(owner, *mailbox).await?;
         }
         match mailboxes.is_empty() && changes::of_owner(self.records.engine(), owner).await? == 0 {
             true => Ok(()),

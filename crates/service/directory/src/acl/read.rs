@@ -17,7 +17,7 @@ use crate::record;
 pub(super) fn rights_in(entry: &DirectoryEntry, reader: &str) -> Result<Rights> {
     match read(entry, RightsOf { reader }) {
         Some(rights) => Ok(rights),
-        // The other way to read it knows what is wrong.
+        // It has an escaped name, or a fault. `Acl::read` accepts the name and reports the fault.
         None => Ok(Acl::read(entry)?.rights_of(reader)),
     }
 }
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for RightsOf<'_> {
     /// RFC 4314 §2: what entries give, without what they take.
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Rights, M::Error> {
         let (mut given, mut taken) = (Rights::NONE, Rights::NONE);
-        // A name that JSON has to escape ends this way of reading.
+        // Fails for a name with escaped characters, which cannot be borrowed.
         while let Some(identifier) = map.next_key::<&str>()? {
             let (who, side) = match identifier.strip_prefix('-') {
                 Some(who) => (who, &mut taken),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use posthaste_store::{DirectoryEntry, TargetIds};
 
 use super::*;
+use crate::directory::Directory;
 use crate::testing::{add, directory, other_process};
 
 fn mailbox(n: u64) -> MailboxId {
@@ -17,13 +18,13 @@ fn rights(letters: &str) -> Rights {
 
 async fn set(directory: &Directory, owner: &Account, n: u64, who: &str, letters: &str) {
     let who = Identifier::parse(who).unwrap();
-    directory.set_rights(owner, mailbox(n), &who, |_| rights(letters)).await.unwrap();
+    directory.acls().set_rights(owner, mailbox(n), &who, |_| rights(letters)).await.unwrap();
 }
 
 /// The rights of an account, as `owner 1 lr; owner 2 l`.
 async fn seen(directory: &Directory, reader: &Account) -> String {
     let mut lines = Vec::new();
-    for sharing in directory.shared_with(reader).await.unwrap() {
+    for sharing in directory.acls().shared_with(reader).await.unwrap() {
         for (mailbox, rights) in sharing.mailboxes {
             let n = (1..9).find(|n| self::mailbox(*n) == mailbox).unwrap();
             lines.push(format!("{} {n} {rights}", sharing.owner.name));
@@ -55,11 +56,11 @@ async fn others_see_what_is_shared_and_each_change_counts() {
     let ana = add(&directory, "ana@example.org", "pencil").await;
     let bo = add(&directory, "bo@example.org", "pencil").await;
     let cy = add(&directory, "cy@example.org", "pencil").await;
-    assert_eq!(other.sharing_changes().await.unwrap(), 0);
+    assert_eq!(other.acls().changes().await.unwrap(), 0);
     set(&directory, &ana, 1, "bo@example.org", "lrs").await;
     set(&directory, &ana, 2, "anyone", "l").await;
     set(&directory, &cy, 3, "-anyone", "l").await;
-    let count = other.sharing_changes().await.unwrap();
+    let count = other.acls().changes().await.unwrap();
     assert_ne!(count, 0);
     assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l");
     assert_eq!(seen(&other, &cy).await, "ana@example.org 2 l");
@@ -68,20 +69,20 @@ async fn others_see_what_is_shared_and_each_change_counts() {
     set(&directory, &cy, 3, "anyone", "lr").await;
     assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l; cy@example.org 3 r");
     set(&directory, &cy, 3, "anyone", "").await;
-    let count = other.sharing_changes().await.unwrap();
+    let count = other.acls().changes().await.unwrap();
     assert_eq!(seen(&other, &ana).await, "");
     // Each owner's changes are counted for himself, too.
-    let of_ana = other.sharing_changes_of(ana.id).await.unwrap();
-    let of_cy = other.sharing_changes_of(cy.id).await.unwrap();
+    let of_ana = other.acls().changes_of(ana.id).await.unwrap();
+    let of_cy = other.acls().changes_of(cy.id).await.unwrap();
     set(&directory, &ana, 2, "anyone", "lr").await;
-    assert!(other.sharing_changes_of(ana.id).await.unwrap() > of_ana);
-    assert_eq!(other.sharing_changes_of(cy.id).await.unwrap(), of_cy);
+    assert!(other.acls().changes_of(ana.id).await.unwrap() > of_ana);
+    assert_eq!(other.acls().changes_of(cy.id).await.unwrap(), of_cy);
     set(&directory, &ana, 2, "anyone", "l").await;
     set(&directory, &ana, 1, "bo@example.org", "").await;
-    directory.remove_acl(ana.id, mailbox(2)).await.unwrap();
-    assert_ne!(other.sharing_changes().await.unwrap(), count);
+    directory.acls().remove(ana.id, mailbox(2)).await.unwrap();
+    assert_ne!(other.acls().changes().await.unwrap(), count);
     assert_eq!(seen(&other, &bo).await, "");
-    assert!(other.acls(ana.id).await.unwrap().iter().all(|(_, acl)| acl.is_empty()));
+    assert!(other.acls().all(ana.id).await.unwrap().iter().all(|(_, acl)| acl.is_empty()));
 }
 
 #[tokio::test]
@@ -93,8 +94,8 @@ async fn a_new_account_with_a_removed_name_gets_none_of_its_rights() {
     set(&directory, &ana, 1, "-bo@example.org", "w").await;
     set(&directory, &bo, 2, "ana@example.org", "lr").await;
     directory.remove("bo@example.org").await.unwrap();
-    assert!(directory.acl(ana.id, mailbox(1)).await.unwrap().is_empty());
-    assert!(directory.acls(bo.id).await.unwrap().is_empty());
+    assert!(directory.acls().get(ana.id, mailbox(1)).await.unwrap().is_empty());
+    assert!(directory.acls().all(bo.id).await.unwrap().is_empty());
     let second = add(&directory, "bo@example.org", "pencil").await;
     assert_eq!(seen(&directory, &second).await, "");
     assert_eq!(seen(&directory, &ana).await, "");
@@ -106,13 +107,13 @@ async fn a_list_is_bounded() {
     let ana = add(&directory, "ana@example.org", "pencil").await;
     let one = |n: usize| Identifier::parse(&format!("u{n}@example.org")).unwrap();
     for n in 0..ACL_ENTRIES_MAX {
-        directory.set_rights(&ana, mailbox(1), &one(n), |_| Rights::LOOKUP).await.unwrap();
+        directory.acls().set_rights(&ana, mailbox(1), &one(n), |_| Rights::LOOKUP).await.unwrap();
     }
-    let refused = directory.set_rights(&ana, mailbox(1), &one(999), |_| Rights::LOOKUP).await;
+    let refused = directory.acls().set_rights(&ana, mailbox(1), &one(999), |_| Rights::LOOKUP).await;
     assert!(matches!(refused, Err(AclError::TooMany)));
-    directory.set_rights(&ana, mailbox(1), &one(7), |_| Rights::READ).await.unwrap();
-    directory.set_rights(&ana, mailbox(1), &one(8), |_| Rights::NONE).await.unwrap();
-    assert_eq!(directory.acl(ana.id, mailbox(1)).await.unwrap().len(), ACL_ENTRIES_MAX - 1);
+    directory.acls().set_rights(&ana, mailbox(1), &one(7), |_| Rights::READ).await.unwrap();
+    directory.acls().set_rights(&ana, mailbox(1), &one(8), |_| Rights::NONE).await.unwrap();
+    assert_eq!(directory.acls().get(ana.id, mailbox(1)).await.unwrap().len(), ACL_ENTRIES_MAX - 1);
 }
 
 #[tokio::test]
@@ -123,7 +124,7 @@ async fn a_change_that_lost_a_race_is_made_again() {
     set(&directory, &ana, 1, "bo@example.org", "lr").await;
     records.conflict(usize::MAX);
     let bo = Identifier::parse("bo@example.org").unwrap();
-    let refused = directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::LOOKUP).await;
+    let refused = directory.acls().set_rights(&ana, mailbox(1), &bo, |_| Rights::LOOKUP).await;
     assert!(matches!(refused, Err(AclError::Directory(DirectoryError::Busy(_)))));
 }
 
@@ -136,7 +137,7 @@ async fn lists_go_along_to_another_store() {
     let same = TargetIds::with_ids(ana.id, BTreeMap::new());
     copy_acls(here.records.engine(), &ana, there.records.engine(), &ana.name, &same).await.unwrap();
     assert!(same_acls(here.records.engine(), ana.id, there.records.engine()).await.unwrap());
-    assert_ne!(there.sharing_changes().await.unwrap(), 0);
+    assert_ne!(there.acls().changes().await.unwrap(), 0);
     set(&here, &ana, 2, "anyone", "").await;
     assert!(!same_acls(here.records.engine(), ana.id, there.records.engine()).await.unwrap());
     copy_acls(here.records.engine(), &ana, there.records.engine(), &ana.name, &same).await.unwrap();
@@ -156,28 +157,28 @@ async fn a_change_made_again_is_counted_if_it_was_not() {
     let ana = add(&directory, "ana@example.org", "pencil").await;
     let bo = Identifier::parse("bo@example.org").unwrap();
     set(&directory, &ana, 1, "bo@example.org", "lr").await;
-    let (count, of_ana) = (directory.sharing_changes().await, directory.sharing_changes_of(ana.id).await);
+    let (count, of_ana) = (directory.acls().changes().await, directory.acls().changes_of(ana.id).await);
     records.fail_on("sharing/");
-    let failed = directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await;
+    let failed = directory.acls().set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await;
     assert!(matches!(failed, Err(AclError::Directory(DirectoryError::Store(_)))), "{failed:?}");
-    assert!(directory.acl(ana.id, mailbox(1)).await.unwrap().is_empty(), "it was made");
+    assert!(directory.acls().get(ana.id, mailbox(1)).await.unwrap().is_empty(), "it was made");
     records.fail_on("");
-    directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await.unwrap();
-    assert!(directory.sharing_changes().await.unwrap() > count.unwrap());
-    assert!(directory.sharing_changes_of(ana.id).await.unwrap() > of_ana.unwrap());
+    directory.acls().set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await.unwrap();
+    assert!(directory.acls().changes().await.unwrap() > count.unwrap());
+    assert!(directory.acls().changes_of(ana.id).await.unwrap() > of_ana.unwrap());
 
     set(&directory, &ana, 1, "bo@example.org", "lr").await;
-    let count = directory.sharing_changes().await.unwrap();
+    let count = directory.acls().changes().await.unwrap();
     records.fail_on("sharing/");
-    directory.remove_acl(ana.id, mailbox(1)).await.unwrap_err();
+    directory.acls().remove(ana.id, mailbox(1)).await.unwrap_err();
     records.fail_on("");
-    directory.remove_acl(ana.id, mailbox(1)).await.unwrap();
-    assert!(directory.sharing_changes().await.unwrap() > count);
+    directory.acls().remove(ana.id, mailbox(1)).await.unwrap();
+    assert!(directory.acls().changes().await.unwrap() > count);
     // An account that never shared anything: deleting a mailbox changes no count.
     let cy = add(&directory, "cy@example.org", "pencil").await;
-    let count = directory.sharing_changes().await.unwrap();
-    directory.remove_acl(cy.id, mailbox(1)).await.unwrap();
-    assert_eq!(directory.sharing_changes().await.unwrap(), count);
+    let count = directory.acls().changes().await.unwrap();
+    directory.acls().remove(cy.id, mailbox(1)).await.unwrap();
+    assert_eq!(directory.acls().changes().await.unwrap(), count);
 }
 
 #[tokio::test]
@@ -195,20 +196,20 @@ async fn all_lists_of_an_account_are_bounded_together() {
         let key = key(ana.id, mailbox(n));
         records.put(&key, full.print(&key).unwrap());
     }
-    let refused = directory.set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await;
+    let refused = directory.acls().set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await;
     assert!(matches!(refused, Err(AclError::TooManyInAll)), "{refused:?}");
     // A new mailbox has none then, rather than not being made.
-    directory.inherit_acl(&ana, mailbox(lists + 1), &full).await.unwrap();
-    assert!(directory.acl(ana.id, mailbox(lists + 1)).await.unwrap().is_empty());
+    directory.acls().inherit(&ana, mailbox(lists + 1), &full).await.unwrap();
+    assert!(directory.acls().get(ana.id, mailbox(lists + 1)).await.unwrap().is_empty());
     // An entry less, an entry more; again and again, also past the numbers where all are counted.
     let u7 = Identifier::parse("u7@example.org").unwrap();
     for _ in 0..100 {
-        directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::NONE).await.unwrap();
-        directory.set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await.unwrap();
-        let refused = directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await;
+        directory.acls().set_rights(&ana, mailbox(1), &u7, |_| Rights::NONE).await.unwrap();
+        directory.acls().set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await.unwrap();
+        let refused = directory.acls().set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await;
         assert!(matches!(refused, Err(AclError::TooManyInAll)), "{refused:?}");
-        directory.remove_acl(ana.id, mailbox(lists + 1)).await.unwrap();
-        directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await.unwrap();
+        directory.acls().remove(ana.id, mailbox(lists + 1)).await.unwrap();
+        directory.acls().set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await.unwrap();
     }
 }
 

@@ -22,10 +22,9 @@ use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
 
 use crate::annotation_error::AnnotationError;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::limits::ANNOTATION_BYTES_MAX;
-use crate::records::TRIES;
+use crate::records::{Records, TRIES};
 
 pub use copy::{copy_annotations, same_annotations};
 pub use record::{Annotations, Entry};
@@ -118,28 +117,33 @@ async fn remove_all(engine: &dyn Engine, account: AccountId) -> Result<()> {
     }
 }
 
-impl Directory {
+/// The annotations of all mailboxes, and of the server: RFC 5464.
+pub struct Metadata {
+    records: Records,
+}
+
+impl Metadata {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
     /// The annotations of a mailbox, or of the server; none is an empty value.
     #[boxed]
-    pub async fn annotations(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
+    pub async fn get(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
         let entry = self.records.entry(&key(account, of)).await?;
         entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)
     }
 
     /// The annotations of mailboxes, in their order.
     #[boxed]
-    pub async fn annotations_of(
-        &self,
-        account: AccountId,
-        mailboxes: &[MailboxId],
-    ) -> Result<Vec<Annotations>> {
-        let read = |mailbox: &MailboxId| self.annotations(account, Annotated::Mailbox(*mailbox));
+    pub async fn get_many(&self, account: AccountId, mailboxes: &[MailboxId]) -> Result<Vec<Annotations>> {
+        let read = |mailbox: &MailboxId| self.get(account, Annotated::Mailbox(*mailbox));
         stream::iter(mailboxes).map(read).buffered(AT_ONCE).try_collect().await
     }
 
     /// Reads the annotations of an account.
     #[boxed]
-    pub async fn all_annotations(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
+    pub async fn all(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
         let mut found = Vec::new();
         scan(self.records.engine(), account, |of, entry| {
             found.push((of, read(entry)?));
@@ -151,14 +155,14 @@ impl Directory {
 
     /// A number that is another one after each change of an account's annotations.
     #[boxed]
-    pub async fn annotation_changes(&self, account: AccountId) -> Result<u64> {
+    pub async fn changes(&self, account: AccountId) -> Result<u64> {
         Ok(self.records.entry(&changes_key(account)).await?.map_or(0, |entry| entry.version))
     }
 
     /// Gives entries values, or removes them (`None`): all of them, or none if one of the limits is
     /// in the way. Whether the mailbox exists is the caller's to know.
     #[boxed]
-    pub async fn annotate(
+    pub async fn set(
         &self,
         account: AccountId,
         of: Annotated,
@@ -182,7 +186,7 @@ impl Directory {
             // version that someone else has read before.
             let value = new.print().ok_or(AnnotationError::TooLong)?;
             if self.records.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
-                self.note_annotation_change(account).await?;
+                self.note_change(account).await?;
                 return Ok(());
             }
         }
@@ -219,16 +223,11 @@ impl Directory {
     /// Gives a mailbox the annotations of another one, as far as there is room: RFC 5464 §4.1 for
     /// the mailbox that a renamed INBOX becomes.
     #[boxed]
-    pub async fn copy_annotations_between(
-        &self,
-        account: AccountId,
-        from: MailboxId,
-        to: MailboxId,
-    ) -> Result<()> {
-        let annotations = self.annotations(account, Annotated::Mailbox(from)).await?;
+    pub async fn copy(&self, account: AccountId, from: MailboxId, to: MailboxId) -> Result<()> {
+        let annotations = self.get(account, Annotated::Mailbox(from)).await?;
         let changes: Vec<_> =
             annotations.iter().map(|entry| (entry.name.as_str(), Some(entry.value.clone()))).collect();
-        match self.annotate(account, Annotated::Mailbox(to), &changes).await {
+        match self.set(account, Annotated::Mailbox(to), &changes).await {
             Err(AnnotationError::Directory(error)) => Err(error),
             Ok(()) | Err(AnnotationError::TooLong | AnnotationError::TooMany) => Ok(()),
         }
@@ -236,27 +235,25 @@ impl Directory {
 
     /// Removes the annotations of a mailbox that was deleted.
     #[boxed]
-    pub async fn remove_annotations(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
+    pub async fn remove(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let key = key(account, Annotated::Mailbox(mailbox));
         for _ in 0..TRIES {
             let Some(entry) = self.records.entry(&key).await? else { return Ok(()) };
             if self.records.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
-                return self.note_annotation_change(account).await;
+                return self.note_change(account).await;
             }
         }
         Err(DirectoryError::Busy(key))
     }
 
-    /// Removes all annotations of an account, its mailboxes and their messages.
-    #[boxed]
-    pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
-        remove_all(self.records.engine(), account).await?;
-        self.forget_all_message_annotations(account).await
+    /// Removes all annotations of an account and its mailboxes.
+    pub(crate) async fn remove_all(&self, account: AccountId) -> Result<()> {
+        remove_all(self.records.engine(), account).await
     }
 
     /// Counts a change: of annotations, or of what is shown as one.
     #[boxed]
-    pub async fn note_annotation_change(&self, account: AccountId) -> Result<()> {
+    pub async fn note_change(&self, account: AccountId) -> Result<()> {
         let key = changes_key(account);
         for _ in 0..TRIES {
             let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);

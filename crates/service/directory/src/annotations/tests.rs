@@ -25,24 +25,25 @@ async fn every_process_sees_a_change_and_its_count() {
     let (records, directory) = directory();
     let other = other_process(&records);
     let account = AccountId(Id::new(7, 7));
-    assert_eq!(other.annotation_changes(account).await.unwrap(), 0);
+    assert_eq!(other.metadata().changes(account).await.unwrap(), 0);
     directory
-        .annotate(account, of(1), &[("/private/a", value("x")), ("/shared/b", value(""))])
+        .metadata()
+        .set(account, of(1), &[("/private/a", value("x")), ("/shared/b", value(""))])
         .await
         .unwrap();
-    let seen = other.annotation_changes(account).await.unwrap();
+    let seen = other.metadata().changes(account).await.unwrap();
     assert_ne!(seen, 0);
-    let annotations = other.annotations(account, of(1)).await.unwrap();
+    let annotations = other.metadata().get(account, of(1)).await.unwrap();
     assert_eq!(annotations.get("/PRIVATE/A").unwrap(), "x");
     assert_eq!(annotations.get("/shared/b").unwrap(), "");
-    assert!(other.annotations(account, of(2)).await.unwrap().is_empty());
-    assert!(other.annotations(account, Annotated::Server).await.unwrap().is_empty());
+    assert!(other.metadata().get(account, of(2)).await.unwrap().is_empty());
+    assert!(other.metadata().get(account, Annotated::Server).await.unwrap().is_empty());
     // A write that changes nothing is not counted.
-    other.annotate(account, of(1), &[("/private/a", value("x")), ("/private/z", None)]).await.unwrap();
-    assert_eq!(directory.annotation_changes(account).await.unwrap(), seen);
-    other.annotate(account, of(1), &[("/private/A", None), ("/shared/b", None)]).await.unwrap();
-    assert_ne!(directory.annotation_changes(account).await.unwrap(), seen);
-    assert!(other.annotations(account, of(1)).await.unwrap().is_empty());
+    other.metadata().set(account, of(1), &[("/private/a", value("x")), ("/private/z", None)]).await.unwrap();
+    assert_eq!(directory.metadata().changes(account).await.unwrap(), seen);
+    other.metadata().set(account, of(1), &[("/private/A", None), ("/shared/b", None)]).await.unwrap();
+    assert_ne!(directory.metadata().changes(account).await.unwrap(), seen);
+    assert!(other.metadata().get(account, of(1)).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -50,9 +51,9 @@ async fn a_change_that_lost_a_race_is_made_again() {
     let (records, directory) = directory();
     let account = AccountId(Id::new(7, 7));
     records.conflict(3);
-    directory.annotate(account, of(1), &[("/private/a", value("x"))]).await.unwrap();
+    directory.metadata().set(account, of(1), &[("/private/a", value("x"))]).await.unwrap();
     records.conflict(usize::MAX);
-    let refused = directory.annotate(account, of(1), &[("/private/a", value("y"))]).await;
+    let refused = directory.metadata().set(account, of(1), &[("/private/a", value("y"))]).await;
     assert!(matches!(refused, Err(AnnotationError::Directory(DirectoryError::Busy(_)))));
 }
 
@@ -63,30 +64,38 @@ async fn limits_are_kept_and_nothing_of_a_refused_change_is_done() {
     let longest = value(&"x".repeat(ANNOTATION_BYTES_MAX));
     let longer = value(&"x".repeat(ANNOTATION_BYTES_MAX + 1));
     let refused =
-        directory.annotate(account, of(1), &[("/private/a", value("x")), ("/private/b", longer)]).await;
+        directory.metadata().set(account, of(1), &[("/private/a", value("x")), ("/private/b", longer)]).await;
     assert!(matches!(refused, Err(AnnotationError::TooLong)));
-    assert!(directory.annotations(account, of(1)).await.unwrap().is_empty());
+    assert!(directory.metadata().get(account, of(1)).await.unwrap().is_empty());
 
     for n in 0..ANNOTATIONS_MAX {
-        directory.annotate(account, of(1), &[(&format!("/private/{n}"), value("x"))]).await.unwrap();
+        directory.metadata().set(account, of(1), &[(&format!("/private/{n}"), value("x"))]).await.unwrap();
     }
-    let refused = directory.annotate(account, of(1), &[("/private/more", value("x"))]).await;
+    let refused = directory.metadata().set(account, of(1), &[("/private/more", value("x"))]).await;
     assert!(matches!(refused, Err(AnnotationError::TooMany)));
-    directory.annotate(account, of(1), &[("/private/0", None), ("/private/more", value("x"))]).await.unwrap();
+    directory
+        .metadata()
+        .set(account, of(1), &[("/private/0", None), ("/private/more", value("x"))])
+        .await
+        .unwrap();
 
     for n in 0..3 {
-        directory.annotate(account, of(2), &[(&format!("/private/{n}"), longest.clone())]).await.unwrap();
+        directory
+            .metadata()
+            .set(account, of(2), &[(&format!("/private/{n}"), longest.clone())])
+            .await
+            .unwrap();
     }
-    let refused = directory.annotate(account, of(2), &[("/private/3", longest.clone())]).await;
+    let refused = directory.metadata().set(account, of(2), &[("/private/3", longest.clone())]).await;
     assert!(matches!(refused, Err(AnnotationError::TooMany)), "the names are too much");
 
     let mut full = 3;
-    while directory.annotate(account, of(full), &[("/private/0", longest.clone())]).await.is_ok() {
+    while directory.metadata().set(account, of(full), &[("/private/0", longest.clone())]).await.is_ok() {
         full += 1;
         assert!(full < 100, "an account has no limit");
     }
-    directory.annotate(account, of(2), &[("/private/0", None)]).await.unwrap();
-    directory.annotate(account, of(full), &[("/private/0", longest)]).await.unwrap();
+    directory.metadata().set(account, of(2), &[("/private/0", None)]).await.unwrap();
+    directory.metadata().set(account, of(full), &[("/private/0", longest)]).await.unwrap();
 }
 
 #[tokio::test]
@@ -95,32 +104,32 @@ async fn they_go_with_their_mailbox_and_with_their_account() {
     let account = add(&directory, "ana@example.org", "pencil").await.id;
     let other = AccountId(Id::new(7, 7));
     for (account, of) in [(account, of(1)), (account, of(2)), (account, Annotated::Server), (other, of(3))] {
-        directory.annotate(account, of, &[("/private/a", value("x"))]).await.unwrap();
+        directory.metadata().set(account, of, &[("/private/a", value("x"))]).await.unwrap();
     }
-    directory.copy_annotations_between(account, mailbox(1), mailbox(9)).await.unwrap();
-    directory.remove_annotations(account, mailbox(1)).await.unwrap();
-    directory.remove_annotations(account, mailbox(1)).await.unwrap();
+    directory.metadata().copy(account, mailbox(1), mailbox(9)).await.unwrap();
+    directory.metadata().remove(account, mailbox(1)).await.unwrap();
+    directory.metadata().remove(account, mailbox(1)).await.unwrap();
     let left: Vec<_> =
-        directory.all_annotations(account).await.unwrap().into_iter().map(|(of, _)| of).collect();
+        directory.metadata().all(account).await.unwrap().into_iter().map(|(of, _)| of).collect();
     assert_eq!(left.len(), 3);
     assert!(left.contains(&of(2)) && left.contains(&of(9)) && left.contains(&Annotated::Server));
     directory.remove("ana@example.org").await.unwrap();
     assert!(!records.dump().contains(&format!("metadata/{account}/")), "{}", records.dump());
-    assert_eq!(directory.all_annotations(other).await.unwrap().len(), 1);
+    assert_eq!(directory.metadata().all(other).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_copy_is_the_same_at_other_places() {
     let ((here, directory), (there, copied)) = (directory(), directory());
     let (account, new) = (AccountId(Id::new(7, 7)), AccountId(Id::new(8, 8)));
-    directory.annotate(account, of(1), &[("/private/a", value("x"))]).await.unwrap();
-    directory.annotate(account, Annotated::Server, &[("/private/s", value("y"))]).await.unwrap();
-    copied.annotate(new, of(5), &[("/private/old", value("z"))]).await.unwrap();
+    directory.metadata().set(account, of(1), &[("/private/a", value("x"))]).await.unwrap();
+    directory.metadata().set(account, Annotated::Server, &[("/private/s", value("y"))]).await.unwrap();
+    copied.metadata().set(new, of(5), &[("/private/old", value("z"))]).await.unwrap();
     let places = TargetIds::with_ids(new, BTreeMap::from([(mailbox(1), mailbox(2))]));
     copy_annotations(&*here, account, &*there, &places).await.unwrap();
-    assert_eq!(copied.annotations(new, of(2)).await.unwrap().get("/private/a").unwrap(), "x");
-    assert_eq!(copied.annotations(new, Annotated::Server).await.unwrap().get("/private/s").unwrap(), "y");
-    assert!(copied.annotations(new, of(5)).await.unwrap().is_empty());
+    assert_eq!(copied.metadata().get(new, of(2)).await.unwrap().get("/private/a").unwrap(), "x");
+    assert_eq!(copied.metadata().get(new, Annotated::Server).await.unwrap().get("/private/s").unwrap(), "y");
+    assert!(copied.metadata().get(new, of(5)).await.unwrap().is_empty());
 
     let same = TargetIds::with_ids(account, BTreeMap::new());
     assert!(!same_annotations(&*here, account, &*there).await.unwrap());

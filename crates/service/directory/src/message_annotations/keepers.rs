@@ -14,9 +14,8 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
 
-use super::{Keeping, PAGE, kept_by, scan, unreadable};
+use super::{Keeping, MessageAnnotationRecords, PAGE, kept_by, scan, unreadable};
 use crate::annotation_error::AnnotationError;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::orphans::OwnedMailbox;
 use crate::records::TRIES;
@@ -80,11 +79,11 @@ pub(super) async fn remove_all(engine: &dyn Engine, prefix: &str) -> Result<()> 
     }
 }
 
-impl Directory {
+impl MessageAnnotationRecords {
     /// The accounts that may keep values of messages of a mailbox. Where there never were any, it
     /// reads one record that is not there.
     #[boxed]
-    pub async fn annotation_keepers(&self, owner: AccountId, mailbox: MailboxId) -> Result<Vec<AccountId>> {
+    pub async fn keepers(&self, owner: AccountId, mailbox: MailboxId) -> Result<Vec<AccountId>> {
         let entry = self.records.entry(&name_of(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)
     }
@@ -114,16 +113,11 @@ impl Directory {
 
     /// Forgets the annotations of messages that were expunged, of all accounts that keep some.
     #[boxed]
-    pub async fn forget_message_annotations(
-        &self,
-        owner: AccountId,
-        mailbox: MailboxId,
-        uids: &NumSet,
-    ) -> Result<()> {
+    pub async fn forget(&self, owner: AccountId, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
         if uids.is_empty() {
             return Ok(());
         }
-        for keeper in self.annotation_keepers(owner, mailbox).await? {
+        for keeper in self.keepers(owner, mailbox).await? {
             self.forget_kept(Keeping { keeper, owner, mailbox }, uids).await?;
         }
         Ok(())
@@ -143,15 +137,15 @@ impl Directory {
     /// Forgets all annotations of the messages of a mailbox that was deleted, of all accounts that
     /// keep some.
     #[boxed]
-    pub async fn forget_annotations_in(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
-        self.forget_annotations_of(owner, mailbox, &[]).await
+    pub async fn forget_mailbox(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+        self.forget_keepers(owner, mailbox, &[]).await
     }
 
     /// Forgets all annotations of the messages of a mailbox that was deleted, also of `keepers`,
     /// accounts that have written values of the mailbox. Its deletion may have come before, so that
     /// it did not find them, and nobody names their keepers.
     #[boxed]
-    pub async fn forget_annotations_of(
+    pub async fn forget_keepers(
         &self,
         owner: AccountId,
         mailbox: MailboxId,
@@ -175,7 +169,7 @@ impl Directory {
     }
 
     /// Forgets all annotations of messages in an account's mailboxes, and all that it keeps itself.
-    pub(crate) async fn forget_all_message_annotations(&self, account: AccountId) -> Result<()> {
+    pub(crate) async fn forget_account(&self, account: AccountId) -> Result<()> {
         let mut mailboxes = Vec::new();
         scan(self.records.engine(), &of_owner(account), |entry| {
             mailboxes.push(mailbox_of(account, &entry.name)?);
@@ -183,7 +177,7 @@ impl Directory {
         })
         .await?;
         for mailbox in mailboxes {
-            self.forget_annotations_in(account, mailbox).await?;
+            self.forget_mailbox(account, mailbox).await?;
         }
         let mut places = BTreeSet::new();
         scan(self.records.engine(), &kept_by(account), |entry| {

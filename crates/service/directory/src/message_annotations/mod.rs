@@ -38,11 +38,13 @@ use std::collections::BTreeMap;
 
 use async_recursion::async_recursion as boxed;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
 
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::orphans::Orphans;
+use crate::records::Records;
 
 pub(crate) use copy::{copy_all, same_all};
 pub use keepers::ANNOTATING_ACCOUNTS_MAX;
@@ -161,15 +163,22 @@ fn behind(set: &NumSet, number: u32) -> Option<u32> {
     Some((*low).max(number.saturating_add(1)))
 }
 
-impl Directory {
+/// The annotations of all messages.
+pub struct MessageAnnotationRecords {
+    records: Records,
+    /// Annotations of messages that do not exist any more.
+    orphans: Mutex<Orphans>,
+}
+
+impl MessageAnnotationRecords {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records, orphans: Mutex::default() }
+    }
+
     /// The values that an account keeps of these messages, by UID. Messages without any are left
     /// out.
     #[boxed]
-    pub async fn message_annotations(
-        &self,
-        keeping: Keeping,
-        uids: &NumSet,
-    ) -> Result<BTreeMap<u32, MessageAnnotations>> {
+    pub async fn get(&self, keeping: Keeping, uids: &NumSet) -> Result<BTreeMap<u32, MessageAnnotations>> {
         let mut found = BTreeMap::new();
         for (uid, entry) in self.records_of(keeping, uids).await? {
             found.insert(uid, read(&entry)?);
@@ -179,10 +188,7 @@ impl Directory {
 
     /// The values that an account keeps of all messages of a mailbox, by UID.
     #[boxed]
-    pub async fn all_message_annotations(
-        &self,
-        keeping: Keeping,
-    ) -> Result<BTreeMap<u32, MessageAnnotations>> {
+    pub async fn all(&self, keeping: Keeping) -> Result<BTreeMap<u32, MessageAnnotations>> {
         let (prefix, mut found) = (keeping.prefix(), BTreeMap::new());
         scan(self.records.engine(), &prefix, |entry| {
             found.insert(uid_of(&prefix, &entry.name)?, read(entry)?);

@@ -8,12 +8,11 @@ use std::collections::BTreeSet;
 
 use posthaste_mail_model::AccountId;
 
-use super::{Keeping, scan};
-use crate::directory::Directory;
+use super::{Keeping, MessageAnnotationRecords, scan};
 use crate::error::Result;
 use crate::orphans::OwnedMailbox;
 
-impl Directory {
+impl MessageAnnotationRecords {
     /// Removes what an account keeps of mailboxes that do not exist any more: a few of those in
     /// which it has values are looked at.
     pub(super) async fn forget_lost_mailboxes(
@@ -23,7 +22,7 @@ impl Directory {
     ) -> Result<()> {
         let some = self.orphans.lock().some_of(places);
         for (owner, mailbox) in some {
-            if self.annotation_keepers(owner, mailbox).await?.contains(&keeper) {
+            if self.keepers(owner, mailbox).await?.contains(&keeper) {
                 continue;
             }
             let mut records = Vec::new();
@@ -34,7 +33,7 @@ impl Directory {
             })
             .await?;
             // A restore may bring the mailbox back with its id. It names the keepers first.
-            if !self.annotation_keepers(owner, mailbox).await?.contains(&keeper) {
+            if !self.keepers(owner, mailbox).await?.contains(&keeper) {
                 // Records that others have changed meanwhile are read again the next time.
                 self.remove_records(records).await?;
             }

@@ -9,9 +9,8 @@ use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryEntry};
 
 use super::record::{MessageAnnotations, Scope};
-use super::{AT_ONCE, Keeping, read, unreadable};
+use super::{AT_ONCE, Keeping, MessageAnnotationRecords, read, unreadable};
 use crate::annotation_error::AnnotationError;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::records::TRIES;
 
@@ -63,16 +62,16 @@ struct Copy {
     last: Option<Bytes>,
 }
 
-impl Directory {
+impl MessageAnnotationRecords {
     /// Gives the new messages what all accounts keep of the old ones, which keep it as well.
     /// `copies` has what an earlier call for the same messages gave them. Returns the new messages
     /// that have values then.
-    pub async fn copy_message_annotations(
+    pub async fn copy(
         &self,
         relocated: Relocated<'_>,
         copies: &mut Copies,
     ) -> Result<WithAnnotations, AnnotationError> {
-        let keepers = self.annotation_keepers(relocated.owner, relocated.from).await?;
+        let keepers = self.keepers(relocated.owner, relocated.from).await?;
         self.copy_of(relocated, keepers, Some(copies)).await
     }
 
@@ -160,13 +159,13 @@ impl Directory {
 
     /// Gives new messages the values of old ones that were expunged, and forgets the old records
     /// afterwards. Call it after the expunge. Values that were acknowledged are there by then.
-    pub async fn move_message_annotations(
+    pub async fn relocate(
         &self,
         relocated: Relocated<'_>,
         expunged: &NumSet,
     ) -> Result<WithAnnotations, AnnotationError> {
         let Relocated { owner, from, .. } = relocated;
-        let keepers = self.annotation_keepers(owner, from).await?;
+        let keepers = self.keepers(owner, from).await?;
         let annotated = self.copy_of(relocated, keepers, None).await?;
         for &keeper in &annotated.keepers {
             let here = Keeping { keeper, owner, mailbox: from };

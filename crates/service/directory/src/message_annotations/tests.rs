@@ -7,6 +7,7 @@ use posthaste_store::TargetIds;
 
 use super::*;
 use crate::annotation_error::AnnotationError;
+use crate::directory::Directory;
 use crate::testing::directory;
 use crate::{copy_annotations, same_annotations};
 
@@ -38,7 +39,7 @@ async fn before(
     uids: &NumSet,
     values: &[NewValue],
 ) -> Result<Before, AnnotationError> {
-    directory.before_annotating(keeping, uids, values, &|_| true).await
+    directory.message_annotations().before(keeping, uids, values, &|_| true).await
 }
 
 async fn annotate_in(
@@ -48,7 +49,8 @@ async fn annotate_in(
     values: &[NewValue],
 ) -> Result<(), AnnotationError> {
     let before = before(directory, keeping, &one(uid), values).await?;
-    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OnConflict::Follow).await?;
+    let left =
+        directory.message_annotations().set(&before, vec![(uid, values.into())], OnConflict::Follow).await?;
     assert!(left.left.is_empty());
     Ok(())
 }
@@ -58,7 +60,7 @@ async fn annotate(directory: &Directory, uid: u32, values: &[NewValue]) -> Resul
 }
 
 async fn comments(directory: &Directory, keeping: Keeping) -> Vec<(u32, String)> {
-    let all = directory.all_message_annotations(keeping).await.unwrap();
+    let all = directory.message_annotations().all(keeping).await.unwrap();
     let text = |all: &MessageAnnotations| {
         let value = all.get(Scope::Private, "/comment").cloned().unwrap_or_default();
         String::from_utf8(value.to_vec()).unwrap()
@@ -75,13 +77,13 @@ async fn values_are_read_again_by_message() {
     }
     annotate(&directory, 50, &[comment(None)]).await.unwrap();
     for few in [NumSet::range(50, 51), NumSet::range(50, 150)] {
-        let found = directory.message_annotations(OWN, &few).await.unwrap();
+        let found = directory.message_annotations().get(OWN, &few).await.unwrap();
         assert_eq!(found.len() as u64, few.intersection(&NumSet::range(1, 100)).count());
         assert_eq!(found[&50].len(), 1);
         assert_eq!(found[&51].get(Scope::Private, "/comment").unwrap(), "x");
     }
-    directory.forget_message_annotations(ANA, HERE, &NumSet::range(2, 100)).await.unwrap();
-    let left = directory.all_message_annotations(OWN).await.unwrap();
+    directory.message_annotations().forget(ANA, HERE, &NumSet::range(2, 100)).await.unwrap();
+    let left = directory.message_annotations().all(OWN).await.unwrap();
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [1]);
     // A message without values has no record.
     annotate(&directory, 1, &[comment(None), new(Scope::Shared, "/a", None)]).await.unwrap();
@@ -114,11 +116,11 @@ async fn each_limit_is_a_limit() {
     let long = [long(MESSAGE_ANNOTATION_BYTES_MAX - 100)];
     let uids = NumSet::range(1000, 1060);
     assert!(before(&directory, OWN, &uids, &long).await.is_err());
-    directory.orphans.lock().hurry();
+    directory.message_annotations.orphans.lock().hurry();
     let mut left = Vec::new();
     for _ in 0..2 {
-        directory.before_annotating(OWN, &uids, &long, &is_there).await.unwrap();
-        left.push(directory.all_message_annotations(OWN).await.unwrap().len());
+        directory.message_annotations().before(OWN, &uids, &long, &is_there).await.unwrap();
+        left.push(directory.message_annotations().all(OWN).await.unwrap().len());
     }
     // The first one has only seen them.
     assert_eq!((left[0] > 60, left[1]), (true, 1));
@@ -139,7 +141,7 @@ async fn names_of_entries_and_of_records_count() {
     annotate_in(&directory, Keeping { mailbox: THERE, ..OWN }, 5, &values).await.unwrap();
     before(&directory, OWN, &NumSet::range(1, most - 1), &values).await.unwrap();
     assert!(before(&directory, OWN, &NumSet::range(1, most), &values).await.is_err());
-    let room = directory.before_new_messages(OWN).await.unwrap();
+    let room = directory.message_annotations().before_new(OWN).await.unwrap();
     room.check_new(&vec![values.to_vec(); most as usize - 2]).await.unwrap();
     assert!(room.check_new(&vec![values.to_vec(); most as usize - 1]).await.is_err());
 }
@@ -156,22 +158,22 @@ async fn they_follow_their_account_into_another_store() {
     let places = TargetIds::with_ids(account, BTreeMap::from([(HERE, mailbox)]));
     for _ in 0..2 {
         copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
-        let found = other.all_message_annotations(own).await.unwrap();
-        assert_eq!(found, one.all_message_annotations(OWN).await.unwrap());
+        let found = other.message_annotations().all(own).await.unwrap();
+        assert_eq!(found, one.message_annotations().all(OWN).await.unwrap());
         // Readers have the same ids there, and are found by the owner.
         assert_eq!(comments(&other, Keeping { keeper: BO, ..own }).await, [(4, "bo's".to_owned())]);
-        assert_eq!(other.annotation_keepers(account, mailbox).await.unwrap(), [account, BO]);
+        assert_eq!(other.message_annotations().keepers(account, mailbox).await.unwrap(), [account, BO]);
     }
     annotate(&one, 4, &[new(Scope::Private, "/b", None)]).await.unwrap();
     copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
-    assert_eq!(other.all_message_annotations(own).await.unwrap().len(), 1);
+    assert_eq!(other.message_annotations().all(own).await.unwrap().len(), 1);
     let same = TargetIds::with_ids(ANA, BTreeMap::new());
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
     annotate_in(&one, READER, 4, &comment("changed")).await.unwrap();
     assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
-    one.forget_annotations_in(ANA, HERE).await.unwrap();
-    assert!(one.all_message_annotations(OWN).await.unwrap().is_empty());
+    one.message_annotations().forget_mailbox(ANA, HERE).await.unwrap();
+    assert!(one.message_annotations().all(OWN).await.unwrap().is_empty());
     // What is removed here is removed there.
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
@@ -187,7 +189,7 @@ async fn a_deleted_mailbox_leaves_nothing_of_anybody() {
         annotate_in(&directory, keeping, 1, &comment("x")).await.unwrap();
         annotate_in(&directory, Keeping { mailbox: THERE, ..keeping }, 1, &comment("stays")).await.unwrap();
     }
-    directory.forget_annotations_in(ANA, HERE).await.unwrap();
+    directory.message_annotations().forget_mailbox(ANA, HERE).await.unwrap();
     assert!(comments(&directory, OWN).await.is_empty() && comments(&directory, READER).await.is_empty());
     assert_eq!(comments(&directory, Keeping { mailbox: THERE, ..READER }).await, [(1, "stays".to_owned())]);
     // The same with an account, whether it owns the mailbox or reads it.
@@ -198,7 +200,7 @@ async fn a_deleted_mailbox_leaves_nothing_of_anybody() {
     annotate_in(&directory, Keeping { owner: BO, ..others }, 2, &comment("x")).await.unwrap();
     annotate_in(&directory, READER, 1, &comment("again")).await.unwrap();
     directory.remove_all_annotations(BO).await.unwrap();
-    assert!(directory.annotation_keepers(ANA, HERE).await.unwrap().is_empty());
+    assert!(directory.message_annotations().keepers(ANA, HERE).await.unwrap().is_empty());
     directory.remove_all_annotations(ANA).await.unwrap();
     assert_eq!(records.dump(), "");
 }
@@ -211,7 +213,7 @@ async fn an_expunged_message_leaves_nothing_of_anybody() {
         annotate_in(&directory, READER, uid, &comment("y")).await.unwrap();
     }
     for (gone, left) in [(one(1), 2), (NumSet::range(2, 200), 0)] {
-        directory.forget_message_annotations(ANA, HERE, &gone).await.unwrap();
+        directory.message_annotations().forget(ANA, HERE, &gone).await.unwrap();
         assert_eq!(comments(&directory, OWN).await.len(), left);
         assert_eq!(comments(&directory, READER).await.len(), left);
     }
@@ -229,10 +231,10 @@ async fn moved_messages_take_along_what_all_keep() {
     let moved = Relocated { owner: ANA, from: HERE, to: THERE, old: &old, new: &new, scopes: Scope::ALL };
     // Without the copies, the originals stay.
     records.fail_on("annotate/");
-    assert!(directory.move_message_annotations(moved, &old).await.is_err());
+    assert!(directory.message_annotations().relocate(moved, &old).await.is_err());
     records.fail_on("");
     assert_eq!(comments(&directory, READER).await.len(), 2);
-    let annotated = directory.move_message_annotations(moved, &old).await.unwrap();
+    let annotated = directory.message_annotations().relocate(moved, &old).await.unwrap();
     assert_eq!((annotated.uids.to_string(), annotated.keepers), ("12,14".to_owned(), vec![ANA, BO]));
     for keeping in [OWN, READER] {
         assert!(comments(&directory, keeping).await.is_empty());
@@ -241,8 +243,8 @@ async fn moved_messages_take_along_what_all_keep() {
     }
     // Without the right to change them, shared values stay behind.
     let moved = Relocated { from: THERE, to: HERE, old: &new, new: &old, scopes: &[Scope::Private], ..moved };
-    directory.move_message_annotations(moved, &new).await.unwrap();
-    let found = directory.all_message_annotations(OWN).await.unwrap();
+    directory.message_annotations().relocate(moved, &new).await.unwrap();
+    let found = directory.message_annotations().all(OWN).await.unwrap();
     assert_eq!((found[&2].len(), found[&4].len()), (1, 1));
 }
 
@@ -259,7 +261,7 @@ async fn a_change_that_came_between_is_found() {
             annotate(directory, 1, &comment("theirs")).await.unwrap();
             annotate(directory, 2, &comment("theirs")).await.unwrap();
             let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
-            directory.annotate_messages(&before, messages, others).await.unwrap().left
+            directory.message_annotations().set(&before, messages, others).await.unwrap().left
         }
     };
     assert_eq!(both(OnConflict::Refuse).await.to_string(), "1:2");
@@ -299,7 +301,7 @@ async fn a_value_that_was_set_meanwhile_stays() {
         new: &new,
         scopes: Scope::ALL,
     };
-    directory.move_message_annotations(relocated, &old).await.unwrap();
+    directory.message_annotations().relocate(relocated, &old).await.unwrap();
     assert_eq!(comments(&directory, there).await, [(9, "new".to_owned())]);
     assert!(comments(&directory, OWN).await.is_empty());
 }
@@ -313,10 +315,10 @@ async fn values_on_their_way_are_not_taken_for_orphans() {
         annotate(&directory, uid, &comment("moved")).await.unwrap();
     }
     let gone = |uid| uid > 1;
-    directory.before_annotating(OWN, &one(2), &comment("x"), &gone).await.unwrap();
+    directory.message_annotations().before(OWN, &one(2), &comment("x"), &gone).await.unwrap();
     let (old, new) = (one(1), one(9));
     let moved = Relocated { owner: ANA, from: HERE, to: THERE, old: &old, new: &new, scopes: Scope::ALL };
-    directory.move_message_annotations(moved, &old).await.unwrap();
+    directory.message_annotations().relocate(moved, &old).await.unwrap();
     let there = comments(&directory, Keeping { mailbox: THERE, ..OWN }).await;
     assert_eq!(there, [(9, "moved".to_owned())]);
 }
@@ -330,11 +332,11 @@ async fn a_change_of_expunged_messages_is_withdrawn() {
     let uids = NumSet::range(1, 3);
     let before = before(&directory, OWN, &uids, &mine).await.unwrap();
     let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
-    let written = directory.annotate_messages(&before, messages, OnConflict::Follow).await.unwrap();
+    let written = directory.message_annotations().set(&before, messages, OnConflict::Follow).await.unwrap();
     assert_eq!(written.made.to_string(), "2:3");
     // Another session of the same user has followed.
     annotate(&directory, 2, &[new(Scope::Private, "/other", Some("x"))]).await.unwrap();
-    directory.withdraw_annotations(&before, &written, &NumSet::range(1, 2)).await.unwrap();
+    directory.message_annotations().withdraw(&before, &written, &NumSet::range(1, 2)).await.unwrap();
     let left = comments(&directory, OWN).await;
     assert_eq!(left, [(1, "mine".to_owned()), (3, "mine".to_owned())]);
 }
@@ -346,16 +348,20 @@ async fn a_value_that_comes_after_a_deletion_is_found() {
     let directory = Arc::new(directory);
     annotate(&directory, 1, &comment("x")).await.unwrap();
     let deletion = Arc::clone(&directory);
-    records.before("annotate/", async move { deletion.forget_annotations_in(ANA, HERE).await.unwrap() });
+    records.before("annotate/", async move {
+        deletion.message_annotations().forget_mailbox(ANA, HERE).await.unwrap()
+    });
     annotate(&directory, 2, &comment("y")).await.unwrap();
     assert_eq!(comments(&directory, OWN).await.len(), 1);
-    assert!(directory.annotation_keepers(ANA, HERE).await.unwrap().is_empty());
-    directory.forget_annotations_of(ANA, HERE, &[ANA]).await.unwrap();
+    assert!(directory.message_annotations().keepers(ANA, HERE).await.unwrap().is_empty());
+    directory.message_annotations().forget_keepers(ANA, HERE, &[ANA]).await.unwrap();
     assert_eq!(records.dump(), "");
     // If the process ends before that, a later change elsewhere removes it.
     annotate(&directory, 1, &comment("x")).await.unwrap();
     let deletion = Arc::clone(&directory);
-    records.before("annotate/", async move { deletion.forget_annotations_in(ANA, HERE).await.unwrap() });
+    records.before("annotate/", async move {
+        deletion.message_annotations().forget_mailbox(ANA, HERE).await.unwrap()
+    });
     annotate(&directory, 2, &comment("y")).await.unwrap();
     annotate_in(&directory, Keeping { mailbox: THERE, ..OWN }, 1, &comment("elsewhere")).await.unwrap();
     assert!(comments(&directory, OWN).await.is_empty());
@@ -369,13 +375,15 @@ async fn only_the_records_around_the_messages_are_read() {
     for uid in (0..3000).map(|n| 1 + n * 2) {
         let value = [new(Scope::Private, "/c", Some(""))];
         let before = Before::of_new_messages(OWN);
-        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OnConflict::Follow);
+        let written =
+            directory.message_annotations().set(&before, vec![(uid, value.into())], OnConflict::Follow);
         written.await.unwrap();
     }
     let read = async |ranges: &[(u32, u32)]| {
         let uids = NumSet::from_ranges(ranges.iter().copied());
         records.scans();
-        let found: Vec<u32> = directory.message_annotations(OWN, &uids).await.unwrap().into_keys().collect();
+        let found: Vec<u32> =
+            directory.message_annotations().get(OWN, &uids).await.unwrap().into_keys().collect();
         let there = uids.intersection(&NumSet::range(1, 6000));
         let wanted: Vec<u32> = there.iter().filter(|uid| uid % 2 == 1).collect();
         assert_eq!(found, wanted, "{uids}");
@@ -404,21 +412,21 @@ async fn a_value_that_a_user_sets_between_two_copies_stays() {
     let (old, fresh) = (one(1), one(2));
     let same = Relocated { owner: ANA, from: HERE, to: HERE, old: &old, new: &fresh, scopes: Scope::ALL };
     let mut copies = Copies::default();
-    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    directory.message_annotations().copy(same, &mut copies).await.unwrap();
     // The old message changes, and the new one too.
     annotate(&directory, 1, &values(Some("2"), None)).await.unwrap();
     annotate(&directory, 2, &[new(Scope::Private, "/c", Some("mine"))]).await.unwrap();
-    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    directory.message_annotations().copy(same, &mut copies).await.unwrap();
     annotate(&directory, 2, &[new(Scope::Private, "/a", Some("mine"))]).await.unwrap();
-    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    directory.message_annotations().copy(same, &mut copies).await.unwrap();
     let text = |all: &MessageAnnotations, entry: &str| all.get(Scope::Private, entry).cloned();
-    let found = directory.message_annotations(OWN, &fresh).await.unwrap().remove(&2).unwrap();
+    let found = directory.message_annotations().get(OWN, &fresh).await.unwrap().remove(&2).unwrap();
     assert_eq!(
         ["/a", "/b", "/c"].map(|entry| text(&found, entry)),
         [Some("mine".into()), None, Some("mine".into())]
     );
     // A later run does not know: what the old message has is taken for the newer one.
-    directory.copy_message_annotations(same, &mut Copies::default()).await.unwrap();
-    let found = directory.message_annotations(OWN, &fresh).await.unwrap().remove(&2).unwrap();
+    directory.message_annotations().copy(same, &mut Copies::default()).await.unwrap();
+    let found = directory.message_annotations().get(OWN, &fresh).await.unwrap().remove(&2).unwrap();
     assert_eq!(["/a", "/c"].map(|entry| text(&found, entry)), [Some("2".into()), Some("mine".into())]);
 }

@@ -18,10 +18,9 @@ use super::keepers::place_of;
 use super::record::{MessageAnnotations, Scope};
 use super::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, AT_ONCE, Keeping, MESSAGE_ANNOTATION_BYTES_MAX,
-    MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, kept_by, read, scan, uid_of,
+    MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotationRecords, kept_by, read, scan, uid_of,
 };
 use crate::annotation_error::AnnotationError;
-use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::records::TRIES;
 
@@ -173,12 +172,12 @@ fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), Annot
     if has_more || is_longer { Err(AnnotationError::TooMany) } else { Ok(()) }
 }
 
-impl Directory {
+impl MessageAnnotationRecords {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
     /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
     /// `is_there` says which are there. Records of removed mailboxes are removed, too.
     #[boxed]
-    pub async fn before_annotating(
+    pub async fn before(
         &self,
         keeping: Keeping,
         uids: &NumSet,
@@ -224,17 +223,17 @@ impl Directory {
 
     /// The space that an account has left for annotations of messages that come into a mailbox.
     #[boxed]
-    pub async fn before_new_messages(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
-        self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await
+    pub async fn before_new(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
+        self.before(keeping, &NumSet::new(), &[], &|_| true).await
     }
 
     /// Gives messages new values, each message all of them.
     ///
     /// Nothing keeps the messages from being expunged or moved meanwhile. The caller looks at the
     /// mailbox afterwards, and reports no success for those that were removed: see
-    /// [`Directory::withdraw_annotations`].
+    /// [`MessageAnnotationRecords::withdraw`].
     #[boxed]
-    pub async fn annotate_messages(
+    pub async fn set(
         &self,
         before: &Before,
         messages: Vec<(u32, Arc<[NewValue]>)>,
@@ -248,7 +247,7 @@ impl Directory {
             let one = |(uid, values): &(u32, Arc<[NewValue]>)| {
                 let (uid, values) = (*uid, Arc::clone(values));
                 async move {
-                    let change = self.annotate_message(before, (uid, &values), others).await?;
+                    let change = self.set_one(before, (uid, &values), others).await?;
                     Ok::<_, AnnotationError>((uid, change))
                 }
             };
@@ -268,17 +267,12 @@ impl Directory {
     /// Removes the values that a change has given to messages that were removed by then. Records
     /// from before the change are left to those who removed the messages: they may move them.
     #[boxed]
-    pub async fn withdraw_annotations(
-        &self,
-        before: &Before,
-        written: &Written,
-        missing: &NumSet,
-    ) -> Result<()> {
+    pub async fn withdraw(&self, before: &Before, written: &Written, missing: &NumSet) -> Result<()> {
         let made = written.made.intersection(missing);
         if made.is_empty() { Ok(()) } else { self.forget_kept(before.keeping, &made).await }
     }
 
-    async fn annotate_message(
+    async fn set_one(
         &self,
         before: &Before,
         (uid, values): (u32, &[NewValue]),

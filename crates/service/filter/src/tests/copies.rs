@@ -27,7 +27,7 @@ impl World {
     /// ana.
     async fn with_forger() -> Self {
         let world = Self::new().await.with_copies(1);
-        world.directory.set_group(ALL, &["x@c.test", "y@c.test"].map(str::to_owned), None).await.unwrap();
+        world.directory.groups().set(ALL, &["x@c.test", "y@c.test"].map(str::to_owned), None).await.unwrap();
         world.add(BO).await;
         let forge = async || world.deliver_all(ANA, RemoteClient::default(), &[ALL]).await.remove(0);
         forge().await.unwrap();
@@ -95,8 +95,8 @@ async fn mail_to_a_group_counts_for_its_submitter() {
             _ => {
                 let bo = world.directory.account(BO).await.unwrap().unwrap();
                 let script = format!("redirect \"{ALL}\";");
-                world.directory.put_script(&bo, "main", &script).await.unwrap();
-                world.directory.activate_script(&bo, Some("main")).await.unwrap();
+                world.directory.scripts().put(&bo, "main", &script).await.unwrap();
+                world.directory.scripts().activate(&bo, Some("main")).await.unwrap();
             }
         }
         for copies in [2, 0] {
@@ -112,7 +112,7 @@ async fn mail_to_a_group_counts_for_its_submitter() {
 async fn a_member_that_gets_it_later_gets_it_from_the_same_account() {
     let world = World::new().await;
     world.add(BO).await;
-    world.directory.set_group(ALL, &[ANA, BO].map(str::to_owned), None).await.unwrap();
+    world.directory.groups().set(ALL, &[ANA, BO].map(str::to_owned), None).await.unwrap();
     let change = AccountChange { quota_bytes: Some(Some(1)), ..AccountChange::default() };
     world.directory.set(BO, change).await.unwrap();
     for (client, account) in [(USER, Some(ANA)), (RemoteClient::default(), None)] {
@@ -133,7 +133,7 @@ async fn a_redirect_of_a_mailbox_script_counts_for_the_user_of_the_command() {
     let list = delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
     let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
-    world.directory.annotate(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
+    world.directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
     let text = Bytes::from_static(b"From: ana@example.org\r\nSubject: hi\r\n\r\nwords\r\n");
     let incoming = delivery.incoming(text, Vec::new(), None).await.unwrap();
     delivery.append(&ana, &delivery.store().destination(mailbox), vec![incoming]).await.unwrap();

@@ -25,7 +25,7 @@ impl Transport for Nowhere {
 #[tokio::test]
 async fn a_group_gets_nothing_while_its_members_elsewhere_cannot_be_served() {
     let world = World::new().await;
-    world.directory.set_group(ALL, &[ANA, "x@c.test"].map(str::to_owned), None).await.unwrap();
+    world.directory.groups().set(ALL, &[ANA, "x@c.test"].map(str::to_owned), None).await.unwrap();
     world.engine.fail_on(Some("queue/"));
     let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ALL).await;
     assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
@@ -44,12 +44,12 @@ async fn a_group_that_grew_too_large_is_refused_and_not_put_off() {
         (0..count).map(|number| format!("m{group}.{number}@c.test")).collect()
     };
     for group in 0..11 {
-        world.directory.set_group(&inner(group), &members(group, 1), None).await.unwrap();
+        world.directory.groups().set(&inner(group), &members(group, 1), None).await.unwrap();
     }
     let outer: Vec<String> = (0..11).map(inner).collect();
-    world.directory.set_group(ALL, &outer, None).await.unwrap();
+    world.directory.groups().set(ALL, &outer, None).await.unwrap();
     for group in 0..11 {
-        world.directory.set_group(&inner(group), &members(group, 1_000), None).await.unwrap();
+        world.directory.groups().set(&inner(group), &members(group, 1_000), None).await.unwrap();
     }
     let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ALL).await;
     assert!(matches!(&outcome, Err(Undelivered::Rejected(why)) if why.contains("too many")), "{outcome:?}");

@@ -56,8 +56,8 @@ impl World {
 
     async fn use_script(&self, text: &str) {
         let account = self.directory.account(ANA).await.unwrap().unwrap();
-        self.directory.put_script(&account, "main", text).await.unwrap();
-        self.directory.activate_script(&account, Some("main")).await.unwrap();
+        self.directory.scripts().put(&account, "main", text).await.unwrap();
+        self.directory.scripts().activate(&account, Some("main")).await.unwrap();
     }
 
     /// Delivers a message from `bo@b.test` to an address here.
@@ -148,7 +148,7 @@ async fn redirected_mail_keeps_its_form() {
     world.add("fo@example.org").await;
     world.directory.set_forward("fo@example.org", Some(forward)).await.unwrap();
     let members = [ANA, "y@c.test"].map(str::to_owned).to_vec();
-    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("all@example.org", &members, None).await.unwrap();
     world.use_script("redirect \"z@c.test\"; keep;").await;
     let forms = [(true, false), (false, true), (false, false)];
     for needs in forms.map(|(binary, smtputf8)| RequiredExtensions { binary, smtputf8 }) {
@@ -183,7 +183,7 @@ async fn a_report_names_all_members_who_got_nothing() {
     for name in ["no@example.org", "away@example.org"] {
         world.add(name).await;
     }
-    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("all@example.org", &members, None).await.unwrap();
     for name in ["no@example.org", "away@example.org"] {
         let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
         world.directory.set(name, change).await.unwrap();
@@ -210,8 +210,8 @@ async fn the_senders_requests_go_with_redirected_mail() {
     world.add("fo@example.org").await;
     world.directory.set_forward("fo@example.org", Some(forward)).await.unwrap();
     let members = ["fo@example.org", "y@c.test"].map(str::to_owned);
-    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
-    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    world.directory.groups().set("alias@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("list@example.org", &members, Some(ANA)).await.unwrap();
     world.use_script("redirect \"z@c.test\";").await;
     let (envid, orcpt) = (EnvelopeId::parse("id"), OriginalRecipient::parse("rfc822;q@c.test"));
     let notify = Notify::parse("SUCCESS,DELAY");
@@ -257,8 +257,8 @@ async fn the_senders_requests_go_with_redirected_mail() {
 async fn redirected_mail_is_not_reported_as_delivered() {
     let world = World::new().await;
     let members = [ANA.to_owned()];
-    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
-    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    world.directory.groups().set("alias@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("list@example.org", &members, Some(ANA)).await.unwrap();
     for (address, to, keep, wanted) in [
         (ANA, &[][..], true, Success::Delivered),
         (ANA, &["x@c.test"], true, Success::Delivered),
@@ -299,7 +299,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     let world = World::new().await;
     let delivery = world.filter.delivery().clone().with_finished(ByteBudget::new(1));
     let world = World { filter: Filter::new(delivery.clone(), None, "mail.example.org"), ..world };
-    world.directory.set_group("all@example.org", &[ANA.to_owned()], None).await.unwrap();
+    world.directory.groups().set("all@example.org", &[ANA.to_owned()], None).await.unwrap();
     let ana = [delivery.resolve(ANA).await.unwrap()];
     let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
     let mut delivered = pin!(world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org"));
@@ -318,7 +318,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
 async fn a_forger_does_not_use_up_the_copies_of_a_user() {
     let world = World::new().await.with_copies(1);
     let members = ["x@c.test", "y@c.test"].map(str::to_owned);
-    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("all@example.org", &members, None).await.unwrap();
     let (forger, user) = (RemoteClient::default(), RemoteClient { account: Some(ANA), ..Default::default() });
     for client in [forger, user] {
         for is_taken in [true, false] {
@@ -340,11 +340,12 @@ async fn reports_to_a_group_count_for_nobody() {
     world.directory.set("no@example.org", change).await.unwrap();
     world
         .directory
-        .set_group("owners@example.org", &[ANA, "y@c.test"].map(str::to_owned), None)
+        .groups()
+        .set("owners@example.org", &[ANA, "y@c.test"].map(str::to_owned), None)
         .await
         .unwrap();
     let members = ["x@c.test", "no@example.org"].map(str::to_owned);
-    world.directory.set_group("list@example.org", &members, Some("owners@example.org")).await.unwrap();
+    world.directory.groups().set("list@example.org", &members, Some("owners@example.org")).await.unwrap();
     let stranger = RemoteClient::default();
     for is_taken in [true, false] {
         let outcome = world.deliver_all("", stranger, &["owners@example.org"]).await.remove(0);
@@ -363,7 +364,7 @@ async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
     world.add("cy@example.org").await;
     for name in ["one@example.org", "two@example.org"] {
         let members = ["cy@example.org", ANA].map(str::to_owned);
-        world.directory.set_group(name, &members, None).await.unwrap();
+        world.directory.groups().set(name, &members, None).await.unwrap();
     }
     let deliver = async |to: &[&str]| world.deliver_all("bo@b.test", RemoteClient::default(), to).await;
     // Copies of both groups are counted together: the first does not have the second refused.
@@ -381,8 +382,8 @@ async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
 async fn copies_of_a_list_name_it() {
     let world = World::new().await;
     let members = ["y@c.test".to_owned()];
-    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
-    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    world.directory.groups().set("alias@example.org", &members, None).await.unwrap();
+    world.directory.groups().set("list@example.org", &members, Some(ANA)).await.unwrap();
     let listed: &[u8] = b"List-Id: <other.test>\r\nSubject: hi\r\n\r\n";
     for (to, message, fields) in [
         ("alias@example.org", MESSAGE, ["", ""]),
@@ -408,8 +409,8 @@ async fn a_script_reads_annotations() {
     let list = world.filter.delivery().mailboxes(ana.id).await.unwrap();
     let inbox = list.find(&MailboxName::inbox()).unwrap().id;
     let note = |value: &'static str| [("/private/comment", Some(Bytes::from_static(value.as_bytes())))];
-    world.directory.annotate(ana.id, Annotated::Mailbox(inbox), &note("here")).await.unwrap();
-    world.directory.annotate(ana.id, Annotated::Server, &note("all")).await.unwrap();
+    world.directory.metadata().set(ana.id, Annotated::Mailbox(inbox), &note("here")).await.unwrap();
+    world.directory.metadata().set(ana.id, Annotated::Server, &note("all")).await.unwrap();
     for (test, is_true) in [
         ("metadata \"INBOX\" \"/private/comment\" \"here\"", true),
         ("metadata \"INBOX\" \"/PRIVATE/Comment\" \"here\"", true),

@@ -13,8 +13,8 @@ const JUNK: &str = "Junk";
 impl World {
     async fn give_script(&self, name: &str, text: &str) {
         let account = self.directory.account(name).await.unwrap().unwrap();
-        self.directory.put_script(&account, "main", text).await.unwrap();
-        self.directory.activate_script(&account, Some("main")).await.unwrap();
+        self.directory.scripts().put(&account, "main", text).await.unwrap();
+        self.directory.scripts().activate(&account, Some("main")).await.unwrap();
     }
 
     async fn forward(&self, name: &str, to: &str) {
@@ -65,7 +65,7 @@ impl World {
         let list = delivery.mailboxes(ana.id).await.unwrap();
         let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
         let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
-        self.directory.annotate(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
+        self.directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
         let incoming = delivery.incoming(Bytes::from(message.to_owned()), Vec::new(), None).await.unwrap();
         let destination = delivery.store().destination(mailbox);
         delivery.append(&ana, &destination, vec![incoming]).await.unwrap();
@@ -132,13 +132,13 @@ async fn junk_does_not_leave_the_server() {
     let members = [ANA, "x@c.test"].map(str::to_owned);
     for (owner, from) in [(None, "victim@b.test"), (None, CHIEF), (Some(ANA), "victim@b.test")] {
         let before = world.count(ANA, JUNK).await;
-        world.directory.set_group("all@example.org", &members, owner).await.unwrap();
+        world.directory.groups().set("all@example.org", &members, owner).await.unwrap();
         world.bring(from, "all@example.org", (&mail(CHIEF), true)).await.unwrap();
         assert_eq!(world.left_to().await, [""; 0], "{owner:?} {from}");
         assert_eq!(world.count(ANA, JUNK).await, before + 1);
     }
     // No member has it: the sender's host hears of that.
-    world.directory.set_group("far@example.org", &["x@c.test".to_owned()], None).await.unwrap();
+    world.directory.groups().set("far@example.org", &["x@c.test".to_owned()], None).await.unwrap();
     let outcome = world.bring("victim@b.test", "far@example.org", (&forged, true)).await;
     assert!(matches!(outcome, Err(Undelivered::Rejected(_))), "{outcome:?}");
     assert!(world.queued().await.is_empty());
@@ -209,7 +209,7 @@ async fn a_script_sends_nothing_on_in_the_name_of_another_user() {
     // A list has its owner as the sender of what others wrote.
     world.use_script("keep;").await;
     world.forward(ANA, "x@c.test").await;
-    world.directory.set_group("list@example.org", &[ANA.to_owned()], Some(ANA)).await.unwrap();
+    world.directory.groups().set("list@example.org", &[ANA.to_owned()], Some(ANA)).await.unwrap();
     world.bring(BO, "list@example.org", (&mail(BO), false)).await.unwrap();
     assert_eq!(world.left_to().await, ["x@c.test"]);
 }

@@ -82,10 +82,10 @@ pub enum Trust {
 
 /// One open connection; gives its place back when dropped.
 #[derive(Debug)]
-pub struct ConnectionPermit(Box<Place>);
+pub struct ConnectionPermit(Box<OpenConnection>);
 
 #[derive(Debug)]
-struct Place {
+struct OpenConnection {
     limits: ConnectionLimits,
     number: u64,
     /// The networks that it counts for.
@@ -193,7 +193,7 @@ impl ConnectionLimits {
         let closed = open.make_room(stage)?;
         open.total += 1;
         open.count(tiers);
-        let mut place = Place {
+        let mut place = OpenConnection {
             limits: self.clone(),
             number: 0,
             tiers,
@@ -281,7 +281,7 @@ impl Open {
     }
 
     /// Counts a place at this stage. A stranger is the latest of its network.
-    fn enter(&mut self, place: &mut Place, stage: Stage) {
+    fn enter(&mut self, place: &mut OpenConnection, stage: Stage) {
         place.stage = stage;
         if stage == Stage::Stranger {
             place.number = self.next;
@@ -292,7 +292,7 @@ impl Open {
     }
 
     /// Counts it at its stage no longer. False if it was closed for another.
-    fn leave(&mut self, place: &Place) -> bool {
+    fn leave(&mut self, place: &OpenConnection) -> bool {
         match place.stage {
             Stage::Stranger if self.closable.remove(place.network, place.number).is_none() => return false,
             Stage::Stranger | Stage::Working => self.strangers -= 1,
@@ -307,7 +307,7 @@ fn keys(tiers: Option<Tiers>) -> impl Iterator<Item = (usize, IpAddr)> {
     all.into_iter().enumerate().filter_map(|(tier, first)| Some((tier, first?)))
 }
 
-impl Place {
+impl OpenConnection {
     fn stranger(&self) -> Stranger {
         Stranger { tiers: self.tiers, task: Arc::clone(&self.task) }
     }

@@ -96,7 +96,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Writes an item, or removes it if nothing is left to do; whether it is still in the queue.
+    /// Writes an item, or removes it if nothing is left to do. Returns whether it is still in the
+    /// queue.
     async fn write(&self, item: &mut Item) -> Result<bool, QueueError> {
         for _ in 0..TRIES {
             let is_over = item.is_over();
@@ -121,8 +122,8 @@ impl Runner {
         Err(QueueError::Busy(item.id))
     }
 
-    /// Whether an item is a pending report of another one. It is not sent before it is on its
-    /// way, which puts it into the schedule.
+    /// Whether an item is a report that is being stored at this moment. Then it leaves the
+    /// schedule. [`Self::send_pending`] puts it there again.
     pub(super) fn is_under_way(&self, id: crate::ItemId) -> bool {
         let under_way = self.under_way.lock();
         let found = under_way.contains(&id);

@@ -44,8 +44,8 @@ async fn a_report_to_an_account_with_a_script_goes_through_it() {
     let mut world = World::new().await;
     let directory = Arc::clone(world.relay.delivery().directory());
     let ana = directory.resolve("ana@example.org").await.unwrap().account;
-    directory.put_script(&ana, "main", "keep;").await.unwrap();
-    directory.activate_script(&ana, Some("main")).await.unwrap();
+    directory.scripts().put(&ana, "main", "keep;").await.unwrap();
+    directory.scripts().activate(&ana, Some("main")).await.unwrap();
     let seen = refused(&mut world, "ana+lists@example.org").await;
     assert_is_report(&seen, "ana+lists@example.org");
     assert!(world.inbox().await.is_empty() && world.items().await.is_empty());
@@ -68,7 +68,7 @@ async fn a_report_goes_through_scripts_of_the_administrator() {
 async fn a_report_to_a_group_comes_to_the_group() {
     let mut world = World::new().await;
     let directory = world.relay.delivery().directory();
-    directory.set_group("team@example.org", &["ana@example.org".into()], None).await.unwrap();
+    directory.groups().set("team@example.org", &["ana@example.org".into()], None).await.unwrap();
     let seen = refused(&mut world, "team@example.org").await;
     assert_is_report(&seen, "team@example.org");
 }

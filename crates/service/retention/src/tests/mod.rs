@@ -85,7 +85,7 @@ impl World {
     /// The values that an account keeps of a folder's messages, with their UIDs.
     async fn comments(&self, keeper: AccountId, mailbox: &Mailbox) -> Vec<(u32, Bytes)> {
         let keeping = Keeping { keeper, owner: self.ana.id, mailbox: mailbox.id() };
-        let all = self.directory.all_message_annotations(keeping).await.unwrap();
+        let all = self.directory.message_annotations().all(keeping).await.unwrap();
         all.iter().map(|(uid, all)| (*uid, all.get(Scope::Private, "/comment").unwrap().clone())).collect()
     }
 
@@ -272,7 +272,7 @@ async fn annotations_follow_their_message_or_go_with_it() {
         let keeping = Keeping { keeper, owner: world.ana.id, mailbox: inbox.id() };
         let all = (1..=3).map(|uid| (uid, [value.clone()].into())).collect();
         let before = Before::of_new_messages(keeping);
-        world.directory.annotate_messages(&before, all, OnConflict::Follow).await.unwrap();
+        world.directory.message_annotations().set(&before, all, OnConflict::Follow).await.unwrap();
     }
     let rules = [older_than(30, rule("INBOX", Action::Delete)), older_than(10, rule("INBOX", Action::Trash))];
     world.run(&rules, Mode::DryRun).await;

@@ -92,7 +92,7 @@ impl Bodies {
         }
     }
 
-    /// Removes a body whose last reference was `dead`'s; answers the octets freed. `stored` was
+    /// Removes a body whose last reference was `dead`'s. Returns the octets freed. `stored` was
     /// read before the references were, and `before_us` is a time before that: later writes stay.
     pub(crate) async fn remove(
         &self,

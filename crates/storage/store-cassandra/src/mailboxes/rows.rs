@@ -185,7 +185,7 @@ impl Mailboxes {
                 Some(_) => return Err(StoreError::NoMailbox(mailbox)),
                 None => self.existing_head(mailbox).await?,
             };
-            // Without an entry the head must be no newer; with some, the last must be the head's.
+            // Without an entry the head must not be newer. Else the last entry must be the head's.
             let last = modseqs.map_or(bound, |(_, low)| low);
             let reached = last.cast_unsigned() >= stored.head.modseq.value();
             if !moved && reached {

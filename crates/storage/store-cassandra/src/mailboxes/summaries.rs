@@ -38,7 +38,7 @@ pub(crate) fn bucket(uid: u32) -> i32 {
 }
 
 impl Mailboxes {
-    /// Visits summaries in UID order; answers with the UIDs that have a row and no intact summary.
+    /// Visits summaries in UID order. Returns the UIDs that have a row and no intact summary.
     pub(crate) async fn visit_summaries(
         &self,
         mailbox: MailboxId,

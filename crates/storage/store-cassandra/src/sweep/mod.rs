@@ -299,7 +299,7 @@ impl Sweep {
         Ok(bodies)
     }
 
-    /// Removes dead references, after their summaries; answers the bytes freed.
+    /// Removes dead references, after their summaries. Returns the bytes freed.
     pub(crate) async fn release_all(
         &self,
         dead: BTreeSet<Reference>,
@@ -403,7 +403,7 @@ impl Sweep {
         Ok(Owners { stored, references })
     }
 
-    /// Removes a dead reference, and its body with the last one; answers the bytes freed.
+    /// Removes a dead reference, and its body with the last one. Returns the bytes freed.
     async fn release(&self, owners: &mut Owners, dead: Reference, before_us: i64) -> Result<u64> {
         let (id, commit) = (dead.body, dead.commit);
         owners.references.remove(&dead);

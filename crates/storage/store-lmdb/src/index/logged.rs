@@ -90,7 +90,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// Counts a commit's record. Answers whether a checkpoint is due now: the mailbox's commits
+    /// Counts a commit's record. Returns whether a checkpoint is due now: the mailbox's commits
     /// have reached another multiple of a checkpoint's size. `least`: no checkpoint for fewer
     /// bytes; 0 has one after each commit.
     pub(crate) fn grew(&mut self, record: PackBytes, messages: u32, least: u64) -> bool {

@@ -93,7 +93,7 @@ impl Table {
         self.0.put(&mut txn.txn, key, value)
     }
 
-    /// Deletes a record; answers whether there was one.
+    /// Deletes a record. Returns whether there was one.
     pub(super) fn delete(self, txn: &mut Writing, key: &[u8]) -> heed::Result<bool> {
         let was_there = self.0.delete(&mut txn.txn, key)?;
         if was_there {
@@ -102,7 +102,7 @@ impl Table {
         Ok(was_there)
     }
 
-    /// Deletes the records of a range; answers how many there were.
+    /// Deletes the records of a range. Returns how many there were.
     pub(super) fn delete_range(
         self,
         txn: &mut Writing,

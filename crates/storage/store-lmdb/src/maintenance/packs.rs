@@ -97,7 +97,7 @@ pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result
     Ok(next.map(|(n, state)| (*n, CopySpace::on(reserve, state))))
 }
 
-/// Clears the marks of damage, so that packs are compacted again; answers their number. A pack in
+/// Clears the marks of damage, so that packs are compacted again. Returns their number. A pack in
 /// which compaction meets a damaged record is marked again.
 pub(crate) fn accept_loss(writer: &mut Writer<'_>) -> Result<usize> {
     writer.work(|apply| {
@@ -172,7 +172,7 @@ impl Limits {
     const ROUND: Self = Self { bytes: COPY_MAX, records: RECORDS_MAX };
 }
 
-/// Copies live records up to the limits of a round; answers whether the end of the pack is
+/// Copies live records up to the limits of a round. Returns whether the end of the pack is
 /// reached.
 pub(super) fn move_records(
     apply: &mut Apply<'_, '_>,

@@ -39,7 +39,7 @@ impl Replay<'_> {
         txn.commit()
     }
 
-    /// Restores a mailbox from its newest checkpoint that is intact. Answers its bytes.
+    /// Restores a mailbox from its newest checkpoint that is intact. Returns its bytes.
     fn restore_newest(
         &mut self,
         txn: &mut Writing,

@@ -124,7 +124,7 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Writes and syncs a batch; answers its end.
+    /// Writes and syncs a batch. Returns its end.
     fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
         let admit = || self::admit(self.shared, self.purpose);
         self.shared.index.preallocate(&open.txn, admit)?;

@@ -104,7 +104,7 @@ fn message(store: &Store, size: usize) -> IncomingMessage {
     }
 }
 
-/// Appends messages, marks each as read and expunges every second; answers with how many it left.
+/// Appends messages, marks each as read and expunges every second. Returns how many it left.
 async fn client(store: &Store, id: posthaste_mail_model::MailboxId, task: u32) -> u32 {
     use posthaste_mail_model::Flag;
     let mailbox = retry(|| store.open(id)).await;

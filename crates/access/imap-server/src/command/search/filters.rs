@@ -58,7 +58,7 @@ pub(crate) async fn replace(with: Replacing<'_>, key: &mut SearchKey) -> Result<
         return Ok(());
     }
     let Replacing { service, account, uid_only } = with;
-    let annotations = service.directory.annotations(account, Annotated::Server).await?;
+    let annotations = service.directory.metadata().get(account, Annotated::Server).await?;
     let lookup =
         |name: &str| PLACES.iter().find_map(|place| annotations.get(&format!("{place}{name}"))).cloned();
     Box::pin(put_in_place(lookup, key, &mut Pace::default())).await?;

@@ -152,7 +152,7 @@ impl Services {
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_reads(budgets.reading.clone(), budgets.held.clone())
             .with_accounts(budgets.accounts.clone());
-        // Without a way out nobody would get a report.
+        // Without a relay no report could be sent.
         let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
         let verification = verification(config).map(|verification| Verification {
             verifier: verification

@@ -36,7 +36,7 @@ impl Layer for Counting {
 
 /// Whether work waits until there is a place for large changes. It is done then.
 async fn waits_for_a_permit(store: &Store, work: impl Future<Output = ()>) -> bool {
-    let held = store.context().large_permits.take_all().unwrap();
+    let held = store.context().large_permits.take_all();
     let mut work = pin!(work);
     let mut waits = true;
     // More polls than a small change takes, and fewer than would be needed without a pause.

@@ -1,5 +1,5 @@
-//! Permits for work that untrusted hosts can cause. Their number is limited, in all and for each
-//! host.
+//! Permits for work that accounts and untrusted hosts can cause. Their number is limited, in all
+//! and for each account or host.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,6 +31,12 @@ struct Share {
 #[derive(Debug)]
 pub struct KeyedPermit<K: Eq + Hash + Clone> {
     _of_all: OwnedSemaphorePermit,
+    _own: OwnPermit<K>,
+}
+
+/// A permit of one key, without a common one; released when dropped.
+#[derive(Debug)]
+pub struct OwnPermit<K: Eq + Hash + Clone> {
     _own: OwnedSemaphorePermit,
     _entry: Entry<K>,
 }
@@ -56,6 +62,13 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
     /// A permit, in the order of the calls. A caller that waits for a permit of its own key holds
     /// none of the common ones. `None` never happens: no semaphore is closed.
     pub async fn acquire(&self, key: K) -> Option<KeyedPermit<K>> {
+        let own = self.acquire_own(key).await?;
+        let of_all = Arc::clone(&self.0.all).acquire_owned().await.ok()?;
+        Some(KeyedPermit { _of_all: of_all, _own: own })
+    }
+
+    /// A permit of a key alone, without a common one.
+    pub async fn acquire_own(&self, key: K) -> Option<OwnPermit<K>> {
         let own = {
             let mut by_key = self.0.lock();
             let new = || Share { permits: Arc::new(Semaphore::new(self.0.each)), count: 0 };
@@ -65,8 +78,7 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
         };
         let entry = Entry { inner: Arc::clone(&self.0), key };
         let own = own.acquire_owned().await.ok()?;
-        let of_all = Arc::clone(&self.0.all).acquire_owned().await.ok()?;
-        Some(KeyedPermit { _of_all: of_all, _own: own, _entry: entry })
+        Some(OwnPermit { _own: own, _entry: entry })
     }
 }
 

@@ -1,0 +1,13 @@
+//! Permits to do work: how much of one kind is done at a time, in all and for each account or
+//! host.
+//!
+//! [`compute_threads`] is the number of threads that compute for one kind of work. A
+//! [`KeyedSemaphore`] shares such a number among those who want the work done.
+//!
+//! Not in here: permits to hold memory (`ByteBudget` of the crate `net`).
+
+mod compute;
+mod keyed_semaphore;
+
+pub use compute::compute_threads;
+pub use keyed_semaphore::{KeyedPermit, KeyedSemaphore, OwnPermit};

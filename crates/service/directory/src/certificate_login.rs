@@ -1,0 +1,66 @@
+//! A login by a client certificate: SASL EXTERNAL.
+
+use std::time::UNIX_EPOCH;
+
+use posthaste_net::ClientCertificate;
+
+use crate::address::Address;
+use crate::directory::Directory;
+use crate::grant::{By, Client, Login};
+use crate::login_error::{LoginError, LoginFailure, enabled};
+use crate::record::Stored;
+use crate::settings::CertificateLogins;
+
+impl Directory {
+    /// Lets in the owner of a certificate: the account `authorization`, or if that is empty the
+    /// first one that there is.
+    pub(crate) async fn login_by_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        authorization: &str,
+        client: Client,
+    ) -> Result<Login, LoginError> {
+        let mode = self.logins().certificates;
+        let named = named(certificate, mode);
+        let key =
+            [authorization].into_iter().chain(named.iter().map(String::as_str)).find(|name| !name.is_empty());
+        let attempt = self.begin_attempt(client, key.unwrap_or_default());
+        let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
+        if attempt.refused {
+            return refused(LoginFailure::TooMany);
+        }
+        let found = match self.certificates.accounts_of(certificate, mode, named).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.forgive(attempt);
+                return Err(LoginError::at_once(error.into()));
+            }
+        };
+        if found.is_empty() {
+            return refused(LoginFailure::Certificate);
+        }
+        // RFC 4422 §3.4.1: an identity of nobody else.
+        let wanted = Address::parse(authorization).map(|address| address.to_string()).unwrap_or_default();
+        let is_wanted = |stored: &Stored| authorization.is_empty() || stored.account.name == wanted;
+        let Some(stored) = found.into_iter().find(is_wanted) else {
+            return refused(LoginFailure::AuthorizationId);
+        };
+        self.succeed(attempt);
+        let by = match stored.certificates.is_empty() {
+            true => By::Certificate(certificate.fingerprint),
+            false => By::ListedCertificate(certificate.fingerprint),
+        };
+        // As those that began with a token end with it.
+        let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
+        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(enabled(stored.account)?, by) })
+    }
+}
+
+/// The accounts that a certificate names.
+fn named(certificate: &ClientCertificate, mode: CertificateLogins) -> Vec<String> {
+    match mode {
+        CertificateLogins::Off | CertificateLogins::Listed => Vec::new(),
+        CertificateLogins::Email => certificate.emails.clone(),
+        CertificateLogins::CommonName => certificate.common_name.iter().cloned().collect(),
+    }
+}
