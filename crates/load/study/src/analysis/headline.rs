@@ -47,10 +47,10 @@ impl<'a> Compared<'a> {
         places: &[PointRuns],
         of: fn(&RunResult) -> Option<f64>,
     ) -> Option<Self> {
-        let (first, others) = servers.split_first()?;
-        let ratio = |server: &&'a str| Some((*server, ratio(places, (*first, *server), of)?));
+        let (&first, others) = servers.split_first()?;
+        let ratio = |server: &&'a str| Some((*server, ratio(places, (first, *server), of)?));
         let others: Vec<(&str, f64)> = others.iter().filter_map(ratio).collect();
-        (!others.is_empty()).then_some(Self { begin, first: *first, others })
+        (!others.is_empty()).then_some(Self { begin, first, others })
     }
 
     /// `For the same work Dovecot needs 5.20 times the CPU of Posthaste, and Cyrus 3.10 times.`
