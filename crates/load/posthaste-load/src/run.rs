@@ -176,12 +176,13 @@ pub fn default_threads() -> usize {
 
 /// Runs.
 pub fn main(args: RunArgs) -> Result<(), Failure> {
-    if let Some(out) = &args.out {
-        files::prepare(out, args.force).map_err(Failure::failed)?;
-    }
     let mix = workload::load_mix(&args.workload).map_err(Failure::usage)?;
     let (options, audit_options) = options(&args, &mix)?;
     share_processors(&args)?;
+    // Wrong usage leaves no folder.
+    if let Some(out) = &args.out {
+        files::prepare(out, args.force).map_err(Failure::failed)?;
+    }
     let quiet = args.quiet;
     let server_says = identify(&options.dialer, &options.server);
     let begin = begin(&args, &options)?;
