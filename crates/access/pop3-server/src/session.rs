@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Prints the greeting. It has no timestamp, so there is no APOP (RFC 1939 §7). A text that
-    /// begins with a bracket would be a response code (RFC 2449 §8), so an address literal has none.
+    /// begins with a bracket is a response code (RFC 2449 §8). So an address literal loses its own.
     pub fn welcome(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"+OK ");
         out.extend_from_slice(self.options.hostname.trim_matches(['[', ']']).as_bytes());

@@ -91,7 +91,7 @@ fn rules(config: &Config, command: &cli::Retention) -> Result<Vec<Rule>> {
     Ok(vec![rule])
 }
 
-/// The fault of a rule, with the flags of the command line in place of the configuration's fields.
+/// The fault of a rule, with flags of the command line in place of the configuration's fields.
 fn in_flags(error: &RuleError) -> String {
     let fields = [
         ("`older_than`", "--older-than"),

@@ -1,8 +1,8 @@
 //! The first screen of a report: a sentence and a picture, and what the article found.
 //!
-//! One figure sums up servers that did the same work at the same points. It is how many times what
-//! the first server needs each of them needs: the geometric mean over the points that both have.
-//! In `storage-format` some get rich mail and others MIME alone. So there are two such groups.
+//! One figure sums up servers that did the same work at the same points. It is how many times
+//! what the first server needs each of them needs: the geometric mean over the points that both
+//! have. In `storage-format` some get rich mail and others MIME alone: these are two groups.
 
 use posthaste_load_results::{Bar, BarChart, BarRow, Headline, RunResult};
 
