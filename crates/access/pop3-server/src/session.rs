@@ -136,10 +136,11 @@ impl Session {
         Self { options, link, user, maildrop, account, utf8: false, errors: 0, failed_logins: 0 }
     }
 
-    /// Prints the greeting. It has no timestamp, so there is no APOP (RFC 1939 §7).
+    /// Prints the greeting. It has no timestamp, so there is no APOP (RFC 1939 §7). A text that
+    /// begins with a bracket is a response code (RFC 2449 §8). So an address literal loses its own.
     pub fn welcome(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"+OK ");
-        out.extend_from_slice(self.options.hostname.as_bytes());
+        out.extend_from_slice(self.options.hostname.trim_matches(['[', ']']).as_bytes());
         out.extend_from_slice(b" Posthaste POP3 ready\r\n");
     }
 
@@ -172,9 +173,6 @@ impl Session {
             }
             Command::Lang(tag) => self.language(tag.as_deref(), out),
             Command::Quit => self.quit(out),
-            // RFC 1939 §5 has it in TRANSACTION alone. Some clients send it before the login, to
-            // stay connected.
-            Command::Noop => ok("Nothing done", out),
             command if self.is_logged_in() => self.transaction(command, out),
             command => self.authorization(command, out),
         }
@@ -240,6 +238,8 @@ impl Session {
                 maildrop.number();
                 Action::Size { only: Some(n), command }
             }
+            // It shows no message number, so newer messages may still take the place of others.
+            Command::Noop => ok("Nothing done", out),
             command => self.answer(command, out),
         }
     }

@@ -73,11 +73,23 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
         "{audit}"
     );
 
+    // A folder that is not there, and one without old mail.
+    for mailbox in ["Inbx", "INBOX"] {
+        let said = retention(&["--mailbox", mailbox, "--older-than", "100 years", "--to", "trash"]);
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(said, "no message is selected, so nothing would be changed\n", "{mailbox}");
+    }
+
     // A wrong command changes nothing and says what to do.
     for (args, why) in [
         (&["--mailbox", "INBOX", "--to", "trash"][..], "--older-than nor --keep-newest"),
         (&["--mailbox", "INBOX", "--older-than", "1 year"], "--to"),
         (&["--mailbox", "\\Trsh", "--older-than", "1 day", "--to", "nowhere"], "not a special use"),
+        (
+            &["--mailbox", "\\Trash", "--older-than", "1 day", "--to", "trash"],
+            "--to trash has no effect in \\Trash: take --to nowhere",
+        ),
+        (&["--mailbox", "", "--older-than", "1 day", "--to", "trash"], "--mailbox is empty"),
         (&[], "`retention.rules` is empty"),
     ] {
         let output = retention(args);

@@ -38,10 +38,10 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "NAME-OR-FILE", default_value = "koka-browse")]
     workload: String,
     /// Virtual users.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     clients: u32,
     /// Measure for this time.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::length)]
     measure: Duration,
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]

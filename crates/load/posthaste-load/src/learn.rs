@@ -28,13 +28,13 @@ pub struct LearnArgs {
     dovecot_log: Option<PathBuf>,
     /// Count for this time, so that the workload also has rates. Without it, the workload has all
     /// counts since the server's start, and no rates.
-    #[arg(long = "for", value_name = "TIME", requires = "server_metrics", value_parser = quantity::duration)]
+    #[arg(long = "for", value_name = "TIME", requires = "server_metrics", value_parser = quantity::length)]
     length: Option<Duration>,
     /// An earlier file of the same server: its counts are subtracted.
     #[arg(long, value_name = "FILE", requires = "cost")]
     since: Option<PathBuf>,
     /// The time between both files, or the time that a single file covers.
-    #[arg(long, value_name = "TIME", requires = "cost", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", requires = "cost", value_parser = quantity::length)]
     time: Option<Duration>,
     /// The protocol whose users the workload models [default: the one with more commands].
     #[arg(long)]

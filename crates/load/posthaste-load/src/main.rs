@@ -164,6 +164,23 @@ mod tests {
     }
 
     #[test]
+    fn a_measurement_of_no_time_or_of_nobody_is_refused() {
+        let parse = |line: &str| Cli::try_parse_from(line.split_ascii_whitespace());
+        let run = "posthaste-load run --workload imaptest --imap imap://h --users a@example.org --password x";
+        for (line, flag) in [
+            (run, "--clients"),
+            (run, "--measure"),
+            ("posthaste-load study koka", "--measure"),
+            ("posthaste-load regress old new", "--measure"),
+            ("posthaste-load calibrate --workload imaptest", "--clients"),
+            ("posthaste-load calibrate --workload imaptest", "--measure"),
+        ] {
+            assert!(parse(&format!("{line} {flag} 1")).is_ok(), "{line} {flag}");
+            assert!(parse(&format!("{line} {flag} 0")).is_err(), "{line} {flag}");
+        }
+    }
+
+    #[test]
     fn a_run_with_most_of_its_flags_is_understood() {
         let line = "posthaste-load run --workload koka-browse --imap imaps://localhost:1993 --send lmtp://localhost:1024 \
                     --users user{0..1199}@example.org --password-file pw --clients 200 --think 4s --ramp 30s \

@@ -32,11 +32,14 @@ pub struct RegressArgs {
     /// A version that takes three minutes.
     #[arg(long)]
     quick: bool,
+    /// Print what is measured, how long it takes, and how much disk it needs, and exit.
+    #[arg(long)]
+    plan: bool,
     /// Rounds: how often each build is measured at each point [default: the study's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=99))]
     rounds: Option<u32>,
     /// How long each build is measured in each round [default: the study's].
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::length)]
     measure: Option<Duration>,
     /// Write results.json, CSV and report.html into this directory [default: study-regress].
     #[arg(long, value_name = "DIR", default_value = "study-regress")]
@@ -69,6 +72,14 @@ pub fn main(args: &RegressArgs) -> Result<(), Failure> {
     study.times.measure = args.measure.unwrap_or(study.times.measure);
     let servers = [("old", &args.old), ("new", &args.new)].map(|(name, program)| build(name, program));
     let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if args.plan {
+        let (words, needed) = planned(args, &study);
+        print!("{words}");
+        if let Err(why) = room(needed, &args.work.clone().unwrap_or_else(std::env::temp_dir)) {
+            println!("note: {why}");
+        }
+        return Ok(());
+    }
     files::prepare(&args.out, args.force).map_err(Failure::failed)?;
     // Removed at the end.
     let (_temporary, folder) = match &args.work {
@@ -104,14 +115,20 @@ fn build(name: &str, program: &std::path::Path) -> Result<Which, Failure> {
     Ok(Which::Build(Build { name: name.into(), program }))
 }
 
-fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Failure> {
+/// The plan in words, and the disk that both builds take.
+fn planned(args: &RegressArgs, study: &Study) -> (String, u64) {
     let plan = Plan::of(study, machine::facts(None).cpus);
-    let data = if options.keep { Data::Kept } else { Data::Removed };
-    let needed = plan.disk_bytes_of(study, options.servers.len(), data);
+    let data = if args.work.is_some() { Data::Kept } else { Data::Removed };
+    let names = ["old".to_owned(), "new".to_owned()];
+    let needed = plan.disk_bytes_of(study, names.len(), data);
+    (plan.describe(study, &names) + &plan.totals(study, names.len(), needed), needed)
+}
+
+fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Failure> {
+    let (words, needed) = planned(args, study);
     room(needed, &options.folder).map_err(Failure::failed)?;
     if !args.quiet {
-        eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
-        eprint!("{}", plan.totals(study, options.servers.len(), needed));
+        eprint!("{words}");
     }
     let result = conduct(study, options).map_err(Failure::failed)?;
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));

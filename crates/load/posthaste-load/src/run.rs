@@ -53,7 +53,7 @@ pub struct RunArgs {
     #[command(flatten)]
     accounts: AccountArgs,
     /// Virtual users [default: one per account].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
     /// Send mail to the first accounts, this many of them [default: all]. Accounts beyond --clients
     /// only receive. Accounts beyond this number are registered and get no mail.
@@ -84,7 +84,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub warmup: Duration,
     /// Length of the measured window, after the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::length)]
     pub measure: Duration,
     /// Begin the ramp at this time, so that generators on several machines measure one window:
     /// 2026-11-27T22:40:00Z, or seconds since 1970. With --agent it is the time of the agent's
@@ -176,12 +176,13 @@ pub fn default_threads() -> usize {
 
 /// Runs.
 pub fn main(args: RunArgs) -> Result<(), Failure> {
-    if let Some(out) = &args.out {
-        files::prepare(out, args.force).map_err(Failure::failed)?;
-    }
     let mix = workload::load_mix(&args.workload).map_err(Failure::usage)?;
     let (options, audit_options) = options(&args, &mix)?;
     share_processors(&args)?;
+    // Wrong usage leaves no folder.
+    if let Some(out) = &args.out {
+        files::prepare(out, args.force).map_err(Failure::failed)?;
+    }
     let quiet = args.quiet;
     let server_says = identify(&options.dialer, &options.server);
     let begin = begin(&args, &options)?;

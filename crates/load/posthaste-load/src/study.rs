@@ -83,7 +83,7 @@ pub struct StudyArgs {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     warmup: Option<Duration>,
     /// Measure for this time instead of the study's: the articles measured 20m and 1h.
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::length)]
     measure: Option<Duration>,
     /// The `posthaste` to start [default: the one beside this program, or in PATH].
     #[arg(long, value_name = "FILE")]

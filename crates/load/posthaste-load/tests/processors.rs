@@ -36,3 +36,12 @@ fn processors_of_the_servers_own_need_a_server_that_keeps_to_them() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("the instrument needs one of them"), "{said}");
 }
+
+#[test]
+fn a_run_that_is_refused_leaves_no_folder() {
+    let (folder, own) = (tempfile::tempdir().unwrap(), id().to_string());
+    let out = folder.path().join("out");
+    let (code, said) =
+        refused(&["--server-cpus", "4096", "--server-pid", &own, "--out", out.to_str().unwrap()]);
+    assert_eq!((code, out.exists()), (Some(2), false), "{said}");
+}

@@ -1,4 +1,5 @@
 //! `scripts/regress` records the verdict on a release, and nothing where there is none.
+//! `scripts/study` records the reports of complete studies.
 
 #![allow(clippy::unwrap_used)]
 
@@ -77,4 +78,57 @@ fn the_script_for_studies_names_the_one_for_two_builds() {
     // Before anything is installed or built.
     assert_eq!(done.status.code(), Some(2), "{said}");
     assert!(said.contains("scripts/regress --quick"), "{said}");
+}
+
+/// Runs `scripts/study` with these words. The instrument writes what it is asked for, and its
+/// studies end with this exit code. What the script did, and the reports that were recorded.
+fn studied(words: &[&str], code: u8) -> (Output, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let figures = folder.path().join("figures");
+    fs::create_dir(&figures).unwrap();
+    let script = format!(
+        "is_report=no; [ \"$1\" != report ] || is_report=yes\n\
+         case \" $* \" in *' --plan '*) exit ;; esac\n\
+         while [ $# -gt 1 ]; do\n\
+         if [ \"$1\" = --out ]; then\n\
+         if [ $is_report = yes ]; then echo page >\"$2\"; else mkdir -p \"$2\"; fi\n\
+         fi; shift; done\n\
+         [ $is_report = yes ] || exit {code}\n"
+    );
+    let instrument = folder.path().join("instrument");
+    fs::write(&instrument, script).unwrap();
+    let done = Command::new("bash")
+        .arg(root.join("scripts/study"))
+        .args(words)
+        .args(["--figures", figures.to_str().unwrap(), "koka"])
+        .env("POSTHASTE_LOAD", format!("bash {}", instrument.display()))
+        // No other server is looked for, or installed.
+        .env("PEERS", "")
+        .env("OUT", folder.path().join("out"))
+        .output()
+        .unwrap();
+    let names = fs::read_dir(&figures).unwrap().flatten().map(|entry| entry.file_name());
+    (done, names.map(|name| name.into_string().unwrap()).collect())
+}
+
+#[test]
+fn a_complete_study_of_full_length_is_recorded() {
+    let (done, recorded) = studied(&["--full", "--rounds", "1"], 0);
+    assert_eq!((done.status.code(), &recorded[..]), (Some(0), &["koka.html".to_owned()][..]), "{done:?}");
+}
+
+#[test]
+fn a_short_study_and_one_with_errors_are_not_recorded() {
+    let (done, recorded) = studied(&[], 0);
+    assert_eq!((done.status.code(), recorded.len()), (Some(2), 0), "{done:?}");
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("add --full"), "{said}");
+    // Errors at a point, and a study that is not finished.
+    for code in [1, 3] {
+        let (done, recorded) = studied(&["--full"], code);
+        assert_eq!((done.status.code(), recorded.len()), (Some(i32::from(code)), 0), "{done:?}");
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(said.contains("koka is not recorded"), "{said}");
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::process::Command;
 
 use posthaste_load_null_server::{Faults, start};
@@ -64,4 +65,20 @@ fn the_plan_of_each_study_has_its_time_and_its_disk() {
         let total = said.lines().find(|line| line.starts_with("in all: about ")).unwrap_or_default();
         assert!(total.ends_with(" of disk"), "{name}: {said}");
     }
+}
+
+#[test]
+fn the_plan_of_two_builds_is_shown_and_nothing_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    // Any file may be a build, as long as it is not started.
+    let program = env!("CARGO_BIN_EXE_posthaste-load");
+    let done = Command::new(program)
+        .args(["regress", program, program, "--quick", "--plan"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success() && said.contains("rounds: old, new"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("in all: about ")), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -55,7 +55,13 @@ pub fn has_results(dir: &Path) -> bool {
 /// Reads what [`write()`] wrote.
 pub fn read(dir: &Path) -> io::Result<Results> {
     let file = if dir.is_dir() { dir.join("results.json") } else { dir.to_owned() };
-    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+    let named = |e: io::Error| {
+        let remedy = match e.kind() {
+            io::ErrorKind::NotFound => ": name a folder that run, study, regress or merge wrote (--out)",
+            _ => "",
+        };
+        io::Error::new(e.kind(), format!("{}: {e}{remedy}", file.display()))
+    };
     let text = fs::read(&file).map_err(named)?;
     serde_json::from_slice(&text).map_err(|e| named(io::Error::new(io::ErrorKind::InvalidData, e)))
 }
@@ -165,6 +171,18 @@ mod tests {
         let row = text.lines().find(|l| l.starts_with(&run.transactions[0].name)).unwrap();
         let cells: Vec<&str> = row.split_ascii_whitespace().collect();
         assert_eq!(cells[5..9], ["300008.84", "300154.88", "300154.88", "3600000.00"], "{row}");
+    }
+
+    #[test]
+    fn a_folder_without_a_result_is_named_with_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        for place in [dir.path().to_owned(), dir.path().join("not-there")] {
+            let said = read(&place).unwrap_err().to_string();
+            assert!(said.starts_with(&place.display().to_string()) && said.contains("(--out)"), "{said}");
+        }
+        fs::write(dir.path().join("results.json"), "{").unwrap();
+        let said = read(dir.path()).unwrap_err().to_string();
+        assert!(said.contains("results.json: ") && !said.contains("--out"), "{said}");
     }
 
     #[test]

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
+/// Seconds of the longest duration, ten years. A clock holds a time so far ahead.
+const SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
+
 /// `250ms`, `4s`, `1m30s`, `8h`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration; write for instance 250ms, 4s, 1m30s or 8h");
+    let of = |seconds: f64| match seconds > SECONDS_MAX {
+        true => Err(format!("`{text}` is longer than ten years")),
+        false => Duration::try_from_secs_f64(seconds).map_err(|_| wrong()),
+    };
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
+        return of(seconds);
     }
     if text.is_empty() {
         return Err(wrong());
@@ -29,7 +36,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = tail;
     }
-    Duration::try_from_secs_f64(total).map_err(|_| wrong())
+    of(total)
+}
+
+/// A duration above zero, as a measurement has one.
+pub fn length(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    match length.is_zero() {
+        true => Err(format!("nothing is measured in `{text}`; write for instance 10s, 1m30s or 1h")),
+        false => Ok(length),
+    }
 }
 
 /// `50/s`, `3000/m`, `2/h`: per second.
@@ -152,6 +168,15 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "s", "4 parsecs", "-1s", "1s2", "inf"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration("3650d"), Ok(Duration::from_secs(3650 * 86_400)));
+        // A time so far ahead would be none of the clock's.
+        for wrong in ["3651d", "1e18", "99999999999999999h"] {
+            assert!(duration(wrong).unwrap_err().contains("ten years"), "{wrong}");
+        }
+        assert_eq!(length("100ms"), Ok(Duration::from_millis(100)));
+        for wrong in ["0", "0ms", "0h0s", "soon"] {
+            assert!(length(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -347,15 +347,26 @@ async fn commands_of_the_wrong_state() {
     let server = server(&[ONE]).await;
     let mut client = server.connect().await;
     client.play("S: +OK …").await;
-    for command in ["STAT", "LIST", "UIDL", "RETR 1", "TOP 1 1", "DELE 1", "RSET"] {
+    // RFC 1939 §3: each has a negative answer.
+    for command in ["STAT", "LIST", "UIDL", "RETR 1", "TOP 1 1", "DELE 1", "NOOP", "RSET"] {
         client.play(&format!("C: {command}\nS: -ERR Log in first")).await;
     }
-    client.play("C: NOOP\nS: +OK …\nC: HELP\nS: -ERR No such command\nC: QUIT\nS: +OK Goodbye").await;
+    client.play("C: HELP\nS: -ERR No such command\nC: QUIT\nS: +OK Goodbye").await;
     client.ends().await;
     let mut client = server.logged_in().await;
     for command in [&format!("USER {USER}"), "PASS x", "AUTH PLAIN", "STLS", "UTF8", "APOP a b"] {
         client.play(&format!("C: {command}\nS: -ERR You are logged in")).await;
     }
+    client.play("C: NOOP\nS: +OK Nothing done").await;
+}
+
+/// RFC 2449 §8: a text that begins with a bracket has a response code.
+#[tokio::test]
+async fn the_greeting_of_an_address_literal_has_no_response_code() {
+    let options = Pop3Options { hostname: "[192.0.2.1]".to_owned(), ..Pop3Options::default() };
+    let server = Setup { options, ..Setup::default() }.start().await;
+    let mut client = server.connect().await;
+    client.play("S: +OK 192.0.2.1 Posthaste POP3 ready").await;
 }
 
 /// RFC 2449 §6.7: what rules remove from the INBOX does not stay for ever.

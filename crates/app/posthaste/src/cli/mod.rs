@@ -518,4 +518,12 @@ mod tests {
         }
         assert!(parsed(&["--items", "--lossy"]).is_err());
     }
+
+    #[test]
+    fn the_cost_of_an_account_is_not_summed_by_anything_else() {
+        let parsed =
+            |args: &[&str]| Cli::try_parse_from([&["posthaste", "report", "cost"][..], args].concat());
+        assert!(parsed(&["--account", "ana"]).is_ok() && parsed(&["--by", "client"]).is_ok());
+        assert!(parsed(&["--account", "ana", "--by", "client"]).is_err());
+    }
 }

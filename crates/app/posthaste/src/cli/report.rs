@@ -34,7 +34,7 @@ pub enum Report {
     #[command(after_long_help = COST_EXAMPLES)]
     Cost {
         /// What to sum by.
-        #[arg(long, value_enum, default_value_t = CostBy::Command)]
+        #[arg(long, value_enum, default_value_t = CostBy::Command, conflicts_with = "account")]
         by: CostBy,
         /// The number of lines, the highest cost first.
         #[arg(long, default_value_t = 20)]
@@ -65,7 +65,7 @@ pub struct Retention {
     #[arg(long)]
     pub account: Option<String>,
     /// Apply one rule instead of the configured ones, to this folder, pattern (`Lists/*`) or use
-    /// (`\\Trash`).
+    /// (`'\Trash'`).
     #[arg(long, requires = "to")]
     pub mailbox: Option<String>,
     /// Select messages older than this, such as `90 days`. In the trash and in junk, age counts
@@ -92,7 +92,7 @@ pub struct Retention {
 /// Where `retention` moves mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RetentionTarget {
-    /// The folder with the use \\Trash.
+    /// The folder with the use `\Trash`.
     Trash,
     /// A folder for the month of its internal date, such as Archive/2026-11.
     Archive,

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use bytesize::ByteSize;
-use posthaste_retention::{Action, Mode, Outcome, Retention, RetentionError, Rule, Target};
+use posthaste_retention::{Action, Mode, Outcome, Retention, RetentionError, Rule, RuleError, Target};
 use serde_json::json;
 
 use crate::cli;
@@ -45,6 +45,9 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
         let size = ByteSize::b(octets).display().iec();
         match mode {
             Mode::Apply => println!("{messages} messages, {size}"),
+            Mode::DryRun if messages == 0 && failed == 0 => {
+                println!("no message is selected, so nothing would be changed");
+            }
             Mode::DryRun => {
                 println!("{messages} messages, {size}: nothing was changed; add --apply to do it");
             }
@@ -84,14 +87,20 @@ fn rules(config: &Config, command: &cli::Retention) -> Result<Vec<Rule>> {
             cli::RetentionTarget::Nowhere => Action::Delete,
         },
     };
-    rule.check().map_err(|error| {
-        let text = error
-            .to_string()
-            .replace("`older_than`", "--older-than")
-            .replace("`keep_newest`", "--keep-newest");
-        Failure::Usage(text)
-    })?;
+    rule.check().map_err(|error| Failure::Usage(in_flags(&error)))?;
     Ok(vec![rule])
+}
+
+/// The fault of a rule, with flags of the command line in place of the configuration's fields.
+fn in_flags(error: &RuleError) -> String {
+    let fields = [
+        ("`older_than`", "--older-than"),
+        ("`keep_newest`", "--keep-newest"),
+        ("`mailbox`", "--mailbox"),
+        ("`action` = \"trash\"", "--to trash"),
+        ("set \"delete\"", "take --to nowhere"),
+    ];
+    fields.iter().fold(error.to_string(), |text, (field, flag)| text.replace(field, flag))
 }
 
 fn write(outcome: &Outcome, as_json: bool) -> std::io::Result<()> {

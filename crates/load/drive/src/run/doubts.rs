@@ -1,7 +1,7 @@
 //! Caveats for the reader of a run's figures.
 
 use posthaste_load_results::{RunResult, Series, Window};
-use posthaste_load_workload::SessionKind;
+use posthaste_load_workload::{SessionKind, Transaction, TransactionStep, Workload};
 
 use super::options::RunOptions;
 
@@ -67,8 +67,17 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
         let (wants, has) = if tls { ("no TLS", "TLS") } else { ("TLS", "no TLS") };
         caveats.push(format!("the article of the workload used {wants}; this run used {has}"));
     }
+    caveats.extend(nothing_ended(&options.workload, result.total.count));
     caveats.extend(absent(options, &result.series, window));
     caveats
+}
+
+/// A server that answers nothing in a short window causes no error, either.
+fn nothing_ended(workload: &Workload, ended: u64) -> Option<String> {
+    let idles = |drawn: &Transaction| drawn.steps.iter().any(|step| matches!(step, TransactionStep::Idle(_)));
+    (ended == 0 && !workload.chosen().any(idles)).then(|| {
+        "no transaction ended well in the window, so it has no times and no costs: a longer --measure may help".into()
+    })
 }
 
 /// Fewer users online than the run has: users that still wait to connect cause no failures and no
@@ -81,4 +90,20 @@ fn absent(options: &RunOptions, series: &Series, window: &Window) -> Option<Stri
             options.clients
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_load_workload::load;
+
+    use super::*;
+
+    #[test]
+    fn a_window_in_which_nothing_ended_is_no_result() {
+        let browse = load("koka-browse").unwrap();
+        assert!(nothing_ended(&browse, 0).unwrap().contains("--measure"));
+        assert_eq!(nothing_ended(&browse, 1), None);
+        // IDLE lasts for minutes.
+        assert_eq!(nothing_ended(&load("idle-many").unwrap(), 0), None);
+    }
 }

@@ -389,6 +389,12 @@ fn article_or_items(arm: &str) -> bool {
     ARTICLE_CPU.iter().any(|(name, _)| *name == arm) || WITH_ITEMS.iter().any(|(name, _)| *name == arm)
 }
 
+/// Servers that get rich mail, and those that get MIME alone: the other arms and other servers.
+pub(super) fn by_mail<'a>(servers: impl Iterator<Item = &'a str>) -> [Vec<&'a str>; 2] {
+    let (rich, mime) = servers.partition(|server| article_or_items(arm(server)));
+    [rich, mime]
+}
+
 fn is_arm(name: &str) -> bool {
     article_or_items(name) || plain(name).unwrap_or(name) == PEERS_MAIL
 }

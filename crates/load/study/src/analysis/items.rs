@@ -27,6 +27,7 @@ pub fn analyse(points: Points) -> Analysis {
     let listed =
         points.by_server("items", |r| Some(r.server.as_ref()?.messages as f64 / r.server.as_ref()?.seconds));
     let users = points.by_server("items", |r| Some(f64::from(r.clients)));
+    let times = points.by_server("items", session_ms);
     let mut findings: Vec<String> = Vec::new();
     let mut per_message = plot("Megacycles per message", x, "megacycles per message", messages.clone());
     per_message.log_x = true;
@@ -53,20 +54,23 @@ pub fn analyse(points: Points) -> Analysis {
     let mut per_message_log = per_message.clone();
     per_message_log.title = "Megacycles per message, both axes logarithmic".into();
     per_message_log.log_y = true;
-    let (session_ratios, message_ratios) =
-        (ratios(&sessions, "per session"), ratios(&messages, "per message"));
-    findings.extend(session_ratios.into_iter().chain(message_ratios));
-    let mut per_session = plot("Megacycles per session", x, "megacycles per session", sessions.clone());
-    (per_session.log_x, per_session.log_y) = (true, true);
-    let mut rate = plot("Sessions per second", x, "sessions per second", rates);
-    (rate.log_x, rate.log_y) = (true, true);
-    let mut listing = plot("Messages listed per second", x, "messages per second", listed);
-    (listing.log_x, listing.log_y) = (true, true);
+    findings.extend(ratios(&sessions, "per session"));
+    findings.extend(ratios(&messages, "per message"));
+    // Both axes logarithmic: the sizes span four powers of ten.
+    let log_log = |title: &str, y: &str, curves| {
+        let mut plot = plot(title, x, y, curves);
+        (plot.log_x, plot.log_y) = (true, true);
+        plot
+    };
+    let per_session = log_log("Megacycles per session", "megacycles per session", sessions);
+    let rate = log_log("Sessions per second", "sessions per second", rates);
+    let listing = log_log("Messages listed per second", "messages per second", listed);
+    let time = log_log("Time of a session, median", "response time (ms)", times);
     let mut load = plot("Virtual users it took", x, "virtual users", users);
     load.log_x = true;
     Analysis {
         findings,
-        plots: vec![per_session, per_message, per_message_log, rate, listing, load],
+        plots: vec![per_session, per_message, per_message_log, rate, time, listing, load],
         tables: vec![
             columns(points),
             table(points, "Megacycles per session", |r| r.server.as_ref()?.megacycles_per_session),
@@ -74,6 +78,11 @@ pub fn analyse(points: Points) -> Analysis {
         ],
         ..Analysis::default()
     }
+}
+
+/// The time of a session, from connecting to logging out.
+fn session_ms(run: &RunResult) -> Option<f64> {
+    (run.total.count > 0).then_some(run.total.p50_ms)
 }
 
 /// For each server at its largest count: what limited it, and what is excluded.
@@ -98,6 +107,7 @@ fn columns(points: Points) -> Table {
         "messages in the folder",
         "virtual users",
         "sessions per s",
+        "session, median (ms)",
         "measured (s)",
         "CPU (%)",
         "megacycles per session",
@@ -119,6 +129,7 @@ fn columns(points: Points) -> Table {
             place.point.at.get("items").map_or("–".to_owned(), |n| whole(*n)),
             place.cell(|run| Some(f64::from(run.clients))),
             place.cell(|run| Some(run.total.rate_per_s)),
+            place.cell(session_ms),
             cell(|s| Some(s.seconds)),
             cell(|s| Some(s.cpu_percent)),
             cell(|s| s.megacycles_per_session),
@@ -215,6 +226,27 @@ mod tests {
             (cell("read (MB/s)"), cell("disk operations per s")),
             ("not offered here", "not offered here")
         );
+    }
+
+    #[test]
+    fn the_time_of_a_session_has_a_column_and_a_curve() {
+        let servers = sample::servers(["A"]);
+        let timed = |items: f64, ms: f64| {
+            let mut timed = run(1.0, 100);
+            timed.total.p50_ms = ms;
+            sample::point("A", &[("items", items)], timed)
+        };
+        // Nothing was timed where no session ended well.
+        let points =
+            [timed(100.0, 1.5), timed(1e6, 96.0), sample::point("A", &[("items", 2e6)], run(1.0, 0))];
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let plot = analysis.plots.iter().find(|p| p.title == "Time of a session, median").unwrap();
+        assert_eq!(plot.curves[0].points, [(100.0, 1.5), (1e6, 96.0)]);
+        assert!(plot.log_x && plot.log_y);
+        let table = &analysis.tables[0];
+        let at = table.head.iter().position(|head| head == "session, median (ms)").unwrap();
+        let cells: Vec<&str> = table.rows.iter().map(|row| row[at].as_str()).collect();
+        assert_eq!(cells, ["1.50", "96.0", "–"]);
     }
 
     #[test]

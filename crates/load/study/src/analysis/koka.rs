@@ -7,8 +7,8 @@ use posthaste_load_results::{
 };
 
 use super::points::{Points, figure, mix, plot};
-use super::shares;
 use super::spread::{PointRuns, Spread, shown, spread};
+use super::{bottleneck, shares};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
@@ -97,13 +97,33 @@ pub fn analyse(points: Points) -> Analysis {
     tables.extend(scaled);
     tables.push(split(points));
     tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated(points)));
-    findings.extend(shares::findings(points));
+    findings.extend(shares::findings(points).into_iter().chain(bottlenecks(points)));
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
         tables,
         ..Analysis::default()
     }
+}
+
+/// What limited each server in each mix, with the most users. The article's disks were full of
+/// small operations beyond 90.
+fn bottlenecks(points: Points) -> Vec<String> {
+    let clients = |point: &StudyPoint| point.at.get("clients").copied().unwrap_or(0.0);
+    let mut said = Vec::new();
+    for workload in points.workloads() {
+        for server in points.servers() {
+            let is_of =
+                |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == Part::Throughput;
+            let mine = points.measured().filter(|(point, _)| is_of(point));
+            let Some((point, run)) = mine.max_by(|a, b| clients(a.0).total_cmp(&clients(b.0))) else {
+                continue;
+            };
+            let Some(sentence) = bottleneck::sentence(run) else { continue };
+            said.push(format!("{server}, {}, {} users: {sentence}", mix(workload), clients(point)));
+        }
+    }
+    said
 }
 
 fn memory(run: &RunResult) -> Option<f64> {
@@ -433,6 +453,23 @@ mod tests {
         assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
         assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
         assert!(simulated(Points { servers: &[], points: &[] }).is_none());
+    }
+
+    #[test]
+    fn what_limited_each_mix_is_named_at_the_most_users() {
+        let servers = sample::servers(["A"]);
+        let point = |clients: f64, cpu_percent: f64| {
+            let mut run = run(1.0, 10);
+            run.server = run.server.map(|server| ServerCost { cpu_percent, ..server });
+            let workload = "koka-browse-frequencies".into();
+            StudyPoint { workload, ..sample::point("A", &[("clients", clients)], run) }
+        };
+        let mut thinking = point(400.0, 1.0);
+        thinking.at.insert("think_s".into(), 4.0);
+        let points = [point(90.0, 99.0), point(120.0, 80.0), point(30.0, 99.0), thinking];
+        let said = bottlenecks(Points { servers: &servers, points: &points });
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("A, browse, 120 users: CPU (80.0 %): limited it; "), "{said:?}");
     }
 
     #[test]

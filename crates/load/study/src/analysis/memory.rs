@@ -46,6 +46,14 @@ fn rate(run: &RunResult, of: fn(&ServerCost) -> &Offered<u64>) -> Option<f64> {
     Some(*of(server).value()? as f64 / server.seconds)
 }
 
+/// The mean size of a disk operation: the article says that they became larger.
+fn kb_for_each_operation(run: &RunResult) -> Option<f64> {
+    let server = run.server.as_ref()?;
+    let (read, written) = (server.disk_read_bytes.value()?, server.disk_write_bytes.value()?);
+    let operations = *server.disk_operations.value()?;
+    (operations > 0).then(|| (read + written) as f64 / operations as f64 / 1e3)
+}
+
 /// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "memory of the server (MB)";
@@ -103,6 +111,7 @@ fn times_table(points: Points) -> Table {
         "95 % (ms)",
         "done",
         "disk operations per s",
+        "kB for each disk operation",
         "CPU (% of the server's processors)",
     ];
     let row = |place: &PointRuns| {
@@ -118,6 +127,7 @@ fn times_table(points: Points) -> Table {
             sent(|mail| mail.p95_ms),
             place.cell(|run| Some(send_mail(run).count as f64)),
             place.cell(|run| rate(run, |s| &s.disk_operations)),
+            place.cell(kb_for_each_operation),
             place.cell(|run| Some(run.server.as_ref()?.cpu_percent)),
         ]
     };
@@ -207,6 +217,23 @@ mod tests {
         let plot = analysis.plots.iter().find(|plot| plot.title == "CPU by role").unwrap();
         assert_eq!(plot.curves[0].points, [(64.0, 30.0), (128.0, 30.0)]);
         assert_eq!((plot.curves.len(), plot.curves[3].name.as_str()), (4, "B, lmtp"));
+    }
+
+    #[test]
+    fn a_disk_operation_has_its_size_where_both_are_counted() {
+        let servers = sample::servers(["A"]);
+        let (known, unknown) = (point("A", 64.0, "submission"), point("A", 128.0, "submission"));
+        let mut points = [known, unknown];
+        if let Ok(run) = &mut points[0].run
+            && let Some(server) = &mut run.server
+        {
+            server.disk_operations = Offered::Value(10);
+            server.disk_read_bytes = Offered::Value(300_000);
+            server.disk_write_bytes = Offered::Value(20_000);
+        }
+        let table = times_table(Points { servers: &servers, points: &points });
+        let at = table.head.iter().position(|head| head == "kB for each disk operation").unwrap();
+        assert_eq!((table.rows[0][at].as_str(), table.rows[1][at].as_str()), ("32.0", "–"));
     }
 
     #[test]
