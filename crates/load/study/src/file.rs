@@ -317,7 +317,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         accounts: l.accounts.max(1),
     });
     let profile = short.profile.or(raw.profile).map(|p| {
-        let measure = length(source, &p.measure)?;
+        let measure = time_of(source, &p.measure)?;
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
     let names = short.workloads.unwrap_or(raw.workloads);
@@ -430,7 +430,7 @@ fn times(source: Source, time: &RawTime) -> Result<Times, Mistake> {
         trial,
         ramp: duration(source, &time.ramp)?,
         warmup: duration(source, &time.warmup)?,
-        measure: length(source, &time.measure)?,
+        measure: time_of(source, &time.measure)?,
     })
 }
 
@@ -486,7 +486,7 @@ fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake>
     quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
-fn length(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {
+fn time_of(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {
     quantity::length(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
