@@ -38,10 +38,10 @@ fn without(text: &str, message: &[u8]) -> Vec<u8> {
     [&message[..at], &message[at + text.len()..]].concat()
 }
 
-async fn ana_with(delivery: &Delivery, format: Format, keep_original: bool) -> Account {
+async fn ana_with(delivery: &Delivery, settings: FormatSettings) -> Account {
     let change = AccountChange {
-        format: Some(Some(format)),
-        keep_original: Some(keep_original),
+        format: Some(Some(settings.format)),
+        keep_original: Some(settings.keep_original),
         ..AccountChange::default()
     };
     delivery.directory().set("ana@example.org", change).await.unwrap()
@@ -56,7 +56,7 @@ async fn an_edited_message_keeps_its_original() {
         (Format::Keep, false, Form::Rich),
         (Format::Rich, false, Form::Rich),
     ] {
-        let ana = ana_with(&delivery, format, keep_original).await;
+        let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
         for sent in [samples::mail(&samples::note()), whole()] {
             let sent = Bytes::from(sent);
             let served = mime_of(&sent);
@@ -87,7 +87,7 @@ async fn an_edited_message_keeps_its_original() {
 #[tokio::test]
 async fn edits_are_made_in_the_message_as_it_came() {
     let (delivery, _) = delivery().await;
-    let ana = ana_with(&delivery, Format::Mime, true).await;
+    let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: true }).await;
     let sent = Bytes::from(whole());
     let served = mime_of(&sent);
     let edited = Bytes::from(without("X-Own: 1\r\n", &with_last("X-Last: y\r\n", &served)));
@@ -115,24 +115,24 @@ async fn edits_without_a_counterpart_leave_mime_alone() {
         after("Content-Type: text/plain\r\n", &served),
     ] {
         for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false)] {
-            let ana = ana_with(&delivery, format, keep_original).await;
+            let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
             let edited = Bytes::from(edited.clone());
             let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
             assert_eq!(message.bytes, edited);
         }
     }
-    let ana = ana_with(&delivery, Format::Mime, false).await;
+    let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: false }).await;
     let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &served));
     let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
     assert_eq!(message.bytes, edited);
     // Ordinary mail has no original.
-    let ana = ana_with(&delivery, Format::Mime, true).await;
+    let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: true }).await;
     let plain = Bytes::from_static(b"Subject: plain\r\n\r\nwords\r\n");
     let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &plain));
     let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
     assert_eq!(message.bytes, edited);
     // The format `rich` makes TNEF of it.
-    let ana = ana_with(&delivery, Format::Rich, false).await;
+    let ana = ana_with(&delivery, FormatSettings { format: Format::Rich, keep_original: false }).await;
     let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
     assert_eq!(FormHeader::of(&message.bytes).unwrap().form, Form::Enriched);
     assert_eq!(seen_of(&message.bytes).unwrap(), edited);
