@@ -3,7 +3,7 @@
 //!
 //! `reading NAME` has a virtual user read an answer twice; the second time is inside [`counted`].
 //! `reading` without a name prints all names. The answers are those of 300 messages, as
-//! `crates/app/posthaste/benches/instructions.rs` has the server write them.
+//! `crates/access/imap-server/benches/instructions.rs` has the server write them.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a program of its own, where any failure ends the run")]
 
