@@ -53,15 +53,7 @@ pub(crate) async fn reporting_after<T>(
             () = clock.sleep(due.saturating_duration_since(clock.now())) => {}
         }
         due = clock.now() + reports.times.every;
-        wire.say_code(reports.now(), "Working");
-        let (done, sent) = {
-            let mut sending = pin!(wire.flush());
-            tokio::select! {
-                biased;
-                done = &mut work => (Some(done), sending.await),
-                sent = &mut sending => (None, sent),
-            }
-        };
+        let (done, sent) = wire.report_beside(reports, work.as_mut()).await;
         match (done, sent) {
             (Some(done), sent) => {
                 if sent.is_err() {

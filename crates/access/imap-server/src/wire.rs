@@ -10,6 +10,7 @@
 //! Invariants: the buffer never grows with the folder, and a waiting session owns no buffer.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -355,19 +356,27 @@ impl Wire {
             if self.is_broken {
                 continue;
             }
-            self.say_code(reports.now(), "Working");
-            let (done, sent) = {
-                let mut sending = std::pin::pin!(self.flush());
-                tokio::select! {
-                    biased;
-                    done = &mut work => (Some(done), sending.await),
-                    sent = &mut sending => (None, sent),
-                }
-            };
+            let (done, sent) = self.report_beside(reports, work.as_mut()).await;
             self.is_broken = sent.is_err();
             if let Some(done) = done {
                 return done;
             }
+        }
+    }
+
+    /// Sends a report while the work goes on, since the client may take minutes to read it. Returns
+    /// the result of the work if it ended, and whether the report was sent.
+    pub(crate) async fn report_beside<T>(
+        &mut self,
+        reports: Reports<'_>,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> (Option<T>, Result<(), NetError>) {
+        self.say_code(reports.now(), "Working");
+        let mut sending = std::pin::pin!(self.flush());
+        tokio::select! {
+            biased;
+            done = &mut work => (Some(done), sending.await),
+            sent = &mut sending => (None, sent),
         }
     }
 

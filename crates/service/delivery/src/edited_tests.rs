@@ -1,3 +1,6 @@
+//! Tests of rich messages whose header a Sieve script edited: which edits are made in the original,
+//! and what is stored where that is not possible.
+
 use posthaste_directory::{AccountChange, Format, FormatSettings};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, convert, encode, samples};

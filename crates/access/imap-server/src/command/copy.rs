@@ -52,15 +52,7 @@ pub(super) async fn copy(
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
     let (copied, carried, annotations) = copying.await??;
     let CopyTarget { target, validity, owner, .. } = to;
-    let service = ctx.service;
-    let noting = async {
-        let noted = carried.note(service, &copied).await;
-        (noted, annotations.copied(&copied).await)
-    };
-    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
-    carry::warn(written, ctx.wire);
-    let touched = seen::warn(noted, ctx.wire);
-    note_own(ctx, &target, &copied, touched);
+    keep_beside(ctx, tag, (&target, &copied), (carried, annotations.copied(&copied))).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &copied.uids)).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
@@ -92,15 +84,7 @@ pub(super) async fn move_(
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
     let (moved, carried, annotations) = moving.await??;
     let CopyTarget { target, validity, owner, .. } = to;
-    let service = ctx.service;
-    let noting = async {
-        let noted = carried.note(service, &moved.copied).await;
-        (noted, annotations.moved(&moved).await)
-    };
-    let (noted, written) = ctx.wire.reporting(reports, Box::pin(noting)).await;
-    carry::warn(written, ctx.wire);
-    let touched = seen::warn(noted, ctx.wire);
-    note_own(ctx, &target, &moved.copied, touched);
+    keep_beside(ctx, tag, (&target, &moved.copied), (carried, annotations.moved(&moved))).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &moved.copied.uids)).await?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
@@ -205,6 +189,22 @@ async fn ready<'s>(
     let target = (to.target.clone(), to.rights);
     let (target, carried) = Box::pin(seen::carry((selected, threads), uids, target, to.reading)).await?;
     Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
+}
+
+/// Writes what is kept beside copies: the user's `\Seen` flags in a mailbox of another account, and
+/// annotations. The client is warned of what could not be written.
+async fn keep_beside(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    (target, copied): (&Destination, &Copied),
+    (carried, annotating): (CarriedSeen, impl Future<Output = Result<(), Failure>>),
+) {
+    let service = ctx.service;
+    let noting = async { (carried.note(service, copied).await, annotating.await) };
+    let (noted, written) = ctx.wire.reporting(service.reports(tag), Box::pin(noting)).await;
+    carry::warn(written, ctx.wire);
+    let touched = seen::warn(noted, ctx.wire);
+    note_own(ctx, target, copied, touched);
 }
 
 /// Messages that the session adds are no news to it: RFC 5465 §5. `touched` is the mod-sequence

@@ -35,28 +35,14 @@ protocol imap {{
 namespace inbox {{
   inbox = yes
   separator = /
-  mailbox Drafts {{
-    special_use = \\Drafts
-    auto = create
-  }}
-  mailbox Sent {{
-    special_use = \\Sent
-    auto = create
-  }}
-  mailbox Trash {{
-    special_use = \\Trash
-    auto = create
-  }}
-  mailbox Junk {{
-    special_use = \\Junk
-    auto = create
-  }}
-  mailbox Archive {{
-    special_use = \\Archive
-    auto = create
-  }}
-}}
+{special}}}
 """
+
+SPECIAL_CONF = "".join(f"""  mailbox {name} {{
+    special_use = \\{name}
+    auto = create
+  }}
+""" for name in SPECIAL_NAMES)
 
 # ---- a session ----
 
@@ -590,7 +576,7 @@ def main(port, user, password, program, seed, count, names=""):
         for name in ("mail", "run"):
             os.mkdir(f"{directory}/{name}")
         with open(directory + "/dovecot.conf", "w") as conf:
-            conf.write(CONF.format(dir=directory, uid=owner))
+            conf.write(CONF.format(dir=directory, uid=owner, special=SPECIAL_CONF))
         if os.getuid() == 0:
             for name in ("", "/mail", "/run"):
                 os.chown(directory + name, owner, owner)

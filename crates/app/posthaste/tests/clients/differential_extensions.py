@@ -64,10 +64,12 @@ def tree_sequence(seed, sessions):
         both(pair, "DELETE", (), f"DELETE {top}/{name}".encode())
     both(pair, "DELETE", (), f"DELETE {top}".encode())
 
-SPECIAL = {"\\drafts", "\\sent", "\\trash", "\\junk", "\\archive"}
+# The mailboxes with a special use, on both servers.
+SPECIAL_NAMES = ["Drafts", "Sent", "Trash", "Junk", "Archive"]
+SPECIAL = {f"\\{name.lower()}" for name in SPECIAL_NAMES}
 
 def special_sequence(seed, sessions):
-    """Special uses, and the namespace of one's own. `CONF` has the same five mailboxes."""
+    """Special uses, and the namespace of one's own."""
     r = random.Random(f"special {seed}")
     pair = sessions[0]
 
@@ -87,6 +89,13 @@ def special_sequence(seed, sessions):
     compare(pair, b"NAMESPACE", own)
 
 # ---- METADATA ----
+
+def with_sub(pair, box):
+    """Makes a mailbox and one below it. Their names."""
+    boxes = [box, box + "/sub"]
+    for name in boxes:
+        new_mailbox(pair, name)
+    return boxes
 
 ENTRIES = ["/private/comment", "/shared/comment", "/private/vendor/x/one", "/private/vendor/x/one/two", "/shared/vendor/x/one"]
 
@@ -124,10 +133,8 @@ def metadata_command(r, boxes):
 
 def metadata_sequence(seed, sessions):
     r = random.Random(f"metadata {seed}")
-    box, pair = f"m{seed}", sessions[0]
-    boxes = [box, box + "/sub"]
-    for name in boxes:
-        new_mailbox(pair, name)
+    pair = sessions[0]
+    boxes = with_sub(pair, f"m{seed}")
     for _ in range(25):
         compare(pair, metadata_command(r, boxes), metadata_meaning)
     left(pair, reversed(boxes))
@@ -137,10 +144,9 @@ def metadata_sequence(seed, sessions):
 def move_sequence(seed, sessions):
     """Moves messages between two mailboxes and within one, and removes some by UID."""
     r = random.Random(f"move {seed}")
-    box, pair = f"x{seed}", sessions[0]
-    boxes = [box, box + "/sub"]
+    pair = sessions[0]
+    boxes = with_sub(pair, f"x{seed}")
     for name in boxes:
-        new_mailbox(pair, name)
         for _ in range(r.randint(1, 4)):
             both(pair, *append(r, name))
     for _ in range(10):
@@ -177,8 +183,7 @@ def codes_sequence(seed, sessions):
     """Commands that mostly fail. A code that one of the servers leaves out is not compared."""
     r = random.Random(f"codes {seed}")
     box, pair = f"e{seed}", sessions[0]
-    for name in (box, box + "/sub"):
-        new_mailbox(pair, name)
+    boxes = with_sub(pair, box)
     both(pair, *append(r, box))
     for text in r.sample(CODES, 20):
         both(pair, "SELECT", (), f"SELECT {box}".encode())
@@ -188,7 +193,7 @@ def codes_sequence(seed, sessions):
             ours["code"] = theirs["code"] = None
         if ours != theirs:
             raise Differs(f"{text}\n" + "\n".join(unlike("", ours, theirs)))
-    left(pair, [box + "/sub", box])
+    left(pair, reversed(boxes))
 
 # ---- NOTIFY ----
 
