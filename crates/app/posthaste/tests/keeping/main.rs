@@ -1,4 +1,4 @@
-//! Mail in the store: its form on disk, limits of folders, rules that remove it, repairs, and kills.
+//! Mail in the store: its form on disk, limits of folders, rules that remove it, repairs, kills.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Mail from other hosts and programs, by LMTP, SMTP and submission: what is taken, what is refused,
-//! and what scans it before.
+//! Mail from other hosts and programs, by LMTP, SMTP and submission: what is accepted, what is
+//! refused, and what scans it before.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,15 +1,11 @@
 //! A crash while maintenance copies a pack that is mostly dead, and the loss of the index.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
-use world::{World, body, maintain, records, small};
+use crate::world::{World, body, maintain, records, small};
 
 const BODY: u8 = 1;
 const RETIRE: u8 = 6;

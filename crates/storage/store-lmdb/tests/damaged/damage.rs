@@ -1,10 +1,6 @@
 //! Damage in a body, a summary, a row or a pack is reported and never served. The simulator's sweep
 //! damages every region of a store.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +9,7 @@ use posthaste_store::compressed::compress;
 use posthaste_store::{CommitOutcome, Engine, Row, StoreError, Stored};
 use posthaste_store_lmdb::LmdbEngine;
 
-use world::{World, body, small, summarize};
+use crate::world::{self, World, body, small, summarize};
 
 /// A closed store with one mailbox of 300 messages.
 async fn store(dir: &Path) -> (World, MailboxId) {

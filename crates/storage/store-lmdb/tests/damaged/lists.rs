@@ -1,9 +1,5 @@
 //! A mailbox list without one of its records is an error, not a shorter list.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -11,7 +7,7 @@ use heed::{Database, EnvOpenOptions, RwTxn};
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
 
-use world::{World, maintain, rebuild_whole, small};
+use crate::world::{World, maintain, rebuild_whole, small};
 
 type Db = Database<Bytes, Bytes>;
 

@@ -1,17 +1,13 @@
 //! The engine as a whole: stored mail is read back, after reopening, maintenance and a rebuild as
 //! well.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, Engine, Holders, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
 
-use world::{World, body, maintain, rebuild_whole, serve, small};
+use crate::world::{self, World, body, maintain, rebuild_whole, serve, small};
 
 /// Some of everything.
 async fn lived_in(engine: &LmdbEngine) -> World {

@@ -1,10 +1,6 @@
 //! A server whose index never follows by itself, killed at any moment: its acknowledged commits are
 //! there when the store is opened again.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::Path;
 
 use bytes::Bytes;
@@ -13,7 +9,7 @@ use posthaste_store::{CommitOutcome, Engine};
 use posthaste_store_lmdb::LmdbEngine;
 use proptest::prelude::*;
 
-use world::{World, body, maintain, serve, small};
+use crate::world::{self, World, body, maintain, serve, small};
 
 /// One request to a server. The numbers choose the mailbox and the messages among the existing
 /// ones.

@@ -2,18 +2,14 @@
 //! the last batches. With an old index it is all later batches. The commits after it were
 //! acknowledged.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Engine, Row, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 
-use world::disk::{Failing, Sync};
-use world::{World, body, flip, records, serve, small};
+use crate::world::disk::{Failing, Sync};
+use crate::world::{World, body, flip, records, serve, small};
 
 const BODY: u8 = 1;
 const COMMIT: u8 = 2;

@@ -1,9 +1,5 @@
 //! A rebuild loses the damaged records and nothing else, and names its losses.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,7 +8,7 @@ use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
 use posthaste_store::{CommitOutcome, Engine, ListCommit, Report, Stored};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 
-use world::{World, body, maintain, small};
+use crate::world::{World, body, maintain, small};
 
 const MESSAGES: u32 = 60;
 

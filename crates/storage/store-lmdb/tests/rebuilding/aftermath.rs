@@ -4,10 +4,6 @@
 //! A crash is no damage. The next opening and a rebuild must both say so, and must agree on the
 //! rest.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +12,8 @@ use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{CommitOutcome, Engine, Report, Stored};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
-use world::disk::{Failing, Sync, save_index};
-use world::{World, body, maintain, rebuild_whole, serve, small};
+use crate::world::disk::{Failing, Sync, save_index};
+use crate::world::{World, body, maintain, rebuild_whole, serve, small};
 
 fn restore_index(dir: &Path) {
     std::fs::rename(dir.join("saved.mdb"), dir.join("index/data.mdb")).unwrap();

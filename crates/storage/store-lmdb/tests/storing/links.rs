@@ -1,10 +1,6 @@
 //! Copies that share the summaries of their originals. Each keeps its summary when the other is
 //! expunged.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -13,7 +9,7 @@ use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
 
-use world::{World, body, maintain, small};
+use crate::world::{World, body, maintain, small};
 
 /// Some messages of a mailbox: the first one, how many at most, and the step from one to the next.
 type Some = (usize, usize, usize);

@@ -1,10 +1,6 @@
 //! Checkpoints of mailboxes keep the log as large as the store, and a rebuild from them equals one
 //! from all commits.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::sync::Arc;
 
 use posthaste_mail_model::{FlagSet, MailboxId};
@@ -12,7 +8,7 @@ use posthaste_store::{CommitOutcome, Engine, MailboxCommit};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use tokio::task::JoinSet;
 
-use world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
+use crate::world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
 
 /// The kinds of records that the tests look for.
 const COMMIT: u8 = 2;

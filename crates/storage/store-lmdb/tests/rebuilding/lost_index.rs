@@ -1,17 +1,13 @@
 //! The packs are complete, but the index is missing, empty or old, or the file `format` is lost
 //! or damaged. The store is not opened, or is brought up to date. No mail is lost.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::Path;
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Engine;
 use posthaste_store_lmdb::LmdbEngine;
 
-use world::{World, body, maintain, small};
+use crate::world::{self, World, body, maintain, small};
 
 /// A closed store of several packs and its contents.
 async fn store(dir: &Path) -> (World, MailboxId) {

@@ -1,15 +1,11 @@
 //! A copy that leaves out what its source cannot read, and is run again.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::path::Path;
 
 use posthaste_store::{Compare, Engine, LeftOut, Transfer};
 use posthaste_store_lmdb::LmdbEngine;
 
-use world::{World, body, flip, records, small};
+use crate::world::{World, body, flip, records, small};
 
 const BODY: u8 = 1;
 

@@ -1,10 +1,6 @@
 //! Sectors of a pack that the disk cannot read: only their contents are lost. A folder of packs
 //! that cannot be listed fails a check.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -15,7 +11,7 @@ use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
 use posthaste_store::{Engine, Stored};
 use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
 
-use world::{World, body, serve, small};
+use crate::world::{World, body, serve, small};
 
 /// A disk that cannot read these bytes of any pack, and while `is_unlisted` is set, no folder.
 struct Unreadable {

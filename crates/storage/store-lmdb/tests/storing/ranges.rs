@@ -1,10 +1,6 @@
 //! Checkpoints of ranges keep the log of lists and of the directory no larger than these are. A
 //! rebuild from them equals a rebuild from all changes.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::future::poll_fn;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +11,7 @@ use posthaste_store::{CommitOutcome, DirectoryChange, Engine, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use tokio::task::JoinSet;
 
-use world::{World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
+use crate::world::{self, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
 
 /// The kinds of records that the tests look for.
 const LIST: u8 = 3;

@@ -1,10 +1,6 @@
 //! Records of the index that are missing or cannot be believed: each message is served from its
 //! body or named, never left out.
 
-#![allow(clippy::unwrap_used)]
-
-mod world;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -14,7 +10,7 @@ use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{Engine, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 
-use world::{World, body, small, summarize};
+use crate::world::{World, body, small, summarize};
 
 /// A closed store with one mailbox of 300 messages, every seventh expunged.
 async fn store(dir: &Path) -> (World, MailboxId) {
