@@ -1,8 +1,6 @@
 //! Ctrl-C during a run: once ends measuring and writes the report, twice stops at once. Signals go
 //! to the program itself, and only after it has printed its progress.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};

@@ -1,7 +1,5 @@
 //! `study` refuses what could only be a run of errors, before it fills or writes anything.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::process::Command;
 

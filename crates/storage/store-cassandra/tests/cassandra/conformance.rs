@@ -3,8 +3,6 @@
 //! `scripts/cassandra start` starts one, `eval "$(scripts/cassandra env)"` names it to the test.
 //! Without a name the test does nothing, and says so.
 
-mod keyspace;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use posthaste_store::suite::{self, Factory};
 use posthaste_store_cassandra::{CassandraEngine, Options, init, upgrade};
 use scylla::client::session_builder::SessionBuilder;
 
-use keyspace::Keyspace;
+use crate::keyspace::Keyspace;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_holds() {

@@ -1,8 +1,6 @@
 //! Two generators, each a program of its own, drive one server at the same time. Their results are
 //! merged into one.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,5 @@
 //! `run --server-cpus` refuses what could not be measured as it says.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::{Command, id};
 
 use posthaste_load_null_server::{Faults, start};

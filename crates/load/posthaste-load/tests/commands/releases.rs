@@ -1,8 +1,6 @@
 //! `scripts/regress` records the verdict on a release, and nothing where there is none.
 //! `scripts/study` records the reports of complete studies.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,8 +1,6 @@
 //! The program prints a note before it sends passwords to a server whose certificate is not
 //! verified.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::Command;
 
 /// The error of `populate` about a server that does not exist.

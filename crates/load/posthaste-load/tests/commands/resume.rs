@@ -3,8 +3,6 @@
 //!
 //! The servers do nothing, and windows are short. Only counts are compared.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -1,8 +1,5 @@
 //! How large the index of very short mail is, with the keys of SORT and THREAD.
 
-// `allow-unwrap-in-tests` knows test functions only, and not what they call.
-#![allow(clippy::unwrap_used)]
-
 use posthaste_indexing::TermReader;
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_search_index::{Builder, Segment, Terms};

@@ -1,8 +1,6 @@
 //! Bodies in a real S3-compatible store: `scripts/s3 start`, `eval "$(scripts/s3 env)"`, and a
 //! Cassandra beside it. The two together; the engines' whole contract is in `conformance.rs`.
 
-mod keyspace;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use object_store::aws::AmazonS3Builder;
@@ -14,7 +12,7 @@ use posthaste_store::suite::{self, World};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use scylla::client::session_builder::SessionBuilder;
 
-use keyspace::Keyspace;
+use crate::keyspace::Keyspace;
 
 /// Host of the database, and the bucket; `None` if one of them is not there.
 fn offered() -> Option<(String, String)> {

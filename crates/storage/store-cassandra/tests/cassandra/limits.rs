@@ -1,8 +1,6 @@
 //! A change that is too large for one commit: refused whole, and nothing is left of it. Against a
 //! real Cassandra (`scripts/cassandra env`), with a limit low enough to be met soon.
 
-mod keyspace;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste_mail_model::FlagSet;
@@ -10,7 +8,7 @@ use posthaste_store::suite::World;
 use posthaste_store::{MailboxCommit, StoreError};
 use posthaste_store_cassandra::{Options, init};
 
-use keyspace::Keyspace;
+use crate::keyspace::Keyspace;
 
 async fn refused(world: &World, commit: MailboxCommit) {
     match world.engine.commit(commit).await {

@@ -1,7 +1,5 @@
 //! A mix of users is filled and run by the program, and each kind has its figures.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::{Command, Output};
 
 use posthaste_load_null_server::{Faults, start};
