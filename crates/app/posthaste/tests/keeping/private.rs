@@ -107,7 +107,7 @@ fn a_store_that_cannot_be_closed_is_refused_and_root_leaves_other_peoples_alone(
     // The place of the tests' own binary may be closed to others. Another process copies it, so
     // that no child of this one has the program open for writing.
     let binary = dir.path().join("posthaste");
-    assert!(Command::new("cp").arg(BINARY).arg(&binary).status().unwrap().success());
+    assert!(Command::new("cp").args(["-p", BINARY]).arg(&binary).status().unwrap().success());
     let data = dir.path().join("data");
     let server = ServerBuilder::new(&binary).data(&data).start();
     server.add_account(USER, PASSWORD);
