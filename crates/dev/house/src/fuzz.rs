@@ -97,6 +97,16 @@ pub fn crates(manifest: &Table) -> Vec<String> {
     names.map(|name| name.replace('-', "_")).collect()
 }
 
+/// What a manifest's profile for tests says of crates of others. Cargo checks such a crate once for
+/// both workspaces only if this is the same.
+pub fn profile_of_others(manifest: &Table) -> Table {
+    let mut profile = manifest["profile"]["dev"].as_table().cloned().unwrap_or_default();
+    if let Some(packages) = profile.get_mut("package").and_then(|packages| packages.as_table_mut()) {
+        packages.retain(|name, _| !name.starts_with("posthaste"));
+    }
+    profile
+}
+
 /// Each target that has no seeds or no test that runs them, and each folder of seeds without a
 /// target. `sources` is the text of all crates.
 pub fn without_a_test(files: &[String], sources: &str) -> Vec<String> {
@@ -152,6 +162,17 @@ mod tests {
         let faults: Vec<String> =
             targets.flat_map(|t| faults(Path::new(t), &crates, &|path| crate::read(path))).collect();
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn crates_of_others_have_the_profile_that_they_have_in_the_project() {
+        let profile = |manifest: &str| profile_of_others(&manifest.parse::<Table>().unwrap());
+        assert_eq!(profile(&crate::read("fuzz/Cargo.toml")), profile(&crate::read("Cargo.toml")));
+        let of = |name: &str| {
+            format!("[profile.dev]\nopt-level = 1\n[profile.dev.package.{name}]\nopt-level = 3\n")
+        };
+        assert_eq!(profile(&of("posthaste-net")), profile(&of("posthaste-store")));
+        assert_ne!(profile(&of("argon2")), profile(&of("blake2")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Against the library's own store in memory; `tests/conformance.rs` does the same against a real
-//! one.
+//! Against the library's own store in memory; `tests/cassandra/conformance.rs` does the same
+//! against a real one.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

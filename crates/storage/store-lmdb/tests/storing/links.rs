@@ -1,0 +1,152 @@
+//! Copies that share the summaries of their originals. Each keeps its summary when the other is
+//! expunged.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{CommitOutcome, Engine, Stored};
+use posthaste_store_lmdb::{LmdbEngine, Options};
+use proptest::prelude::*;
+
+use crate::world::{World, body, maintain, small};
+
+/// Some messages of a mailbox: the first one, how many at most, and the step from one to the next.
+type Some = (usize, usize, usize);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Append {
+        to: usize,
+        count: u32,
+    },
+    Copy {
+        from: usize,
+        to: usize,
+        some: Some,
+    },
+    Expunge {
+        from: usize,
+        some: Some,
+    },
+    Replace {
+        at: usize,
+    },
+    /// One round: the rest stays for the next.
+    Maintain,
+    Verify,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let some = || (0..150_usize, 1..150_usize, prop_oneof![3 => Just(1_usize), 1 => 2..15_usize]);
+    prop_oneof![
+        3 => (0..3_usize, 1..100_u32).prop_map(|(to, count)| Step::Append { to, count }),
+        6 => (0..3_usize, 0..3_usize, some()).prop_map(|(from, to, some)| Step::Copy { from, to, some }),
+        4 => (0..3_usize, some()).prop_map(|(from, some)| Step::Expunge { from, some }),
+        1 => (0..3_usize).prop_map(|at| Step::Replace { at }),
+        2 => Just(Step::Maintain),
+        1 => Just(Step::Verify),
+    ]
+}
+
+fn chosen(world: &World, mailbox: MailboxId, (from, count, every): Some) -> Vec<u32> {
+    world.boxes[&mailbox].messages.keys().skip(from).step_by(every).take(count).copied().collect()
+}
+
+async fn live(options: Options, steps: &[Step]) {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), options).unwrap();
+    let mut world = World::new();
+    let mut boxes = Vec::new();
+    for n in 0..3 {
+        boxes.push(world.create(&engine, &format!("box {n}")).await.unwrap());
+    }
+    for (n, step) in (0..).zip(steps) {
+        let outcome = match step {
+            Step::Append { to, count } => {
+                let bodies: Vec<Bytes> = (0..*count).map(|i| body(n * 100 + i, 30)).collect();
+                world.append(&engine, boxes[*to], &bodies).await
+            }
+            Step::Copy { from, to, some } => {
+                let uids = chosen(&world, boxes[*from], *some);
+                world.copy(&engine, boxes[*from], &uids, boxes[*to]).await
+            }
+            Step::Expunge { from, some } => {
+                let uids = chosen(&world, boxes[*from], *some);
+                world.expunge(&engine, boxes[*from], &uids).await
+            }
+            Step::Replace { at } => {
+                world.remove(&engine, boxes[*at]).await.unwrap();
+                boxes[*at] = world.create(&engine, &format!("new {n}")).await.unwrap();
+                Ok(CommitOutcome::Done)
+            }
+            Step::Maintain => engine.maintain().await.map(|_| CommitOutcome::Done),
+            Step::Verify => {
+                world.verify(&engine).await;
+                Ok(CommitOutcome::Done)
+            }
+        };
+        assert_eq!(outcome.unwrap(), CommitOutcome::Done);
+    }
+    world.verify(&engine).await;
+    maintain(&engine).await;
+    world.verify(&engine).await;
+    for mailbox in boxes {
+        world.remove(&engine, mailbox).await.unwrap();
+        maintain(&engine).await;
+        world.verify(&engine).await;
+    }
+}
+
+/// LMDB keeps what a transaction writes in memory. So a copy writes no long summary, and a round
+/// of maintenance writes few.
+#[tokio::test]
+async fn long_summaries_are_linked_and_given_to_copies_in_pieces() {
+    const COPIES: usize = 12;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), Options { links_from: 32, ..small() }).unwrap();
+    let mut world = World::new();
+    let from = world.create(&engine, "from").await.unwrap();
+    let to = world.create(&engine, "to").await.unwrap();
+    let long = vec![7_u8; 512 << 10];
+    world.append_with(&engine, from, &[body(1, 30)], std::slice::from_ref(&long)).await.unwrap();
+    let index_len = || std::fs::metadata(dir.path().join("index/data.mdb")).unwrap().len();
+    let before = index_len();
+    for _ in 0..COPIES {
+        assert_eq!(world.copy(&engine, from, &[1], to).await.unwrap(), CommitOutcome::Done);
+    }
+    let grown = index_len() - before;
+    assert!(grown < (COPIES * long.len() / 2) as u64, "{grown} bytes for {COPIES} copies");
+    world.expunge(&engine, from, &[1]).await.unwrap();
+    let mut rounds = 0;
+    loop {
+        let report = engine.maintain().await.unwrap();
+        assert_eq!(report.faults, [""; 0]);
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+        if report.examined == 0 {
+            break;
+        }
+        rounds += 1;
+    }
+    assert!(rounds >= COPIES, "{COPIES} long summaries in {rounds} rounds");
+    let mut seen = 0;
+    let mut visit = |stored: Stored<'_>| {
+        assert!(stored.summary == long);
+        seen += 1;
+        ControlFlow::Continue(())
+    };
+    engine.summaries(to, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    assert_eq!(seen, COPIES);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn copies_outlive_what_they_were_copied_from(
+        links_from in prop_oneof![Just(1_usize), Just(8)],
+        steps in prop::collection::vec(step(), 0..25),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(live(Options { links_from, ..small() }, &steps));
+    }
+}
