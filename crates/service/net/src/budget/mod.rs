@@ -45,6 +45,12 @@ const CHECK_PAUSE: Duration = Duration::from_millis(250);
 /// A share of an eighth would be two of the largest messages with the default budget.
 const SHARE_DIVISOR: usize = 4;
 
+/// A message of up to this many bytes is small. Most mail is.
+const SMALL_MAX: usize = 64 * 1024;
+
+/// This part of each bound is for small messages, where a budget has such a part.
+const SMALL_DIVISOR: usize = 16;
+
 /// The holder of bytes: all that one holder has is bounded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
@@ -94,6 +100,7 @@ pub struct ByteBudget {
     pause_max: Duration,
     message_within: Duration,
     in_order: bool,
+    small_first: bool,
 }
 
 #[derive(Debug)]
@@ -156,7 +163,8 @@ impl ByteBudget {
         let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
         let share = total.div_ceil(SHARE_DIVISOR);
         let (pause_max, message_within) = (PAUSE_MAX, MESSAGE_WITHIN);
-        Self { shared: Arc::new(shared), share, pause_max, message_within, in_order: false }
+        let shared = Arc::new(shared);
+        Self { shared, share, pause_max, message_within, in_order: false, small_first: false }
     }
 
     /// Lets one holder have at least this many bytes, if there are as many: the largest message
@@ -188,6 +196,22 @@ impl ByteBudget {
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
+    }
+
+    /// Leaves a sixteenth of each bound to messages of up to 64 KiB. Large messages that fill the
+    /// share of a host then refuse no ordinary mail from it.
+    #[must_use]
+    pub fn small_first(mut self) -> Self {
+        self.small_first = true;
+        self
+    }
+
+    /// What a bound is for a message of this size. Alone, a large message may have all of it.
+    const fn bound(&self, most: usize, bytes: usize, others: usize) -> usize {
+        match self.small_first && bytes > SMALL_MAX && others > 0 {
+            true => most - most / SMALL_DIVISOR,
+            false => most,
+        }
     }
 
     /// Bytes that a group may hold. The shares of wider networks and of all clients without a
@@ -338,7 +362,8 @@ impl BytePermit {
         let (total, share) = (self.budget.shared.total, self.budget.share);
         let mut state = self.budget.lock();
         let Some(message) = state.messages.get(&self.key) else { return Err(NetError::BudgetExhausted) };
-        let (groups, more) = (message.groups, bytes.saturating_sub(message.bytes));
+        let (groups, own) = (message.groups, message.bytes);
+        let more = bytes.saturating_sub(own);
         if more == 0 {
             return Ok(());
         }
@@ -346,14 +371,15 @@ impl BytePermit {
             return Err(NetError::BudgetExhausted);
         }
         for group in groups.into_iter().flatten() {
-            let (held, most) =
-                (state.groups.get(&group).map_or(0, |held| held.bytes), self.budget.most_of(group));
+            let held = state.groups.get(&group).map_or(0, |held| held.bytes);
+            let most = self.budget.bound(self.budget.most_of(group), bytes, held.saturating_sub(own));
             if held + more > most {
                 state.displace(held + more - most, Some(group), self.key)?;
             }
         }
-        if state.held + more > total {
-            let short = state.held + more - total;
+        let most = self.budget.bound(total, bytes, state.held.saturating_sub(own));
+        if state.held + more > most {
+            let short = state.held + more - most;
             state.displace(short, None, self.key)?;
         }
         state.held += more;

@@ -247,6 +247,28 @@ fn strangers_leave_a_quarter_to_those_who_logged_in() {
     account.grow_to(100 * KIB).unwrap();
 }
 
+#[test]
+fn a_part_is_for_small_messages() {
+    let budget = ByteBudget::new(4096 * KIB).small_first();
+    let host = || budget.begin(host("192.0.2.1"));
+    let (one, two, small) = (host(), host(), host());
+    one.grow_to(512 * KIB).unwrap();
+    assert!(two.grow_to(512 * KIB).is_err(), "a sixteenth of the share is not for it");
+    two.grow_to(448 * KIB).unwrap();
+    assert!(one.grow_to(513 * KIB).is_err());
+    small.grow_to(64 * KIB).unwrap();
+    assert!(host().grow_to(1).is_err(), "the share is used up");
+    drop((two, small));
+    one.grow_to(1024 * KIB).unwrap();
+
+    let others: Vec<_> = (2..=5).map(|account| budget.begin(Holder::Account([account; 16]))).collect();
+    others[0].grow_to(1024 * KIB).unwrap();
+    others[1].grow_to(1024 * KIB).unwrap();
+    assert!(others[2].grow_to(1024 * KIB).is_err(), "nor is a sixteenth of the whole");
+    others[2].grow_to(768 * KIB).unwrap();
+    others[3].grow_to(64 * KIB).unwrap();
+}
+
 #[tokio::test]
 async fn in_order_a_large_one_is_not_overtaken_by_small_ones() {
     const LONG: Duration = Duration::from_secs(60);

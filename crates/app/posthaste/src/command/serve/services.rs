@@ -96,7 +96,7 @@ impl Budgets {
             _ => SearchIndex::off(store.clone()),
         };
         Self {
-            incoming: budget(plan.incoming),
+            incoming: budget(plan.incoming).small_first(),
             reading,
             held: HeldMessages::default(),
             queue: plan.queue,
