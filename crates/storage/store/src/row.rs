@@ -105,6 +105,7 @@ impl Row {
     }
 
     /// The bytes of the table above.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&self.uid.value().to_le_bytes());
@@ -116,6 +117,7 @@ impl Row {
     }
 
     /// The inverse of [`Row::to_bytes`]; `None` for UID 0, and for a mod-sequence above 63 bits.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;

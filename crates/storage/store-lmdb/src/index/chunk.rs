@@ -11,7 +11,7 @@
 //! Its key is the mailbox and a UID that is at or below its first row and above every row of the
 //! chunk before. The key stays when the first row is removed.
 
-use posthaste_mail_model::{MailboxId, ModSeq, Uid};
+use posthaste_mail_model::{FlagSet, MailboxId, ModSeq, Uid};
 use posthaste_store::Row;
 use posthaste_store::octets::Octets;
 
@@ -133,10 +133,20 @@ pub(crate) fn stored_rows(mailbox: MailboxId, low: u32, bytes: &[u8]) -> Option<
 
 /// Adds the rows of a chunk to `out`; `None` if it is damaged.
 pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<Row>) -> Option<()> {
+    /// In place of a row that is damaged, until all are read.
+    const FILLER: Row = Row::new(Uid::MIN, 0, 0, FlagSet::EMPTY, ModSeq::ZERO);
     let rows = stored_rows(mailbox, low, bytes)?;
-    let before = out.len();
-    out.extend(rows.iter().map_while(Row::from_bytes));
-    (out.len() - before == rows.len()).then_some(())
+    let (before, mut are_valid) = (out.len(), true);
+    // Their number is known, so that the room for them is made once.
+    out.extend(rows.iter().map(|bytes| {
+        let row = Row::from_bytes(bytes);
+        are_valid &= row.is_some();
+        row.unwrap_or(FILLER)
+    }));
+    if !are_valid {
+        out.truncate(before);
+    }
+    are_valid.then_some(())
 }
 
 /// The highest mod-sequence of a chunk without reading its rows; `None` if its header is damaged.
@@ -154,7 +164,7 @@ pub(crate) fn number(row: &Row) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::{FlagSet, Id};
+    use posthaste_mail_model::Id;
 
     use super::*;
 
@@ -211,5 +221,11 @@ mod tests {
             }
             bytes[at] ^= 0x10;
         }
+        // A row without a UID, in a chunk whose checksum is right.
+        bytes[HEADER..HEADER + 4].fill(0);
+        seal(mailbox, 3, 151, &mut bytes);
+        back.truncate(1);
+        assert!(decode(mailbox, 3, &bytes, &mut back).is_none());
+        assert_eq!(back, rows[..1], "nothing of it is left");
     }
 }
