@@ -174,7 +174,6 @@ fn replace_rows(chunk: &Chunk, pending: &mut Pending<'_>) -> Chunk {
         from += gallop(&rows[from..], new.uid().value());
         if let Some(row) = rows.get_mut(from).filter(|row| row.uid() == new.uid()) {
             *row = *new;
-            from += 1;
         }
     }
     Chunk { totals: Totals::of(&item), item, ..*chunk }
