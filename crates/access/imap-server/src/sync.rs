@@ -18,7 +18,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Rights, SeqNum};
-use posthaste_store::{Difference, Row, View};
+use posthaste_store::{Difference, Row, RowFinder, View};
 
 use crate::annotate::report;
 use crate::contexts::update::{self, Reporter, Searcher, ViewChange};
@@ -372,6 +372,7 @@ async fn report_changed(
     let (mut names, mut pace) = (FlagNames::new(&context.new.head().keywords), Pace::default());
     let row_steps = if context.own.is_some() { OWN_ROW_STEPS } else { ROW_STEPS };
     let mut turn = context.turns.map(Turn::of);
+    let mut old_rows = context.old.finder();
     // Counted once: counting reads all ranges.
     let count = changed.count();
     for (seq, rows) in context.new.runs(changed) {
@@ -381,7 +382,7 @@ async fn report_changed(
             }
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {
-                let what = context.row_items(row);
+                let what = context.row_items(row, &mut old_rows);
                 if what != RowItems::Nothing
                     && let Some(seq) = SeqNum::new(seq)
                 {
@@ -408,12 +409,13 @@ enum RowItems {
 }
 
 impl ReportContext<'_> {
-    /// The items to report for a changed row.
-    fn row_items(&self, row: &Row) -> RowItems {
+    /// The items to report for a changed row. `old_rows` finds rows of the old view: changed rows
+    /// come with rising UIDs, so that most are the next one there.
+    fn row_items(&self, row: &Row, old_rows: &mut RowFinder<'_>) -> RowItems {
         // Only the client's own change needs a comparison with the old row.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())
-                && self.old.row_of_uid(row.uid()).is_some_and(|(_, old)| {
+                && old_rows.find(row.uid()).is_some_and(|old| {
                     !old.flags().intersects(self.renamed) && own.expected(old.flags(), flags) == row.flags()
                 })
         });

@@ -181,6 +181,32 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_would_have_no_effect_is_refused() {
+        let run = "posthaste-load run --workload imaptest --imap imap://h --users a@example.org --password x";
+        let said = |flags: &str| {
+            let line = format!("{run} {flags}");
+            Cli::try_parse_from(line.split_ascii_whitespace()).err().map(|error| error.to_string())
+        };
+        let agent = "--agent h:9200 --token-file t";
+        let with_agent = |flags: &str| format!("{agent} {flags}");
+        for good in ["--day 8h --tasks-per-user 40", agent, "--server-cgroup /g --mhz 2270"] {
+            assert_eq!(said(good), None, "{good}");
+        }
+        for (wrong, named) in [
+            ("--tasks-per-user 40".to_owned(), "--day"),
+            ("--tasks-per-user 40 --arrivals 50/s".to_owned(), "--arrivals"),
+            ("--tasks-per-user 40 --beside imaptest:1".to_owned(), "--beside"),
+            (with_agent("--server-cgroup /g"), "--server-cgroup"),
+            (with_agent("--server-data /d"), "--server-data"),
+            ("--mhz 0".to_owned(), "not a clock rate"),
+            ("--mhz inf".to_owned(), "not a clock rate"),
+        ] {
+            let why = said(&wrong).unwrap_or_default();
+            assert!(why.contains(named), "{wrong}: {why}");
+        }
+    }
+
+    #[test]
     fn a_run_with_most_of_its_flags_is_understood() {
         let line = "posthaste-load run --workload koka-browse --imap imaps://localhost:1993 --send lmtp://localhost:1024 \
                     --users user{0..1199}@example.org --password-file pw --clients 200 --think 4s --ramp 30s \

@@ -9,7 +9,7 @@ use posthaste_load_results::capacity::{
     fetch_rate_at, project,
 };
 use posthaste_load_results::fit::Polynomial;
-use posthaste_load_results::{Results, RunResult};
+use posthaste_load_results::{Results, RunResult, StudyPoint};
 
 use crate::failure::Failure;
 
@@ -17,6 +17,8 @@ use crate::failure::Failure;
 #[derive(Args)]
 pub struct PlanArgs {
     /// Results of runs or studies at different numbers of clients, with the server's cost measured.
+    /// Each server has a plan of its own, and so have each workload and each value that a study
+    /// sweeps besides the clients.
     #[arg(value_name = "DIR")]
     results: Vec<PathBuf>,
     /// Measured points instead of files: USERS:CPU-PERCENT, for instance 100:12.5,200:25.1,400:50.
@@ -24,16 +26,16 @@ pub struct PlanArgs {
     points: Option<MeasuredPoints>,
     /// A fetch rate to convert to daily users, per second, instead of the one that the results'
     /// users have at the limit.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = above_zero)]
     fetch_rate: Option<f64>,
     /// CPU limit to project to, in percent of all processors.
-    #[arg(long, value_name = "PERCENT", default_value_t = CPU_LIMIT_PERCENT)]
+    #[arg(long, value_name = "PERCENT", default_value_t = CPU_LIMIT_PERCENT, value_parser = above_zero)]
     cpu_limit: f64,
     /// Messages a user receives (and fetches) per second: 80 in a working day of 8 hours.
-    #[arg(long, value_name = "RATE", default_value_t = HEAVY_USER_MESSAGES_PER_SECOND)]
+    #[arg(long, value_name = "RATE", default_value_t = HEAVY_USER_MESSAGES_PER_SECOND, value_parser = above_zero)]
     messages_per_user_per_second: f64,
     /// The load at the busiest time, as a multiple of the average.
-    #[arg(long, value_name = "FACTOR", default_value_t = PEAK_LOAD_FACTOR)]
+    #[arg(long, value_name = "FACTOR", default_value_t = PEAK_LOAD_FACTOR, value_parser = above_zero)]
     peak_factor: f64,
 }
 
@@ -42,46 +44,115 @@ pub struct PlanArgs {
 #[derive(Clone, Debug, PartialEq)]
 struct MeasuredPoints(Vec<(f64, f64)>);
 
+/// A divisor, or a limit: without one there is nothing to plan.
+fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("`{text}` is not a number above zero"))
+}
+
 fn points(text: &str) -> Result<MeasuredPoints, String> {
     let wrong = || format!("`{text}`: write USERS:CPU-PERCENT,USERS:CPU-PERCENT,…");
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
     let point = |pair: &str| {
         let (users, cpu) = pair.split_once(':')?;
-        Some((users.parse().ok()?, cpu.parse().ok()?))
+        Some((number(users)?, number(cpu)?))
     };
     text.split(',').map(|pair| point(pair).ok_or_else(wrong)).collect::<Result<_, _>>().map(MeasuredPoints)
 }
 
 /// Plans.
 pub fn main(args: &PlanArgs) -> Result<(), Failure> {
-    let mut runs: Vec<RunResult> = Vec::new();
+    let mut runs = Vec::new();
     for dir in &args.results {
-        match files::read(dir).map_err(Failure::usage)? {
-            Results::Run(run) => runs.push(*run),
-            Results::Study(study) => {
-                runs.extend(study.points.into_iter().filter_map(|p| p.run.ok()).map(|r| *r))
-            }
-        }
+        runs.extend(named(files::read(dir).map_err(Failure::usage)?));
     }
-    let mut measured: Vec<(f64, f64)> = args.points.as_ref().map(|p| p.0.clone()).unwrap_or_default();
-    measured.extend(runs.iter().filter_map(|r| Some((f64::from(r.clients), r.server.as_ref()?.cpu_percent))));
-    if measured.is_empty() && args.fetch_rate.is_none() {
+    let curves = curves(runs);
+    let given = args.points.as_ref().map(|p| p.0.clone()).unwrap_or_default();
+    let is_measured = |curve: &Curve| !cpu_points(&curve.runs).is_empty();
+    if given.is_empty() && args.fetch_rate.is_none() && !curves.iter().any(is_measured) {
         return Err(Failure::usage(
             "nothing to plan with: give results with the server's cost, --points or --fetch-rate",
         ));
     }
-    let projection = project(&measured, args.cpu_limit);
+    match curves.as_slice() {
+        [] => plan(args, &given, &[]),
+        [one] => plan(args, &[given, cpu_points(&one.runs)].concat(), &one.runs),
+        _ if !given.is_empty() => {
+            return Err(Failure::usage(
+                "--points are of one server, and the results of several: leave one out",
+            ));
+        }
+        several => {
+            for curve in several {
+                println!("{}:", curve.name);
+                plan(args, &cpu_points(&curve.runs), &curve.runs);
+                println!();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The runs of one server with one workload, at different numbers of users. A line through those of
+/// several servers says nothing of any.
+struct Curve {
+    name: String,
+    runs: Vec<RunResult>,
+}
+
+/// Runs by their curves, in the order of the first run of each.
+fn curves(runs: Vec<(String, RunResult)>) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for (name, run) in runs {
+        match curves.iter_mut().find(|curve| curve.name == name) {
+            Some(curve) => curve.runs.push(run),
+            None => curves.push(Curve { name, runs: vec![run] }),
+        }
+    }
+    curves
+}
+
+/// The runs of a result, each with the name of its curve.
+fn named(results: Results) -> Vec<(String, RunResult)> {
+    match results {
+        Results::Run(run) => vec![(format!("{}, {}", run.label, run.workload.name), *run)],
+        Results::Study(study) => {
+            let named = |point: StudyPoint| {
+                let name = curve_name(&point);
+                Some((name, *point.run.ok()?))
+            };
+            study.points.into_iter().filter_map(named).collect()
+        }
+    }
+}
+
+/// The server, the workload, and what a study sweeps besides the users.
+fn curve_name(point: &StudyPoint) -> String {
+    let mut parts = vec![point.server.clone(), point.workload.clone()];
+    let others = point.at.iter().filter(|(key, _)| *key != "clients");
+    parts.extend(others.map(|(key, value)| format!("{} {value}", key.replace('_', " "))));
+    parts.join(", ")
+}
+
+/// (users, CPU in percent) of the runs whose server was measured.
+fn cpu_points(runs: &[RunResult]) -> Vec<(f64, f64)> {
+    runs.iter().filter_map(|r| Some((f64::from(r.clients), r.server.as_ref()?.cpu_percent))).collect()
+}
+
+/// Prints the plan of one curve.
+fn plan(args: &PlanArgs, measured: &[(f64, f64)], runs: &[RunResult]) {
+    let projection = project(measured, args.cpu_limit);
     if let Some(projection) = &projection {
-        print!("{}", describe(&measured, projection, args.cpu_limit));
+        print!("{}", describe(measured, projection, args.cpu_limit));
     } else if !measured.is_empty() {
         println!(
             "{} points cannot be fitted: at least two different numbers of users are needed",
             measured.len()
         );
     }
-    if let Some(said) = daily(args, &fetch_rates(&runs), projection.and_then(|p| p.users)) {
+    if let Some(said) = daily(args, &fetch_rates(runs), projection.and_then(|p| p.users)) {
         println!("{said}");
     }
-    Ok(())
 }
 
 /// (users, FETCH commands per second) of each run that has some.
@@ -173,7 +244,41 @@ mod tests {
     fn points_are_one_flag() {
         let line = <Line as clap::Parser>::try_parse_from(["plan", "--points", "100:12.5,200:25.1"]).unwrap();
         assert_eq!(line.plan.points, Some(MeasuredPoints(vec![(100.0, 12.5), (200.0, 25.1)])));
-        assert!(<Line as clap::Parser>::try_parse_from(["plan", "--points", "100"]).is_err());
+        for wrong in ["100", "100:NaN", "inf:5"] {
+            assert!(<Line as clap::Parser>::try_parse_from(["plan", "--points", wrong]).is_err(), "{wrong}");
+        }
+        for flag in ["--peak-factor", "--messages-per-user-per-second", "--cpu-limit", "--fetch-rate"] {
+            let parse = |value: &str| <Line as clap::Parser>::try_parse_from(["plan", flag, value]).is_ok();
+            assert!(parse("1.5") && !parse("0") && !parse("NaN"), "{flag}");
+        }
+    }
+
+    #[test]
+    fn each_server_workload_and_size_has_a_curve_of_its_own() {
+        let point = |server: &str, clients: f64, mailbox_mb: f64| {
+            let at = [("clients", clients), ("mailbox_mb", mailbox_mb)];
+            let at = at.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+            let run = RunResult { clients: clients as u32, ..RunResult::default() };
+            let (server, workload) = (server.to_owned(), "outlook-express".to_owned());
+            StudyPoint { server, at, workload, round: 0, run: Ok(Box::new(run)) }
+        };
+        let points = [
+            point("Posthaste", 25.0, 2.0),
+            point("Dovecot", 25.0, 2.0),
+            point("Posthaste", 50.0, 2.0),
+            point("Posthaste", 25.0, 100.0),
+        ];
+        let runs = points.into_iter().map(|point| (curve_name(&point), *point.run.unwrap())).collect();
+        let found: Vec<(String, Vec<u32>)> = curves(runs)
+            .into_iter()
+            .map(|curve| (curve.name, curve.runs.iter().map(|run| run.clients).collect()))
+            .collect();
+        let expected = [
+            ("Posthaste, outlook-express, mailbox mb 2", vec![25, 50]),
+            ("Dovecot, outlook-express, mailbox mb 2", vec![25]),
+            ("Posthaste, outlook-express, mailbox mb 100", vec![25]),
+        ];
+        assert_eq!(found, expected.map(|(name, clients)| (name.to_owned(), clients)));
     }
 
     #[test]

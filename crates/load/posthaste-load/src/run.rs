@@ -75,7 +75,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, conflicts_with = "arrivals", requires = "tasks_per_user")]
     pub day: Option<Duration>,
     /// Tasks of each user in the simulated day.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "day", conflicts_with_all = ["arrivals", "beside"])]
     pub tasks_per_user: Option<f64>,
     /// Spread the start of the virtual users over this time.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]

@@ -95,8 +95,9 @@ pub struct WatchArgs {
     /// Measure the cost of this process and all its children.
     #[arg(long, value_name = "PID")]
     pub server_pid: Option<u32>,
-    /// Measure the cost of this control group (its directory; version 1 cpuacct or version 2).
-    #[arg(long, value_name = "DIR")]
+    /// Measure the cost of this control group (its directory; version 1 cpuacct or version 2). An
+    /// agent has a flag of its own.
+    #[arg(long, value_name = "DIR", conflicts_with = "agent")]
     pub server_cgroup: Option<PathBuf>,
     /// The folder of the server's mail: measure how busy its disk is. An agent has a flag of its
     /// own.
@@ -114,8 +115,14 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub server_metrics: Option<Figures>,
     /// Clock rate that converts CPU seconds to megacycles [default: from /proc/cpuinfo].
-    #[arg(long, value_name = "MHZ")]
+    #[arg(long, value_name = "MHZ", value_parser = megahertz)]
     pub mhz: Option<f64>,
+}
+
+/// `2270`: all costs in megacycles are multiples of it.
+fn megahertz(text: &str) -> Result<f64, String> {
+    let mhz = text.parse::<f64>().ok().filter(|mhz| mhz.is_finite() && *mhz > 0.0);
+    mhz.ok_or_else(|| format!("`{text}` is not a clock rate in MHz, for instance 2270"))
 }
 
 impl WatchArgs {

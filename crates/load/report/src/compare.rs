@@ -73,6 +73,7 @@ pub fn cells(values: &[Option<f64>], counts: Counts) -> Vec<Cell> {
             aside: first.filter(|_| at > 0 && !faults).and_then(|f| ratio(*value, f)),
             bad: faults && *value > 0.0,
             hint: value.to_string(),
+            ..Cell::default()
         },
     };
     values.iter().enumerate().map(cell).collect()

@@ -34,20 +34,21 @@ pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
     let with_errors =
         study.points.iter().filter_map(|p| p.run.as_ref().ok()).filter(|r| !r.outcome.clean).count();
     let points = study.points.len();
+    let of_errors = || {
+        let errors = if errors == 1 { "1 error".to_owned() } else { format!("{} errors", whole(errors)) };
+        format!("{}: {errors} in {with_errors} of {points} points", study.study)
+    };
     let says = match (failed, with_errors) {
+        _ if points == 0 => format!("{}: nothing was measured", study.study),
         (0, 0) if study.unmeasured > 0 => {
             format!("{}: not finished: {points} of {} points measured, no errors", study.study, study.planned)
         }
         (0, 0) => format!("{}: {points} points measured, no errors", study.study),
-        (0, n) => format!("{}: {} errors in {n} of {points} points", study.study, whole(errors)),
+        (0, _) => of_errors(),
         (f, 0) => format!("{}: {f} of {points} points could not be measured", study.study),
-        (f, n) => format!(
-            "{}: {} errors in {n} of {points} points; {f} could not be measured",
-            study.study,
-            whole(errors)
-        ),
+        (f, _) => format!("{}; {f} could not be measured", of_errors()),
     };
-    line(failed == 0 && with_errors == 0, &says, out);
+    line(failed == 0 && with_errors == 0 && points > 0, &says, out);
 }
 
 fn line(good: bool, says: &str, out: &mut Markup) {
@@ -196,6 +197,26 @@ mod tests {
         assert_eq!(html.matches("<details>").count(), 1);
         assert!(html.contains("drift -0 %") && html.contains("(5 times)"), "{html}");
         assert!(html.contains("run 4: not steady: drift -4 %"), "{html}");
+    }
+
+    #[test]
+    fn a_study_that_measured_nothing_is_no_success() {
+        let said = |study: &StudyResult| {
+            let mut out = Markup::new();
+            study_verdict(study, &mut out);
+            out.into_string()
+        };
+        let mut study = crate::sample::item_count(&["Posthaste"]);
+        assert!(said(&study).contains("✓ item-count: 8 points measured, no errors"), "{}", said(&study));
+        if let Ok(run) = &mut study.points[0].run {
+            (run.outcome.clean, run.outcome.errors) = (false, 1);
+        }
+        assert!(said(&study).contains("✗ item-count: 1 error in 1 of 8 points<"), "{}", said(&study));
+        study.points[1].run = Err("no answer".into());
+        assert!(said(&study).contains("1 error in 1 of 8 points; 1 could not be"), "{}", said(&study));
+        study.points.clear();
+        (study.planned, study.unmeasured) = (8, 8);
+        assert!(said(&study).contains("✗ item-count: nothing was measured"), "{}", said(&study));
     }
 
     #[test]

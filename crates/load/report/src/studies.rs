@@ -57,11 +57,7 @@ pub fn section(study: &StudyResult, behind: Behind, out: &mut Markup) {
     charts(&study.analysis.charts, out);
     for table in &study.analysis.tables {
         out.element("h3", &[], &table.title);
-        let rows = table
-            .rows
-            .iter()
-            .map(|row| row.iter().map(|c| Cell::from(without_folders(c))).collect())
-            .collect();
+        let rows = table.rows.iter().map(|row| cells(row)).collect();
         Table { head: table.head.clone(), rows, ..Table::default() }.draw(out);
     }
     out.element("h3", &[], "Every point");
@@ -70,6 +66,20 @@ pub fn section(study: &StudyResult, behind: Behind, out: &mut Markup) {
     if behind == Behind::Runs {
         runs_behind(study, out);
     }
+}
+
+/// The cells of a row. A reason why nothing is offered takes the columns of all figures that are
+/// missing: in one of them, it would make the table wider than a page.
+fn cells(row: &[String]) -> Vec<Cell> {
+    let filled = row.iter().rposition(|text| !text.is_empty()).map_or(0, |at| at + 1);
+    let (shown, missing) = row.split_at(filled);
+    let is_reason = shown.last().is_some_and(|text| text.starts_with("not offered"));
+    let shown = if is_reason { shown } else { row };
+    let mut cells: Vec<Cell> = shown.iter().map(|text| Cell::from(without_folders(text))).collect();
+    if let Some(reason) = cells.last_mut().filter(|_| is_reason) {
+        reason.columns = missing.len() + 1;
+    }
+    cells
 }
 
 /// The run of each point, folded.
@@ -152,6 +162,10 @@ fn points(study: &StudyResult, out: &mut Markup) {
         "" => m.name.to_owned(),
         unit => format!("{} ({unit})", m.name),
     }));
+    if shown.is_empty() {
+        // Only reasons are left.
+        table.head.push("not measured".to_owned());
+    }
     for point in &study.points {
         let mut row = vec![Cell::from(point.server.clone()), Cell::from(point.workload.clone())];
         row.extend(swept.iter().map(|s| Cell::from(point.at.get(*s).map_or("–".into(), plain))));
@@ -166,7 +180,10 @@ fn points(study: &StudyResult, out: &mut Markup) {
                     ..Cell::default()
                 }
             })),
-            Err(why) => row.push(Cell { text: without_folders(why), bad: true, ..Cell::default() }),
+            Err(why) => {
+                let (text, columns) = (without_folders(why), shown.len());
+                row.push(Cell { text, columns, bad: true, ..Cell::default() });
+            }
         }
         table.rows.push(row);
     }
@@ -190,5 +207,46 @@ fn servers(study: &StudyResult, out: &mut Markup) {
     out.element("pre", &[], &commands.join("\n"));
     if !study.toml.is_empty() {
         facts::folded(&format!("Study {}: the file, whole", study.study), &study.toml, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_reason_takes_the_columns_of_the_figures() {
+        let row = |texts: [&str; 4]| cells(&texts.map(str::to_owned));
+        let spans = |cells: &[Cell]| cells.iter().map(|cell| cell.columns).collect::<Vec<_>>();
+        assert_eq!(spans(&row(["A", "browse", "not offered here: no counters", ""])), [0, 0, 2]);
+        assert_eq!(spans(&row(["A", "browse", "1.00", "not offered here"])), [0, 0, 0, 1]);
+        // A figure that is missing has an empty cell.
+        assert_eq!(spans(&row(["the article", "both", "60", ""])), [0; 4]);
+        assert_eq!(spans(&row([""; 4])), [0; 4]);
+    }
+
+    #[test]
+    fn a_point_that_failed_has_its_reason_across_the_figures() {
+        let mut study = sample::item_count(&["Posthaste"]);
+        study.points.truncate(2);
+        study.points[1].run = Err("no answer: see /home/somebody/log".into());
+        let drawn = |study: &StudyResult| {
+            let mut out = Markup::new();
+            points(study, &mut out);
+            out.into_string()
+        };
+        let page = drawn(&study);
+        let heads = page.matches("<th>").count() + page.matches("<th ").count();
+        // Besides server, workload and size.
+        let figures = heads - 3;
+        assert!(figures > 1, "{page}");
+        let cell = format!("<td class=\"bad\" colspan=\"{figures}\">no answer: see …/log</td>");
+        assert!(page.contains(&cell), "{cell} in {page}");
+        // With no figure at all, the reasons have a column of their own.
+        study.points.remove(0);
+        let page = drawn(&study);
+        assert!(page.contains(">not measured</th>"), "{page}");
+        assert!(page.contains("<td class=\"bad\">no answer: see …/log</td>"), "{page}");
     }
 }

@@ -13,6 +13,8 @@ pub struct Cell {
     pub bad: bool,
     /// Shown when pointed at.
     pub hint: String,
+    /// Columns that it takes, if more than one: a reason in place of figures.
+    pub columns: usize,
 }
 
 impl From<String> for Cell {
@@ -106,6 +108,9 @@ fn draw_cell(out: &mut Markup, cell: &Cell, word: bool) {
     }
     if !cell.hint.is_empty() {
         attributes.push(("title", &cell.hint));
+    }
+    if cell.columns > 1 {
+        attributes.push(("colspan", &cell.columns));
     }
     out.open("td", &attributes);
     out.text(&cell.text);

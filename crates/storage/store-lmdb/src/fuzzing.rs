@@ -94,6 +94,9 @@ pub fn chunks(data: &[u8]) {
     let sum = sum32(seed_at(seed(STORE), 1), data).to_le_bytes();
     chunk.iter_mut().zip(sum).for_each(|(byte, sum)| *byte = sum);
     let _ = chunk::decode(MailboxId(STORE), 1, &chunk, &mut rows);
+    if let Some(stored) = chunk::stored_rows(MailboxId(STORE), 1, &chunk) {
+        let _ = chunk::encode_changed(MailboxId(STORE), 1, stored, &rows, &mut Vec::new());
+    }
     let _ = chunk::modseq_max(MailboxId(STORE), 1, data);
 }
 

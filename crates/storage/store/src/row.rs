@@ -89,7 +89,23 @@ impl Row {
         self
     }
 
+    /// [`Row::with_flags`] for a row's bytes: nothing else of the row is read or written.
+    #[inline]
+    pub fn change_bytes(bytes: &mut [u8; Self::LEN], flags: FlagSet, modseq: ModSeq) {
+        bytes[12..20].copy_from_slice(&flags.bits().to_le_bytes());
+        bytes[20..].copy_from_slice(&modseq.value().to_le_bytes());
+    }
+
+    /// UID and mod-sequence in a row's bytes, as bare numbers. Those of damaged bytes may be
+    /// invalid.
+    #[inline]
+    pub fn numbers_in(bytes: &[u8; Self::LEN]) -> (u32, u64) {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        (word(0), u64::from(word(20)) | u64::from(word(24)) << 32)
+    }
+
     /// The bytes of the table above.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&self.uid.value().to_le_bytes());
@@ -101,6 +117,7 @@ impl Row {
     }
 
     /// The inverse of [`Row::to_bytes`]; `None` for UID 0, and for a mod-sequence above 63 bits.
+    #[inline]
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -153,6 +170,11 @@ mod tests {
         assert_eq!(std::mem::size_of::<Row>(), Row::LEN);
         assert_eq!(Row::from_bytes(&row.to_bytes()), Some(row));
         assert_eq!(row.flags(), FlagSet::SEEN.union(FlagSet::keyword(58)));
+        assert_eq!(Row::numbers_in(&row.to_bytes()), (7, (1 << 40) + 3));
+        let (flags, modseq) = (FlagSet::DELETED.union(FlagSet::keyword(3)), ModSeq::new(1 << 50).unwrap());
+        let mut bytes = row.to_bytes();
+        Row::change_bytes(&mut bytes, flags, modseq);
+        assert_eq!(Row::from_bytes(&bytes), Some(row.with_flags(flags, modseq)));
         assert_eq!(Row::from_bytes(&[0; 28]), None);
         // The highest bit of the mod-sequence: damage, not the highest mod-sequence.
         let mut damaged = row.to_bytes();

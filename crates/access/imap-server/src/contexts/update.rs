@@ -7,7 +7,7 @@
 use posthaste_imap_codec::response::{Update, UpdateKind};
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
-use posthaste_store::{Difference, StoreError, View};
+use posthaste_store::{Difference, Row, StoreError, View};
 
 use super::ordered::Run;
 use super::{Context, Contexts, members, order, print};
@@ -341,8 +341,9 @@ async fn concerned(step: &ViewChange<'_>, watched: Watched) -> NumSet<SeqNum> {
         differ.intersects(watched.flags) || before.union(now).intersects(renamed)
     };
     let (mut concerned, mut pace) = (NumSet::new(), Pace::default());
+    let mut old_rows = old.finder();
     for (seq, row) in new.rows(&diff.changed) {
-        let before = old.row_of_uid(row.uid()).map(|(_, old)| old.flags());
+        let before = old_rows.find(row.uid()).map(Row::flags);
         if before.is_none_or(|before| matters(before, row.flags())) {
             concerned.push(seq.value());
         }

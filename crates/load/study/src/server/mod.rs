@@ -115,10 +115,18 @@ impl Running {
                 None => running.add(part.parse()?)?,
             }
         }
-        match running.imap.is_none() && running.pop3.is_none() {
-            true => Err(format!("`{name}` has no address where mail is read: add imap:// or pop3://")),
-            false => Ok(running),
+        if running.imap.is_none() && running.pop3.is_none() {
+            return Err(format!("`{name}` has no address where mail is read: add imap:// or pop3://"));
         }
+        let (nodes, watched) = (running.nodes.len() + 1, running.more.len() + 1);
+        if watched > nodes {
+            // Their costs would be added to those of the server.
+            return Err(format!(
+                "`{name}` has processes or agents of {watched} nodes, and the addresses of {nodes}: name one pid, one \
+                 agent or both for each"
+            ));
+        }
+        Ok(running)
     }
 
     fn add(&mut self, target: Target) -> Result<(), String> {
@@ -492,6 +500,8 @@ mod tests {
             ("x=imap://h,pid=y", "pid is a number"),
             ("x=imap://h,agent=h", "agent=HOST:PORT"),
             ("x=imap://h,host=h:1", "`host=h:1` is not"),
+            ("x=imap://h,pid=7,pid=8", "agents of 2 nodes, and the addresses of 1:"),
+            ("x=imap://a,imap://b,agent=a:9,agent=b:9,agent=c:9", "of 3 nodes, and the addresses of 2:"),
             ("=/bin/posthaste", "is not posthaste"),
         ] {
             let error = wrong.parse::<Which>().unwrap_err();

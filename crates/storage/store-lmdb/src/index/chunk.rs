@@ -11,7 +11,7 @@
 //! Its key is the mailbox and a UID that is at or below its first row and above every row of the
 //! chunk before. The key stays when the first row is removed.
 
-use posthaste_mail_model::{MailboxId, ModSeq, Uid};
+use posthaste_mail_model::{FlagSet, MailboxId, ModSeq, Uid};
 use posthaste_store::Row;
 use posthaste_store::octets::Octets;
 
@@ -54,26 +54,65 @@ fn header_sum(seed: u64, count: [u8; 2], modseq: [u8; 8]) -> [u8; 2] {
     (sum32(seed, &word.to_le_bytes()) as u16).to_le_bytes()
 }
 
+/// A row as a chunk has it.
+type StoredRow = [u8; Row::LEN];
+
 /// Writes a chunk of rows into `out`, which is emptied first.
 pub(crate) fn encode(mailbox: MailboxId, low: u32, rows: &[Row], out: &mut Vec<u8>) {
     debug_assert!(!rows.is_empty() && rows.len() <= ROWS_MAX);
-    let seed = seed_of(mailbox, low);
-    let count = (rows.len() as u16).to_le_bytes();
-    let modseq = rows.iter().map(Row::modseq).max().unwrap_or_default().value().to_le_bytes();
     out.clear();
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&count);
-    out.extend_from_slice(&header_sum(seed, count, modseq));
-    out.extend_from_slice(&modseq);
+    out.extend_from_slice(&[0; HEADER]);
     for row in rows {
         out.extend_from_slice(&row.to_bytes());
     }
-    let sum = sum32(seed, &out[4..]).to_le_bytes();
-    out[..4].copy_from_slice(&sum);
+    let modseq = rows.iter().map(Row::modseq).max().unwrap_or_default();
+    seal(mailbox, low, modseq.value(), out);
 }
 
-/// Adds the rows of a chunk to `out`; `None` if it is damaged.
-pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<Row>) -> Option<()> {
+/// Writes a chunk into `out`, with other flags and mod-sequences in these rows, which come with
+/// rising UIDs. The others are copied as they are. Fails with the first row that the chunk lacks.
+pub(crate) fn encode_changed<'c>(
+    mailbox: MailboxId,
+    low: u32,
+    stored: &[StoredRow],
+    changed: &'c [Row],
+    out: &mut Vec<u8>,
+) -> Result<(), &'c Row> {
+    out.clear();
+    out.extend_from_slice(&[0; HEADER]);
+    out.extend_from_slice(stored.as_flattened());
+    let (rows, _) = out[HEADER..].as_chunks_mut::<{ Row::LEN }>();
+    let mut at = 0;
+    for change in changed {
+        let uid = number(change);
+        // Mostly the very next row; never before the one changed last.
+        at += rows[at..].iter().position(|row| Row::numbers_in(row).0 >= uid).unwrap_or(rows.len() - at);
+        match rows.get_mut(at) {
+            Some(row) if Row::numbers_in(row).0 == uid => {
+                Row::change_bytes(row, change.flags(), change.modseq());
+            }
+            _ => return Err(change),
+        }
+    }
+    let modseq = rows.iter().map(|row| Row::numbers_in(row).1).max().unwrap_or_default();
+    seal(mailbox, low, modseq, out);
+    Ok(())
+}
+
+/// Fills in the header of a chunk whose rows are there.
+fn seal(mailbox: MailboxId, low: u32, modseq: u64, chunk: &mut [u8]) {
+    let seed = seed_of(mailbox, low);
+    let count = ((chunk.len() - HEADER) / Row::LEN) as u16;
+    let (count, modseq) = (count.to_le_bytes(), modseq.to_le_bytes());
+    chunk[4..6].copy_from_slice(&count);
+    chunk[6..8].copy_from_slice(&header_sum(seed, count, modseq));
+    chunk[8..HEADER].copy_from_slice(&modseq);
+    let sum = sum32(seed, &chunk[4..]).to_le_bytes();
+    chunk[..4].copy_from_slice(&sum);
+}
+
+/// The rows of a chunk as it has them; `None` if it is damaged.
+pub(crate) fn stored_rows(mailbox: MailboxId, low: u32, bytes: &[u8]) -> Option<&[StoredRow]> {
     // A damaged length may reach beyond the file: only lengths that a chunk can have are summed.
     if bytes.len() > HEADER + ROWS_MAX * Row::LEN {
         return None;
@@ -89,9 +128,25 @@ pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<R
         return None;
     }
     let (rows, _) = rows.as_chunks::<{ Row::LEN }>();
-    let before = out.len();
-    out.extend(rows.iter().map_while(Row::from_bytes));
-    (out.len() - before == count).then_some(())
+    Some(rows)
+}
+
+/// Adds the rows of a chunk to `out`; `None` if it is damaged.
+pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<Row>) -> Option<()> {
+    /// In place of a row that is damaged, until all are read.
+    const FILLER: Row = Row::new(Uid::MIN, 0, 0, FlagSet::EMPTY, ModSeq::ZERO);
+    let rows = stored_rows(mailbox, low, bytes)?;
+    let (before, mut are_valid) = (out.len(), true);
+    // Their number is known, so that the room for them is made once.
+    out.extend(rows.iter().map(|bytes| {
+        let row = Row::from_bytes(bytes);
+        are_valid &= row.is_some();
+        row.unwrap_or(FILLER)
+    }));
+    if !are_valid {
+        out.truncate(before);
+    }
+    are_valid.then_some(())
 }
 
 /// The highest mod-sequence of a chunk without reading its rows; `None` if its header is damaged.
@@ -109,9 +164,38 @@ pub(crate) fn number(row: &Row) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::{FlagSet, Id};
+    use posthaste_mail_model::Id;
 
     use super::*;
+
+    #[test]
+    fn changed_bytes_are_those_of_the_changed_rows() {
+        let mailbox = MailboxId(Id::new(1, 2));
+        let modseq = |n: u64| ModSeq::new(n).unwrap();
+        let row = |uid: u32| Row::new(Uid::new(uid).unwrap(), uid, 1, FlagSet::SEEN, modseq(u64::from(uid)));
+        let rows: Vec<Row> = (1..=ROWS_MAX as u32).map(|n| row(n * 3)).collect();
+        let (mut stored, mut made, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        encode(mailbox, 3, &rows, &mut stored);
+        let stored = stored_rows(mailbox, 3, &stored).unwrap();
+        let all: Vec<usize> = (0..ROWS_MAX).collect();
+        for chosen in [vec![0], vec![143], vec![0, 1, 2, 9, 142, 143], all, vec![]] {
+            // The last row has the highest mod-sequence so far: in one case it gets a lower one.
+            for next in [modseq(1 << 40), modseq(5)] {
+                let mut after = rows.clone();
+                chosen.iter().for_each(|&at| after[at] = rows[at].with_flags(FlagSet::DELETED, next));
+                let changed: Vec<Row> = chosen.iter().map(|&at| after[at]).collect();
+                encode_changed(mailbox, 3, stored, &changed, &mut made).unwrap();
+                encode(mailbox, 3, &after, &mut expected);
+                assert_eq!(made, expected, "{chosen:?}");
+            }
+        }
+        for missing in [1, 7, 500] {
+            let changed = [row(6), row(missing)];
+            let changed = if missing < 6 { &changed[1..] } else { &changed[..] };
+            let lacked = encode_changed(mailbox, 3, stored, changed, &mut made);
+            assert_eq!(lacked, Err(&row(missing)));
+        }
+    }
 
     #[test]
     fn a_chunk_comes_back_and_damage_is_seen() {
@@ -137,5 +221,11 @@ mod tests {
             }
             bytes[at] ^= 0x10;
         }
+        // A row without a UID, in a chunk whose checksum is right.
+        bytes[HEADER..HEADER + 4].fill(0);
+        seal(mailbox, 3, 151, &mut bytes);
+        back.truncate(1);
+        assert!(decode(mailbox, 3, &bytes, &mut back).is_none());
+        assert_eq!(back, rows[..1], "nothing of it is left");
     }
 }

@@ -176,14 +176,10 @@ pub(crate) fn edit(
             Some(found) => Some(found),
             None => chunk_after(index, txn, mailbox, target)?,
         };
-        let low = match found {
-            Some((low, value)) => {
-                read_chunk(mailbox, low, value, &mut scratch.rows)?;
-                low
-            }
-            None => return no_row_left(mailbox, changed),
-        };
-        let last = scratch.rows.last().map_or(0, number);
+        let Some((low, value)) = found else { return no_row_left(mailbox, changed) };
+        let stored = chunk::stored_rows(mailbox, low, value).filter(|rows| rows.iter().all(is_valid));
+        let stored = stored.ok_or_else(|| damaged_chunk(mailbox, low))?;
+        let last = stored.last().map_or(0, |row| Row::numbers_in(row).0);
         if last < target {
             // Between two chunks, or past the last one: nothing is there.
             if changed.first().is_some_and(|r| number(r) == target) {
@@ -195,13 +191,23 @@ pub(crate) fn edit(
             from = after;
             continue;
         }
-        changed = change_rows(mailbox, &mut scratch.rows, changed)?;
-        let before = scratch.rows.len();
-        if next_in(expunged, target).is_some_and(|uid| uid <= last) {
+        let (here, later) = changed.split_at(changed.partition_point(|row| number(row) <= last));
+        if next_in(expunged, target).is_none_or(|uid| uid > last) {
+            // All rows stay, so that the others need not be read.
+            match chunk::encode_changed(mailbox, low, stored, here, &mut scratch.bytes) {
+                Ok(()) => index.rows.put(txn, &uid_key(mailbox, low), &scratch.bytes).indexed()?,
+                Err(lacked) => return no_row_left(mailbox, std::slice::from_ref(lacked)),
+            }
+        } else {
+            scratch.rows.clear();
+            scratch.rows.extend(stored.iter().map_while(Row::from_bytes));
+            change_rows(mailbox, &mut scratch.rows, here)?;
+            let before = scratch.rows.len();
             scratch.rows.retain(|row| !expunged.contains(number(row)));
+            let shrunk = scratch.rows.len() < before;
+            store(index, txn, mailbox, low, shrunk, scratch)?;
         }
-        let shrunk = scratch.rows.len() < before;
-        store(index, txn, mailbox, low, shrunk, scratch)?;
+        changed = later;
         match last.checked_add(1) {
             Some(next) => from = next,
             None => return no_row_left(mailbox, changed),
@@ -215,21 +221,25 @@ fn no_row_left(mailbox: MailboxId, changed: &[Row]) -> Result<()> {
     })
 }
 
-/// Applies the changes that fall into these rows and answers with the rest.
-fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> Result<&'c [Row]> {
-    let Some(last) = rows.last().map(number) else { return Ok(changed) };
-    let (here, rest) = changed.split_at(changed.partition_point(|r| number(r) <= last));
+/// Whether a row has a UID and a mod-sequence, as [`Row::from_bytes`] requires.
+fn is_valid(row: &[u8; Row::LEN]) -> bool {
+    let (uid, modseq) = Row::numbers_in(row);
+    uid > 0 && ModSeq::new(modseq).is_some()
+}
+
+/// Applies changes to these rows, which have all of them.
+fn change_rows(mailbox: MailboxId, rows: &mut [Row], changed: &[Row]) -> Result<()> {
     let mut at = 0;
-    for change in here {
+    for change in changed {
         let uid = number(change);
         // Mostly the very next row; never before the one changed last.
         at += rows[at..].iter().position(|r| number(r) >= uid).unwrap_or(rows.len() - at);
         match rows.get_mut(at) {
             Some(row) if number(row) == uid => *row = row.with_flags(change.flags(), change.modseq()),
-            _ => return no_row_left(mailbox, std::slice::from_ref(change)).map(|()| rest),
+            _ => return no_row_left(mailbox, std::slice::from_ref(change)),
         }
     }
-    Ok(rest)
+    Ok(())
 }
 
 /// Writes back an edited chunk: removed if it is empty, joined to the one before if it has become

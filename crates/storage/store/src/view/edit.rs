@@ -5,6 +5,7 @@ use std::sync::Arc;
 use posthaste_mail_model::NumSet;
 
 use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, Node, SMALL, Totals};
+use super::runs::gallop;
 use super::{Difference, View, ViewBuilder};
 use crate::change::MailboxCommit;
 use crate::head::MailboxHead;
@@ -169,7 +170,8 @@ fn replace_rows(chunk: &Chunk, pending: &mut Pending<'_>) -> Chunk {
     let rows = Arc::make_mut(&mut item);
     let mut from = 0;
     for new in changed {
-        from += rows[from..].partition_point(|row| row.uid() < new.uid());
+        // Mostly the very next row.
+        from += gallop(&rows[from..], new.uid().value());
         if let Some(row) = rows.get_mut(from).filter(|row| row.uid() == new.uid()) {
             *row = *new;
         }

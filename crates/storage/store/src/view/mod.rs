@@ -13,6 +13,7 @@ mod beside;
 mod build;
 mod diff;
 mod edit;
+mod finder;
 mod node;
 mod runs;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum};
 use crate::row::Row;
 pub use build::ViewBuilder;
 pub use diff::{Comparison, Difference};
+pub use finder::RowFinder;
 pub use node::{CHUNK_ROWS, Totals};
 pub use runs::{Rows, Runs};
 use value::push_uids;
@@ -49,6 +51,11 @@ impl View {
     /// The rows with these UIDs.
     pub fn rows_of_uids<'v>(&'v self, uids: &'v NumSet) -> Rows<'v> {
         Rows::new(self.runs_of_uids(uids))
+    }
+
+    /// Finds rows by UID, fast where the UIDs rise.
+    pub fn finder(&self) -> RowFinder<'_> {
+        RowFinder::new(self)
     }
 
     /// Calls `run` with every slice of rows with these sequence numbers: the tight loop of a

@@ -141,7 +141,7 @@ impl<'v> Iterator for Runs<'v> {
 }
 
 /// The number of these rows with a lower UID: looks at the 1st, 2nd, 4th, 8th … and then between.
-fn gallop(rows: &[Row], uid: u32) -> usize {
+pub(super) fn gallop(rows: &[Row], uid: u32) -> usize {
     let below = |row: &Row| row.uid().value() < uid;
     let mut step = 1;
     while rows.get(step - 1).is_some_and(below) {

@@ -131,8 +131,14 @@ fn check_queries(view: &View, model: &Model, ranges: &[(u32, u32)]) {
         assert_eq!(view.row(seq(i + 1)), Some(row));
         assert_eq!(view.seq_of(row.uid()), Some(seq(i + 1)));
     }
+    // In any order. Every second one jumps from one end of the view towards the other.
+    let (mut rising, mut jumping) = (view.finder(), view.finder());
     for uid in 1..=model.uid_next + 1 {
-        let uid = Uid::new(uid).unwrap();
+        let found = |uid: Uid| rows.iter().find(|row| row.uid() == uid);
+        let [uid, from_the_end] = [uid, model.uid_next + 2 - uid].map(|uid| Uid::new(uid).unwrap());
+        assert_eq!(rising.find(uid), found(uid));
+        assert_eq!(jumping.find(from_the_end), found(from_the_end));
+        assert_eq!(jumping.find(uid), found(uid));
         assert_eq!(view.rank(uid) as usize, rows.iter().filter(|r| r.uid() < uid).count());
         assert_eq!(view.seq_of(uid).is_some(), rows.iter().any(|r| r.uid() == uid));
     }

@@ -197,6 +197,13 @@ impl View {
         Some((g, c))
     }
 
+    /// The rows of the chunk that has this UID, or would have it. Empty above the last UID.
+    pub(super) fn chunk_of(&self, uid: u32) -> &[Row] {
+        let group = self.groups.get(self.groups.partition_point(|g| g.last_uid < uid));
+        let chunk = group.and_then(|g| g.item.get(g.item.partition_point(|c| c.last_uid < uid)));
+        chunk.map_or(&[], |chunk| &chunk.item[..])
+    }
+
     pub(super) fn rank_of(&self, uid: u32) -> u32 {
         let g = self.groups.partition_point(|g| g.last_uid < uid);
         let Some(group) = self.groups.get(g) else { return self.exists() };
