@@ -23,8 +23,9 @@ const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
 const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
-/// The bytes of a word besides its own text: its separator, the length of its list, and its
-/// shares of a block and of the rows.
+/// The bytes of a word besides its own text: the one before it, the length of its list, and its
+/// shares of a block and of the rows. All of its text counts, although its first bytes may not be
+/// stored.
 const WORD_BYTES: u64 = 5;
 
 /// Words, each with a number, and which messages have them.

@@ -4,6 +4,7 @@ use crate::Scope;
 use crate::layout::MESSAGES_MAX;
 use crate::segment::{MAP_WORDS, Map, Segment, add_list, ones};
 use crate::sort_keys::{KeyColumns, SortKeys};
+use crate::terms::words;
 use crate::write::{Head, Writer};
 
 /// No message of the new segment.
@@ -64,12 +65,16 @@ fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Ve
     columns.finish()
 }
 
-/// Writes the words of one scope. The words of each segment ascend, so only one of each is held.
+/// Writes the words of one scope. The words of each segment ascend, so one of each is compared.
 fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
+    let unpacked: Vec<Vec<u8>> = segments.iter().map(|segment| segment.words(scope)).collect();
     let mut inputs: Vec<_> = segments
         .iter()
         .zip(places)
-        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope).peekable()))
+        .zip(&unpacked)
+        .map(|((segment, places), unpacked)| {
+            (segment.map_len(), places, words(unpacked).zip(segment.lists(scope)).peekable())
+        })
         .collect();
     let mut ordinals = Vec::new();
     while let Some(word) = inputs.iter_mut().filter_map(|(_, _, words)| Some(words.peek()?.0)).min() {

@@ -4,7 +4,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 6 |
+//! | 0–7 | `PHSEARC` and the version, 7 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
 //! | 16–19 | number of ranges of UIDs that were looked at |
@@ -21,21 +21,22 @@
 //! The ranges name the messages that need not be indexed again. Messages in the ranges that the
 //! segment does not have were expunged, or cannot be indexed.
 //!
-//! *Words*: a zero, then each word with a zero after it, ascending. 64 words are a block.
-//! *Lists*: for each word the messages that have it. If there is one, its ordinal in two bytes;
-//! the first is the upper one, and below 16. Otherwise the length of a list plus 16 as a varint,
-//! and the list. A list is the ordinals of the messages, ascending. Either it is a bit map with a
-//! bit for each message, or varints: the first ordinal, then the gaps less one. The shorter form
-//! is used; the bit map where both are as long. So a list as long as a bit map is one. *Blocks*:
-//! for each one where its words (4) and its lists (4) begin. *Rows*: 1,024 bit maps with a bit
-//! for each block. A block is in the row of each hash of three neighbouring bytes of its words.
-//! So a piece of a word is looked for in few blocks.
+//! *Words*: ascending, without the bytes that the word before has too ([`packed`](crate::packed)).
+//! 64 words are a block, and its first word is whole. *Lists*: for each word the messages that have
+//! it. If there is one, its ordinal in two bytes; the first is the upper one, and below 16.
+//! Otherwise the length of a list plus 16 as a varint, and the list. A list is the ordinals of the
+//! messages, ascending. Either it is a bit map with a bit for each message, or varints: the first
+//! ordinal, then the gaps less one. The shorter form is used; the bit map where both are as long.
+//! So a list as long as a bit map is one. *Blocks*: for each one where its words (4) and its lists
+//! (4) begin. *Rows*: 1,024 bit maps with a bit for each block. A block is in the row of each hash
+//! of three neighbouring bytes of its words. So a piece of a word is looked for in few blocks.
 
 use memchr::memmem::Finder;
 
 use crate::Scope;
 use crate::front::{Front, FrontParts};
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, number};
+use crate::packed::unpack;
 use crate::query::{Query, SEPARATOR};
 
 /// Words of a bit map of all messages.
@@ -213,9 +214,9 @@ impl Segment {
 
     /// The messages that have a word which holds the piece.
     fn holders(&self, section: &Section, needle: &Finder<'_>) -> Map {
-        let (mut holders, mut held) = ([0; MAP_WORDS], 0);
+        let (mut holders, mut held, mut words) = ([0; MAP_WORDS], 0, Vec::new());
         for block in self.blocks_with(section, needle.needle()) {
-            let mask = self.held_in(section, block, needle);
+            let mask = self.held_in(section, block, needle, &mut words);
             held += mask.count_ones();
             if held > HELD_MAX {
                 return [u64::MAX; MAP_WORDS];
@@ -243,14 +244,14 @@ impl Segment {
         set.flat_map(bits).take_while(|block| *block < blocks).collect()
     }
 
-    /// The words of a block, and their lists.
+    /// The words of a block as they are stored, and their lists.
     fn block(&self, section: &Section, block: usize) -> Option<(&[u8], &[u8])> {
         let at = |block: usize, part: usize| {
             number(&self.bytes, section.blocks_at + block * 8 + part).map(|at| at as usize)
         };
         let (words, lists) = (at(block, 0)?, at(block, 4)?);
         let (words_end, lists_end) = if block + 1 < section.blocks() {
-            (at(block + 1, 0)? + 1, at(block + 1, 4)?)
+            (at(block + 1, 0)?, at(block + 1, 4)?)
         } else {
             (section.lists_at - section.words_at, section.blocks_at - section.lists_at)
         };
@@ -259,9 +260,10 @@ impl Segment {
         Some((all_words.get(words..words_end)?, all_lists.get(lists..lists_end)?))
     }
 
-    /// The words of a block that hold the piece, as bits.
-    fn held_in(&self, section: &Section, block: usize, needle: &Finder<'_>) -> u64 {
-        let Some((words, _)) = self.block(section, block) else { return 0 };
+    /// The words of a block that hold the piece, as bits. `words` is memory for them.
+    fn held_in(&self, section: &Section, block: usize, needle: &Finder<'_>, words: &mut Vec<u8>) -> u64 {
+        let Some((packed, _)) = self.block(section, block) else { return 0 };
+        unpack(packed, words);
         let (mut mask, mut word, mut counted, mut from) = (0_u64, 0_u32, 0, 0);
         while let Some(found) = words.get(from..).and_then(|rest| needle.find(rest)) {
             let at = from + found;
@@ -287,15 +289,21 @@ impl Segment {
         }
     }
 
-    /// The words of a scope, each with its list, ascending.
-    pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], List<'_>)> + '_ {
+    /// The words of a scope, ascending, with separators before, between and after them.
+    pub(crate) fn words(&self, scope: Scope) -> Vec<u8> {
+        let (section, mut words) = (self.section(scope), Vec::new());
+        unpack(&self.bytes[section.words_at..section.lists_at], &mut words);
+        words
+    }
+
+    /// The lists of a scope, in the order of its words.
+    pub(crate) fn lists(&self, scope: Scope) -> impl Iterator<Item = List<'_>> + '_ {
         let section = self.section(scope);
-        let words = &self.bytes[section.words_at..section.lists_at];
         let mut lists = &self.bytes[section.lists_at..section.blocks_at];
-        crate::terms::words(words).map_while(move |word| {
+        std::iter::from_fn(move || {
             let (list, rest) = first_list(lists)?;
             lists = rest;
-            Some((word, list))
+            Some(list)
         })
     }
 }

@@ -1,0 +1,94 @@
+//! Words in a segment: what the word before has too is not stored again.
+//!
+//! A word is a byte that says how many of its first bytes the word before has too, and its other
+//! bytes. Words ascend, so neighbours begin alike: this saves more than half of their bytes. The
+//! byte is below the bytes of words, so it also separates them. The first word of a block is
+//! stored whole, and so a block is unpacked alone.
+
+use crate::query::SEPARATOR;
+use crate::words::WORD_MAX;
+
+/// The lowest byte of a word: digits, letters, and bytes of other characters.
+const LOWEST: u8 = b'0';
+
+// A word shares fewer bytes than the longest word has.
+const _: () = assert!(WORD_MAX < LOWEST as usize);
+
+/// Appends a word that comes after `before` in its block; `before` is empty for the first one.
+pub(crate) fn put_word(before: &[u8], word: &[u8], packed: &mut Vec<u8>) {
+    let shared = before.iter().zip(word).take_while(|(a, b)| a == b).count().min(WORD_MAX);
+    packed.push(shared as u8);
+    packed.extend_from_slice(&word[shared..]);
+}
+
+/// The words of whole blocks, with separators before, between and after them. They replace what
+/// was in `words`.
+pub(crate) fn unpack(packed: &[u8], words: &mut Vec<u8>) {
+    words.clear();
+    let (mut rest, mut start, mut len) = (packed, 0, 0);
+    while let Some((&shared, after)) = rest.split_first() {
+        let (others, next) = after.split_at(after.iter().take_while(|byte| **byte >= LOWEST).count());
+        words.push(SEPARATOR);
+        // In a damaged segment a word may share more than there is.
+        let shared = start..start + usize::from(shared).min(len);
+        start = words.len();
+        words.extend_from_within(shared);
+        words.extend_from_slice(others);
+        len = words.len() - start;
+        rest = next;
+    }
+    words.push(SEPARATOR);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn packed(words: &[&str]) -> Vec<u8> {
+        let (mut packed, mut before) = (Vec::new(), "");
+        for word in words {
+            put_word(before.as_bytes(), word.as_bytes(), &mut packed);
+            before = word;
+        }
+        packed
+    }
+
+    fn unpacked(packed: &[u8]) -> Vec<u8> {
+        let mut words = b"others".to_vec();
+        unpack(packed, &mut words);
+        words
+    }
+
+    #[test]
+    fn the_beginning_of_the_word_before_is_not_stored_again() {
+        let words = ["ab", "abc", "abd", "b"];
+        assert_eq!(packed(&words), b"\0ab\x02c\x02d\0b");
+        assert_eq!(unpacked(&packed(&words)), b"\0ab\0abc\0abd\0b\0");
+        assert_eq!(unpacked(b""), b"\0");
+        let long = "x".repeat(WORD_MAX - 1);
+        let (one, other) = (format!("{long}1"), format!("{long}2"));
+        let packed = packed(&[&long, &one, &other]);
+        assert_eq!(packed.len(), 1 + long.len() + 2 + 2);
+        assert_eq!(unpacked(&packed), format!("\0{long}\0{one}\0{other}\0").as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_unpacked_as_they_were(
+            words in prop::collection::btree_set("[0-9A-Za-cé漢]{1,6}", 0..80),
+        ) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let framed: String = words.iter().map(|word| format!("\0{word}")).collect();
+            prop_assert_eq!(unpacked(&packed(&words)), format!("{framed}\0").into_bytes());
+        }
+
+        #[test]
+        fn any_bytes_are_some_words(bytes in prop::collection::vec(0_u8..60, 0..200)) {
+            let words = unpacked(&bytes);
+            prop_assert!(words.len() <= 1 + bytes.len() * (1 + usize::from(u8::MAX)));
+            prop_assert!(words.iter().all(|byte| *byte == SEPARATOR || *byte >= LOWEST));
+        }
+    }
+}
