@@ -36,7 +36,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
     // Known changes are reported after the continuation. Some clients wait for a response from
     // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
-    announce::all(session, Numbers::Free).await?;
+    announce::all(session, Numbers::Free, None).await?;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {
@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
                 // Another process may have withdrawn the right to read the messages.
                 // Boxed, as below: a session that idles would hold its state.
                 Box::pin(session.renew_rights(None)).await?;
-                announce::selected(session, Numbers::Free).await?;
+                announce::selected(session, Numbers::Free, None).await?;
             }
             IdleEvent::RareEvent(RareEvent::Elsewhere) => Box::pin(announce::others(session)).await?,
             IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(None)).await?,

@@ -133,7 +133,7 @@ async fn finish(
     {
         notify.adopt_list();
     }
-    match announce::all(session, rule.numbers).await {
+    match announce::all(session, rule.numbers, Some(&tag)).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
         // Someone deleted the selected mailbox, or took the right to read it. RFC 2180 §3.3 leaves

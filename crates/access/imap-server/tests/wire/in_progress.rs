@@ -126,6 +126,33 @@ fn commands_that_wait_for_rights_say_that_they_are_going_on() {
     }
 }
 
+/// They are read again before the changes are reported, with which a command ends.
+#[test]
+fn commands_that_wait_for_rights_at_their_end_say_so() {
+    let (server, gate) = Gate::server();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lrite");
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: p APPEND "Other Users/bo@example.org/INBOX" (\Deleted) {1+}
+        C: x
+        S~ p OK …
+        C: s SELECT "Other Users/bo@example.org/INBOX"
+        S~ s OK …
+        "#,
+    );
+    gate.set_open(false);
+    wire.send(b"a EXPUNGE\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    // The command waits for its commit, and has read the rights before.
+    gate.set_directory_open(false);
+    gate.set_open(true);
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_directory_open(true);
+    wire.skip_to("a OK …");
+}
+
 /// Of a quota, the counts of all mailboxes are read.
 #[test]
 fn a_replace_that_waits_for_its_quota_says_that_it_is_going_on() {
