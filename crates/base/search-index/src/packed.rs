@@ -3,7 +3,10 @@
 //! A word is a byte that says how many of its first bytes the word before has too, and its other
 //! bytes. Words ascend, so neighbours begin alike: this saves more than half of their bytes. The
 //! byte is below the bytes of words, so it also separates them. The first word of a block is
-//! stored whole, and so a block is unpacked alone.
+//! stored whole, and so a block is read alone.
+//!
+//! A piece is looked for without unpacking: what the beginning of a word matches of the piece was
+//! found at the word before.
 
 use crate::query::SEPARATOR;
 use crate::words::WORD_MAX;
@@ -38,6 +41,59 @@ pub(crate) fn unpack(packed: &[u8], words: &mut Vec<u8>) {
         rest = next;
     }
     words.push(SEPARATOR);
+}
+
+/// A piece of a word that is looked for, as an automaton (Knuth, Morris and Pratt).
+pub(crate) struct Matcher {
+    /// For each number of bytes of the piece that are matched, the number after one more byte.
+    next: Vec<[u8; 256]>,
+}
+
+impl Matcher {
+    /// For a piece of at most 255 bytes.
+    pub(crate) fn new(piece: &[u8]) -> Self {
+        let mut next = vec![[0; 256]; piece.len()];
+        // What is matched of the piece if its first byte is left out.
+        let mut shorter = 0;
+        for (at, byte) in piece.iter().map(|byte| usize::from(*byte)).enumerate() {
+            next[at] = next[shorter];
+            next[at][byte] = at as u8 + 1;
+            if at > 0 {
+                shorter = usize::from(next[shorter][byte]);
+            }
+        }
+        Self { next }
+    }
+
+    /// How much is matched after a byte. What is matched whole stays so.
+    fn step(&self, matched: u8, byte: u8) -> u8 {
+        self.next.get(usize::from(matched)).map_or(matched, |next| next[usize::from(byte)])
+    }
+
+    /// The words of a block that hold the piece, as bits. Separators are before and after a word.
+    pub(crate) fn words_with(&self, block: &[u8]) -> u64 {
+        let Some((_, rest)) = block.split_first() else { return 0 };
+        let mut matched = self.step(0, SEPARATOR);
+        // After each byte of the word, and before the first one.
+        let mut after = vec![matched];
+        let (mut words, mut word) = (0, 1_u64);
+        let end = |matched, word| match usize::from(self.step(matched, SEPARATOR)) == self.next.len() {
+            true => word,
+            false => 0,
+        };
+        for &byte in rest {
+            if byte < LOWEST {
+                words |= end(matched, word);
+                word <<= 1;
+                after.truncate(usize::from(byte) + 1);
+                matched = after.last().copied().unwrap_or_default();
+            } else {
+                matched = self.step(matched, byte);
+                after.push(matched);
+            }
+        }
+        words | end(matched, word)
+    }
 }
 
 #[cfg(test)]
@@ -84,9 +140,25 @@ mod tests {
             prop_assert_eq!(unpacked(&packed(&words)), format!("{framed}\0").into_bytes());
         }
 
+        /// As a search in the unpacked words finds them.
+        #[test]
+        fn words_with_a_piece_are_found(
+            words in prop::collection::btree_set("[ab]{1,9}", 1..64),
+            piece in r"\x00?[ab]{1,5}\x00?",
+        ) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let found = Matcher::new(piece.as_bytes()).words_with(&packed(&words));
+            for (at, word) in words.iter().enumerate() {
+                let holds = format!("\0{word}\0").contains(&piece);
+                prop_assert_eq!(found >> at & 1 == 1, holds, "{:?} in {:?}", piece, word);
+            }
+            prop_assert!(found >> (words.len() - 1) <= 1);
+        }
+
         #[test]
         fn any_bytes_are_some_words(bytes in prop::collection::vec(0_u8..60, 0..200)) {
             let words = unpacked(&bytes);
+            let _ = Matcher::new(b"\x34\x35").words_with(&bytes);
             prop_assert!(words.len() <= 1 + bytes.len() * (1 + usize::from(u8::MAX)));
             prop_assert!(words.iter().all(|byte| *byte == SEPARATOR || *byte >= LOWEST));
         }

@@ -31,13 +31,11 @@
 //! (4) begin. *Rows*: 1,024 bit maps with a bit for each block. A block is in the row of each hash
 //! of three neighbouring bytes of its words. So a piece of a word is looked for in few blocks.
 
-use memchr::memmem::Finder;
-
 use crate::Scope;
 use crate::front::{Front, FrontParts};
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, number};
-use crate::packed::unpack;
-use crate::query::{Query, SEPARATOR};
+use crate::packed::{Matcher, unpack};
+use crate::query::Query;
 
 /// Words of a bit map of all messages.
 pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
@@ -201,7 +199,7 @@ impl Segment {
         let section = self.section(query.scope());
         let mut proposed = [u64::MAX; MAP_WORDS];
         for needle in query.needles() {
-            let holds = self.holders(section, needle);
+            let holds = self.holders(section, needle.needle());
             proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
             if proposed.iter().all(|word| *word == 0) {
                 break;
@@ -213,10 +211,10 @@ impl Segment {
     }
 
     /// The messages that have a word which holds the piece.
-    fn holders(&self, section: &Section, needle: &Finder<'_>) -> Map {
-        let (mut holders, mut held, mut words) = ([0; MAP_WORDS], 0, Vec::new());
-        for block in self.blocks_with(section, needle.needle()) {
-            let mask = self.held_in(section, block, needle, &mut words);
+    fn holders(&self, section: &Section, piece: &[u8]) -> Map {
+        let (mut holders, mut held, matcher) = ([0; MAP_WORDS], 0, Matcher::new(piece));
+        for block in self.blocks_with(section, piece) {
+            let mask = self.block(section, block).map_or(0, |(words, _)| matcher.words_with(words));
             held += mask.count_ones();
             if held > HELD_MAX {
                 return [u64::MAX; MAP_WORDS];
@@ -258,23 +256,6 @@ impl Segment {
         let all_words = self.bytes.get(section.words_at..section.lists_at)?;
         let all_lists = self.bytes.get(section.lists_at..section.blocks_at)?;
         Some((all_words.get(words..words_end)?, all_lists.get(lists..lists_end)?))
-    }
-
-    /// The words of a block that hold the piece, as bits. `words` is memory for them.
-    fn held_in(&self, section: &Section, block: usize, needle: &Finder<'_>, words: &mut Vec<u8>) -> u64 {
-        let Some((packed, _)) = self.block(section, block) else { return 0 };
-        unpack(packed, words);
-        let (mut mask, mut word, mut counted, mut from) = (0_u64, 0_u32, 0, 0);
-        while let Some(found) = words.get(from..).and_then(|rest| needle.find(rest)) {
-            let at = from + found;
-            let passed = &words[counted..=at];
-            word += passed.iter().filter(|byte| **byte == SEPARATOR).count() as u32;
-            counted = at + 1;
-            // The first separator precedes the first word.
-            mask |= 1_u64.checked_shl(word.saturating_sub(1)).unwrap_or(0);
-            from = at + 1;
-        }
-        mask
     }
 
     /// Gives the lists of the words of a block that the mask names.
