@@ -7,12 +7,12 @@
 //! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these messages
 //! rise. So a session that reports a mod-sequence has read the change of the flags. The same holds
 //! for `\Seen` of new messages, which are there before their flags. The record of the flags says
-//! that they are unsettled until the mod-sequences have risen. After a crash between the two
+//! that they are pending until the mod-sequences have risen. After a crash between the two
 //! steps, the user's next session in the mailbox raises them, before it reports anything.
 
 use std::sync::Arc;
 
-use posthaste_directory::{Account, Reading, Unsettled};
+use posthaste_directory::{Account, PendingSeen, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError};
 
@@ -32,7 +32,7 @@ pub(crate) async fn lay_over(
     selected: &mut Selected,
 ) -> Result<(), Failure> {
     let mut known = service.directory.seen().read(reading).await?;
-    if !known.unsettled.is_empty() && raise_missed(service, reading, selected, &known.unsettled).await {
+    if !known.pending.is_empty() && raise_missed(service, reading, selected, &known.pending).await {
         // The flags are read after the mod-sequences: another session may have changed both.
         known = service.directory.seen().read(reading).await?;
     }
@@ -50,11 +50,11 @@ async fn raise_missed(
     service: &ImapService,
     reading: Reading,
     selected: &mut Selected,
-    missed: &Unsettled,
+    missed: &PendingSeen,
 ) -> bool {
     match selected.mailbox.touch(missed.uids(), None).await {
         Ok(touched) => {
-            settle(service, reading, missed).await;
+            complete(service, reading, missed).await;
             selected.notified_to = touched.view.head().uid_next;
             selected.announced = touched.view;
             true
@@ -68,8 +68,8 @@ async fn raise_missed(
 
 /// Notes that the mod-sequences have risen. If that fails, the user's next session raises them
 /// once more.
-async fn settle(service: &ImapService, reading: Reading, changed: &Unsettled) {
-    if let Err(error) = service.directory.seen().settle(reading, changed).await {
+async fn complete(service: &ImapService, reading: Reading, changed: &PendingSeen) {
+    if let Err(error) = service.directory.seen().complete(reading, changed).await {
         tracing::warn!(%error, "cannot note that flags Seen of a shared mailbox have a mod-sequence");
     }
 }
@@ -143,7 +143,7 @@ pub(crate) async fn store_flags(
     }
     let written = service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
-    settle(service, layer.reading, &written).await;
+    complete(service, layer.reading, &written).await;
     layer.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
         modified: stored.modified,
@@ -235,7 +235,7 @@ pub(crate) async fn note(
         return Ok(None);
     }
     let (written, touched) = (written?, touched?);
-    settle(service, reading, &written).await;
+    complete(service, reading, &written).await;
     Ok((!touched.changed.is_empty()).then_some(touched.modseq))
 }
 

@@ -4,16 +4,16 @@
 //! | record | content |
 //! | --- | --- |
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | 1 octet, the version 1; a bit for each UID of the block, the lowest first, without the zeros at the end |
-//! | the same, with unsettled flags | 1 octet, the version 2; the length of the first bits in 2 octets, most significant first; a bit for each UID whose flag is unsettled; the bits as in version 1 |
+//! | the same, with pending flags | 1 octet, the version 2; the length of the first bits in 2 octets, most significant first; a bit for each UID whose flag is pending; the bits as in version 1 |
 //!
 //! A block has 4,096 UIDs, so a record has at most 1,027 octets. A change costs the same however
 //! many messages the mailbox has. UIDs of expunged messages stay in it, because no UID is assigned
 //! twice.
 //!
-//! A changed flag is *unsettled* until the mod-sequence of its message has risen: that is another
-//! commit. A crash between the two leaves it unsettled, and the next session raises the
-//! mod-sequence (RFC 7162 §3.1). Only the change that wrote a version of a record settles it, so
-//! no flag is settled that another change has written since. Versions never begin again: a record
+//! A changed flag is *pending* until the mod-sequence of its message has risen: that is another
+//! commit. A crash between the two leaves it pending, and the next session raises the
+//! mod-sequence (RFC 7162 §3.1). Only the change that wrote a version of a record completes it. So
+//! no flag is completed that another change has written since. Versions never begin again: a record
 //! without a bit stays.
 
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ use posthaste_store::{
 use crate::error::{DirectoryError, Result};
 use crate::records::{Records, TRIES};
 
-/// The form of a record whose flags are all settled.
-const SETTLED: u8 = 1;
-/// The form of a record with unsettled flags.
-const UNSETTLED: u8 = 2;
+/// The form of a record without pending flags.
+const COMPLETE: u8 = 1;
+/// The form of a record with pending flags.
+const WITH_PENDING: u8 = 2;
 /// UIDs of a block. Twice as many would double what each change writes; half as many, the records
 /// that opening a mailbox reads.
 const BLOCK: u32 = 4096;
-/// Records per engine call: 64 KiB, or 128 KiB if all have unsettled flags.
+/// Records per engine call: 64 KiB, or 128 KiB if all have pending flags.
 const PAGE: usize = 128;
 
 /// A mailbox, and the account that reads it.
@@ -78,18 +78,18 @@ pub struct SeenMessages {
     /// Their UIDs.
     pub seen: NumSet,
     /// The flags that a crash may have left without a mod-sequence.
-    pub unsettled: Unsettled,
+    pub pending: PendingSeen,
 }
 
 /// Changed flags. The mod-sequences of their messages have to rise next.
 #[derive(Debug, Default)]
-pub struct Unsettled {
+pub struct PendingSeen {
     uids: NumSet,
     /// The versions of the blocks' records that have them.
     versions: BTreeMap<u32, u64>,
 }
 
-impl Unsettled {
+impl PendingSeen {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.uids.is_empty()
@@ -105,32 +105,32 @@ impl Unsettled {
 #[derive(Default)]
 struct Bits<'e> {
     seen: &'e [u8],
-    unsettled: &'e [u8],
+    pending: &'e [u8],
 }
 
 /// Reads a record.
 fn bits(entry: &DirectoryEntry) -> Result<Bits<'_>> {
     let read = match entry.value.split_first() {
-        Some((&SETTLED, seen)) => Some(Bits { seen, unsettled: &[] }),
-        Some((&UNSETTLED, rest)) => rest.split_first_chunk::<2>().and_then(|(len, rest)| {
+        Some((&COMPLETE, seen)) => Some(Bits { seen, pending: &[] }),
+        Some((&WITH_PENDING, rest)) => rest.split_first_chunk::<2>().and_then(|(len, rest)| {
             let parts = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)));
-            parts.map(|(unsettled, seen)| Bits { seen, unsettled })
+            parts.map(|(pending, seen)| Bits { seen, pending })
         }),
         _ => None,
     };
     let fits = |bits: &[u8]| bits.len() <= BLOCK as usize / 8;
-    let read = read.filter(|bits| fits(bits.seen) && fits(bits.unsettled));
+    let read = read.filter(|bits| fits(bits.seen) && fits(bits.pending));
     read.ok_or_else(|| unreadable(&entry.name))
 }
 
 /// The content of a record.
-fn content(seen: &[u8], unsettled: &[u8]) -> Bytes {
-    if unsettled.is_empty() {
-        return Bytes::from([&[SETTLED][..], seen].concat());
+fn content(seen: &[u8], pending: &[u8]) -> Bytes {
+    if pending.is_empty() {
+        return Bytes::from([&[COMPLETE][..], seen].concat());
     }
     // A block has 512 octets.
-    let [high, low] = (unsettled.len() as u16).to_be_bytes();
-    Bytes::from([&[UNSETTLED, high, low][..], unsettled, seen].concat())
+    let [high, low] = (pending.len() as u16).to_be_bytes();
+    Bytes::from([&[WITH_PENDING, high, low][..], pending, seen].concat())
 }
 
 /// Adds the UIDs of a block to those that rise up to it.
@@ -187,7 +187,7 @@ impl SeenFlags {
         Ok(self.read(reading).await?.seen)
     }
 
-    /// All messages that a reader has seen, and the flags that are unsettled: a crash may have left
+    /// All messages that a reader has seen, and the flags that are pending: a crash may have left
     /// them so, or a change goes on.
     #[boxed]
     pub async fn read(&self, reading: Reading) -> Result<SeenMessages> {
@@ -199,9 +199,9 @@ impl SeenFlags {
                 let block = block.filter(|block| *block <= u32::MAX / BLOCK);
                 let (block, bits) = (block.ok_or_else(|| unreadable(&entry.name))?, bits(entry)?);
                 push(&mut read.seen, block, bits.seen);
-                if !bits.unsettled.is_empty() {
-                    push(&mut read.unsettled.uids, block, bits.unsettled);
-                    read.unsettled.versions.insert(block, entry.version);
+                if !bits.pending.is_empty() {
+                    push(&mut read.pending.uids, block, bits.pending);
+                    read.pending.versions.insert(block, entry.version);
                 }
             }
         }
@@ -220,11 +220,11 @@ impl SeenFlags {
         Ok(seen.intersection(uids))
     }
 
-    /// Remembers that a reader has seen messages, or has not. Call [`Self::settle`] once the
+    /// Remembers that a reader has seen messages, or has not. Call [`Self::complete`] once the
     /// mod-sequences of these messages have risen.
     #[boxed]
-    pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<Unsettled> {
-        let mut changed = Unsettled { uids: uids.clone(), versions: BTreeMap::new() };
+    pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<PendingSeen> {
+        let mut changed = PendingSeen { uids: uids.clone(), versions: BTreeMap::new() };
         for (block, uids) in blocks(uids) {
             if let Some(version) = self.set_in(&reading.record(block), block, &uids, is_seen).await? {
                 changed.versions.insert(block, version);
@@ -242,7 +242,7 @@ impl SeenFlags {
             if new == old.seen {
                 return Ok(None);
             }
-            let value = content(&new, &edited(old.unsettled, block, uids, true));
+            let value = content(&new, &edited(old.pending, block, uids, true));
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
             if self.records.put(name.to_owned(), expected, Some(value)).await? == CommitOutcome::Done {
                 return Ok(Some(expected + 1));
@@ -254,14 +254,14 @@ impl SeenFlags {
     /// Notes that the mod-sequences of these messages have risen. A record that has changed since
     /// stays as it is: the next session may raise mod-sequences once more.
     #[boxed]
-    pub async fn settle(&self, reading: Reading, changed: &Unsettled) -> Result<()> {
+    pub async fn complete(&self, reading: Reading, changed: &PendingSeen) -> Result<()> {
         for (block, uids) in blocks(&changed.uids) {
             let Some(version) = changed.versions.get(&block).copied() else { continue };
             let name = reading.record(block);
             let entry = self.records.entry(&name).await?;
             let Some(entry) = entry.filter(|entry| entry.version == version) else { continue };
             let old = bits(&entry)?;
-            let value = content(old.seen, &edited(old.unsettled, block, &uids, false));
+            let value = content(old.seen, &edited(old.pending, block, &uids, false));
             self.records.put(name, version, Some(value)).await?;
         }
         Ok(())
@@ -363,34 +363,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn flags_are_unsettled_until_their_own_change_settles_them() {
+    async fn flags_are_pending_until_their_own_change_is_complete() {
         let (_, directory) = directory();
         let (seen, ana) = (directory.seen(), reading(3));
         let record = async || directory.records.entry(&ana.record(0)).await.unwrap().unwrap();
-        let unsettled = async || seen.read(ana).await.unwrap().unsettled.uids().clone();
+        let pending = async || seen.read(ana).await.unwrap().pending.uids().clone();
         let uids = NumSet::from_ranges([(1, 2), (5000, 5000)]);
         let first = seen.set(ana, &uids, true).await.unwrap();
-        assert_eq!((first.uids(), unsettled().await), (&uids, uids.clone()));
-        seen.settle(ana, &first).await.unwrap();
-        assert!(seen.read(ana).await.unwrap().unsettled.is_empty());
+        assert_eq!((first.uids(), pending().await), (&uids, uids.clone()));
+        seen.complete(ana, &first).await.unwrap();
+        assert!(seen.read(ana).await.unwrap().pending.is_empty());
         // The form that earlier programs read.
-        assert_eq!((record().await.value[0], seen.all(ana).await.unwrap()), (SETTLED, uids.clone()));
+        assert_eq!((record().await.value[0], seen.all(ana).await.unwrap()), (COMPLETE, uids.clone()));
         // Nothing is written for flags that are so already.
         let (before, again) = (record().await, seen.set(ana, &uids, true).await.unwrap());
-        seen.settle(ana, &again).await.unwrap();
+        seen.complete(ana, &again).await.unwrap();
         assert_eq!(record().await, before);
-        // Each change settles its own flags, and only in the version that it wrote.
+        // Each change completes its own flags, and only in the version that it wrote.
         let second = seen.set(ana, &NumSet::range(1, 1), false).await.unwrap();
         let third = seen.set(ana, &NumSet::range(2, 2), false).await.unwrap();
-        seen.settle(ana, &second).await.unwrap();
-        assert_eq!(unsettled().await, NumSet::range(1, 2));
-        seen.settle(ana, &third).await.unwrap();
-        assert_eq!(unsettled().await, NumSet::range(1, 1));
+        seen.complete(ana, &second).await.unwrap();
+        assert_eq!(pending().await, NumSet::range(1, 2));
+        seen.complete(ana, &third).await.unwrap();
+        assert_eq!(pending().await, NumSet::range(1, 1));
         // As the next session does it.
         let read = seen.read(ana).await.unwrap();
         assert_eq!(read.seen, NumSet::range(5000, 5000));
-        seen.settle(ana, &read.unsettled).await.unwrap();
-        assert!(unsettled().await.is_empty());
+        seen.complete(ana, &read.pending).await.unwrap();
+        assert!(pending().await.is_empty());
         // The record is there still, so that its versions never begin again.
         assert!(record().await.version > before.version);
     }
