@@ -229,7 +229,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(append::run(session, tag, &mailbox, messages)).await
         }
         CommandBody::Notify(asked) => Box::pin(notify::run(session, tag, asked)).await,
-        CommandBody::Idle => idle::run(session).await,
+        CommandBody::Idle => idle::run(session, tag).await,
         CommandBody::Close => Box::pin(close::close(session, tag)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::UidBatches { size, batches } => {
