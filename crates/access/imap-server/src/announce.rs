@@ -29,8 +29,8 @@ pub(crate) async fn all(session: &mut Session, numbers: Numbers, tag: Option<&Ta
 }
 
 /// Reports the changes of the selected mailbox: after NOTIFY those that the client requested. With
-/// the tag of the command that does it or ends with it, it reports that the command continues while
-/// rights are read (RFC 9585).
+/// the tag of the command at hand, it reports that the command continues while rights are read
+/// (RFC 9585).
 pub(crate) async fn selected(
     session: &mut Session,
     numbers: Numbers,
