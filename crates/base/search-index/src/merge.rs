@@ -4,7 +4,6 @@ use crate::Scope;
 use crate::layout::MESSAGES_MAX;
 use crate::segment::{MAP_WORDS, Map, Segment, add_list, ones};
 use crate::sort_keys::{KeyColumns, SortKeys};
-use crate::terms::words;
 use crate::write::{Head, Writer};
 
 /// No message of the new segment.
@@ -65,23 +64,24 @@ fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Ve
     columns.finish()
 }
 
-/// Writes the words of one scope. The words of each segment ascend, so one of each is compared.
+/// Writes the words of one scope. The words of each segment ascend, so only one of each is held.
 fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
-    let unpacked: Vec<Vec<u8>> = segments.iter().map(|segment| segment.words(scope)).collect();
     let mut inputs: Vec<_> = segments
         .iter()
         .zip(places)
-        .zip(&unpacked)
-        .map(|((segment, places), unpacked)| {
-            (segment.map_len(), places, words(unpacked).zip(segment.lists(scope)).peekable())
-        })
+        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope)))
         .collect();
-    let mut ordinals = Vec::new();
-    while let Some(word) = inputs.iter_mut().filter_map(|(_, _, words)| Some(words.peek()?.0)).min() {
+    let (mut word, mut ordinals) = (Vec::new(), Vec::new());
+    while let Some((least, _)) =
+        inputs.iter().filter_map(|(_, _, words)| words.current()).min_by_key(|(word, _)| *word)
+    {
+        word.clear();
+        word.extend_from_slice(least);
         let mut held: Map = [0; MAP_WORDS];
         for (map_len, places, words) in &mut inputs {
             // A damaged one may have a word twice, or out of order.
-            while let Some((_, list)) = words.next_if(|(other, _)| *other == word) {
+            while let Some((_, list)) = words.current().filter(|(other, _)| *other == word) {
+                words.advance();
                 let mut map: Map = [0; MAP_WORDS];
                 add_list(list, *map_len, &mut map);
                 for place in ones(&map).filter_map(|ordinal| places.get(ordinal)) {
@@ -95,7 +95,7 @@ fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer:
         }
         ordinals.clear();
         ordinals.extend(ones(&held).map(|ordinal| ordinal as u16));
-        writer.word(word, &ordinals);
+        writer.word(&word, &ordinals);
     }
     writer.end_scope();
 }

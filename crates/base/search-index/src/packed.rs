@@ -24,23 +24,33 @@ pub(crate) fn put_word(before: &[u8], word: &[u8], packed: &mut Vec<u8>) {
     packed.extend_from_slice(&word[shared..]);
 }
 
-/// The words of whole blocks, with separators before, between and after them. They replace what
-/// was in `words`.
-pub(crate) fn unpack(packed: &[u8], words: &mut Vec<u8>) {
-    words.clear();
-    let (mut rest, mut start, mut len) = (packed, 0, 0);
-    while let Some((&shared, after)) = rest.split_first() {
-        let (others, next) = after.split_at(after.iter().take_while(|byte| **byte >= LOWEST).count());
-        words.push(SEPARATOR);
-        // In a damaged segment a word may share more than there is.
-        let shared = start..start + usize::from(shared).min(len);
-        start = words.len();
-        words.extend_from_within(shared);
-        words.extend_from_slice(others);
-        len = words.len() - start;
-        rest = next;
+/// Reads the words of whole blocks, one after the other.
+#[derive(Debug)]
+pub(crate) struct WordReader<'p> {
+    rest: &'p [u8],
+    word: Vec<u8>,
+}
+
+impl<'p> WordReader<'p> {
+    pub(crate) fn new(packed: &'p [u8]) -> Self {
+        Self { rest: packed, word: Vec::new() }
     }
-    words.push(SEPARATOR);
+
+    /// Reads the next word. Returns whether there is one.
+    pub(crate) fn advance(&mut self) -> bool {
+        let Some((&shared, after)) = self.rest.split_first() else { return false };
+        let others;
+        (others, self.rest) = after.split_at(after.iter().take_while(|byte| **byte >= LOWEST).count());
+        // In a damaged segment a word may share more than there is.
+        self.word.truncate(usize::from(shared));
+        self.word.extend_from_slice(others);
+        true
+    }
+
+    /// The word that was read last.
+    pub(crate) fn word(&self) -> &[u8] {
+        &self.word
+    }
 }
 
 /// A piece of a word that is looked for, as an automaton (Knuth, Morris and Pratt).
@@ -111,9 +121,13 @@ mod tests {
         packed
     }
 
+    /// The words, with separators before, between and after them.
     fn unpacked(packed: &[u8]) -> Vec<u8> {
-        let mut words = b"others".to_vec();
-        unpack(packed, &mut words);
+        let (mut reader, mut words) = (WordReader::new(packed), vec![SEPARATOR]);
+        while reader.advance() {
+            words.extend_from_slice(reader.word());
+            words.push(SEPARATOR);
+        }
         words
     }
 

@@ -34,7 +34,7 @@
 use crate::Scope;
 use crate::front::{Front, FrontParts};
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, number};
-use crate::packed::{Matcher, unpack};
+use crate::packed::{Matcher, WordReader};
 use crate::query::Query;
 
 /// Words of a bit map of all messages.
@@ -270,22 +270,40 @@ impl Segment {
         }
     }
 
-    /// The words of a scope, ascending, with separators before, between and after them.
-    pub(crate) fn words(&self, scope: Scope) -> Vec<u8> {
-        let (section, mut words) = (self.section(scope), Vec::new());
-        unpack(&self.bytes[section.words_at..section.lists_at], &mut words);
+    /// The words of a scope, each with its list, ascending.
+    pub(crate) fn words(&self, scope: Scope) -> Words<'_> {
+        let section = self.section(scope);
+        let words = WordReader::new(&self.bytes[section.words_at..section.lists_at]);
+        let lists = &self.bytes[section.lists_at..section.blocks_at];
+        let mut words = Words { words, lists, list: None };
+        words.advance();
         words
     }
+}
 
-    /// The lists of a scope, in the order of its words.
-    pub(crate) fn lists(&self, scope: Scope) -> impl Iterator<Item = List<'_>> + '_ {
-        let section = self.section(scope);
-        let mut lists = &self.bytes[section.lists_at..section.blocks_at];
-        std::iter::from_fn(move || {
-            let (list, rest) = first_list(lists)?;
-            lists = rest;
-            Some(list)
-        })
+/// The words of a scope, with their lists. One is held at a time.
+#[derive(Debug)]
+pub(crate) struct Words<'s> {
+    words: WordReader<'s>,
+    /// The lists of the words that follow.
+    lists: &'s [u8],
+    /// That of the word at hand.
+    list: Option<List<'s>>,
+}
+
+impl<'s> Words<'s> {
+    /// The word at hand and its list; `None` after the last one.
+    pub(crate) fn current(&self) -> Option<(&[u8], List<'s>)> {
+        self.list.map(|list| (self.words.word(), list))
+    }
+
+    /// Goes to the next word.
+    pub(crate) fn advance(&mut self) {
+        let next = self.words.advance().then(|| first_list(self.lists)).flatten();
+        self.list = next.map(|(list, rest)| {
+            self.lists = rest;
+            list
+        });
     }
 }
 
