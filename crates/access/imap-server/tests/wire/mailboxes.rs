@@ -65,6 +65,16 @@ fn create_delete_rename() {
         # A level that is no mailbox goes with what is below it, not before.
         C: i2 DELETE play/2024
         S: i2 NO [HASCHILDREN] …
+        # It is renamed with what is below it.
+        C: i3 RENAME play/2024 play
+        S: i3 NO [ALREADYEXISTS] …
+        C: i4 RENAME play/2024 games/2025
+        S: i4 OK …
+        C: i5 LIST "" (play* games*)
+        S: * LIST (\HasChildren) "/" games
+        S: * LIST (\HasNoChildren) "/" games/2025/tax
+        S: * LIST (\HasNoChildren) "/" play
+        S: i5 OK …
         C: j DELETE INBOX
         S: j NO [CANNOT] …
         C: k DELETE nowhere
