@@ -360,14 +360,26 @@ fn set_bits(bits: &[u8], map: &mut Map) {
 
 /// Adds the messages of a list.
 pub(crate) fn add_list(list: List<'_>, map_len: usize, map: &mut Map) {
-    let list = match list {
-        List::One(ordinal) => {
+    match list {
+        List::Several(bits) if bits.len() == map_len => set_bits(bits, map),
+        list => each_ordinal(list, map_len, |ordinal| {
             if let Some(word) = map.get_mut(ordinal / 64) {
                 *word |= 1 << (ordinal % 64);
             }
+        }),
+    }
+}
+
+/// Calls for the ordinal of each message of a list, ascending.
+pub(crate) fn each_ordinal(list: List<'_>, map_len: usize, mut each: impl FnMut(usize)) {
+    let list = match list {
+        List::One(ordinal) => return each(ordinal),
+        List::Several(bits) if bits.len() == map_len => {
+            for (i, byte) in bits.iter().enumerate() {
+                (0..8).filter(|bit| byte >> bit & 1 == 1).for_each(|bit| each(i * 8 + bit));
+            }
             return;
         }
-        List::Several(list) if list.len() == map_len => return set_bits(list, map),
         List::Several(list) => list,
     };
     let (mut bytes, mut next) = (list.iter(), 0);
@@ -377,9 +389,7 @@ pub(crate) fn add_list(list: List<'_>, map_len: usize, map: &mut Map) {
             gap |= bytes.next().map_or(0, |high| usize::from(*high) << 7);
         }
         next += gap;
-        if let Some(word) = map.get_mut(next / 64) {
-            *word |= 1 << (next % 64);
-        }
+        each(next);
         next += 1;
     }
 }
