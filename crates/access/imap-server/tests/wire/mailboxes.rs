@@ -65,16 +65,6 @@ fn create_delete_rename() {
         # A level that is no mailbox goes with what is below it, not before.
         C: i2 DELETE play/2024
         S: i2 NO [HASCHILDREN] …
-        # It is renamed with what is below it.
-        C: i3 RENAME play/2024 play
-        S: i3 NO [ALREADYEXISTS] …
-        C: i4 RENAME play/2024 games/2025
-        S: i4 OK …
-        C: i5 LIST "" (play* games*)
-        S: * LIST (\HasChildren) "/" games
-        S: * LIST (\HasNoChildren) "/" games/2025/tax
-        S: * LIST (\HasNoChildren) "/" play
-        S: i5 OK …
         C: j DELETE INBOX
         S: j NO [CANNOT] …
         C: k DELETE nowhere
@@ -98,6 +88,33 @@ fn create_delete_rename() {
         S: s OK …
         C: t CREATE important (USE (\Important))
         S: t NO [USEATTR] …
+        "#,
+    );
+}
+
+/// RFC 9051 §6.3.6
+#[test]
+fn a_level_that_is_no_mailbox_is_renamed_with_what_is_below_it() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE work/2024/tax
+        S: a OK …
+        C: b DELETE work/2024
+        S: b OK …
+        C: c RENAME work/2024 work
+        S: c NO [ALREADYEXISTS] …
+        C: d RENAME work/2024 work/2024
+        S: d NO [ALREADYEXISTS] …
+        C: e RENAME work/2024 games/2025
+        S: e OK …
+        C: f LIST "" (work* games*)
+        S: * LIST (\HasChildren) "/" games
+        S: * LIST (\HasNoChildren) "/" games/2025/tax
+        S: * LIST (\HasNoChildren) "/" work
+        S: f OK …
+        C: g RENAME work/2024 x
+        S: g NO [NONEXISTENT] …
         "#,
     );
 }
