@@ -15,9 +15,9 @@ use crate::reply::Failure;
 use crate::session::Session;
 use crate::table::Numbers;
 
-/// Reports all that may be reported now.
-pub(crate) async fn all(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
-    selected(session, numbers).await?;
+/// Reports all that may be reported now. `tag` as in [`selected`].
+pub(crate) async fn all(session: &mut Session, numbers: Numbers, tag: Option<&Tag>) -> Result<(), Failure> {
+    selected(session, numbers, tag).await?;
     if numbers == Numbers::Silent {
         return Ok(());
     }
@@ -28,14 +28,20 @@ pub(crate) async fn all(session: &mut Session, numbers: Numbers) -> Result<(), F
     }
 }
 
-/// Reports the changes of the selected mailbox: after NOTIFY those that the client requested.
-pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+/// Reports the changes of the selected mailbox: after NOTIFY those that the client requested. With
+/// the tag of the command at hand, it reports that the command continues while rights are read
+/// (RFC 9585).
+pub(crate) async fn selected(
+    session: &mut Session,
+    numbers: Numbers,
+    tag: Option<&Tag>,
+) -> Result<(), Failure> {
     if session.is_in_mailbox_of_others() {
-        Box::pin(renew_rights(session)).await?;
+        Box::pin(renew_rights(session, tag)).await?;
     }
     // Boxed: few sessions request notifications.
     let outcome = match session.notify {
-        Some(_) => Box::pin(selected_as_requested(session, numbers)).await,
+        Some(_) => Box::pin(selected_as_requested(session, numbers, tag)).await,
         None => session.announce(numbers).await,
     };
     if let Some(selected) = &mut session.selected {
@@ -45,7 +51,11 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
     outcome
 }
 
-async fn selected_as_requested(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+async fn selected_as_requested(
+    session: &mut Session,
+    numbers: Numbers,
+    tag: Option<&Tag>,
+) -> Result<(), Failure> {
     session.announce(numbers).await?;
     let wants_messages = !session.quiet.messages && numbers != Numbers::Silent;
     if !wants_messages || session.selected.is_none() {
@@ -54,7 +64,7 @@ async fn selected_as_requested(session: &mut Session, numbers: Numbers) -> Resul
     }
     if session.is_in_mailbox_of_others() {
         // The client may have been slow to read the report. Meanwhile more may have changed.
-        renew_rights(session).await?;
+        renew_rights(session, tag).await?;
     }
     new_messages(session).await
 }
@@ -105,9 +115,9 @@ pub(crate) async fn track_annotations(session: &mut Session, tag: Option<&Tag>) 
 
 /// Checks that the user may still read a mailbox of another account. The right may have been
 /// removed while a long response was sent. A mailbox without it is treated as deleted.
-async fn renew_rights(session: &mut Session) -> Result<(), Failure> {
+async fn renew_rights(session: &mut Session, tag: Option<&Tag>) -> Result<(), Failure> {
     let mailbox = session.selected.as_ref().map(|selected| selected.mailbox.id());
-    match (session.renew_rights(None).await, mailbox) {
+    match (session.renew_rights(tag).await, mailbox) {
         (Err(Failure::Bye(_)), Some(mailbox)) => Err(Failure::Store(StoreError::NoMailbox(mailbox))),
         (outcome, _) => outcome,
     }

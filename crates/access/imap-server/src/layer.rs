@@ -36,13 +36,12 @@ struct OwnMark {
 }
 
 impl Layer {
-    /// Lays over the view that a mailbox was opened with.
+    /// Lays what the user has seen over the view that a mailbox was opened with.
     pub(crate) async fn begin(
         threads: Threads<'_>,
-        reading: Reading,
+        (reading, seen): (Reading, NumSet),
         under: Arc<View>,
     ) -> Result<Self, Failure> {
-        let seen = threads.service.directory.seen().all(reading).await?;
         let (below, steps) = (Arc::clone(&under), u64::from(under.exists()) * LAID_STEPS);
         let shown = threads.run(steps, move || laid_over(&below, &seen)).await?;
         Ok(Self { reading, under, shown, own: None })

@@ -432,7 +432,7 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
         builder.push_rows(&(1..=count).map(row).collect::<Vec<_>>());
         let view = Arc::new(builder.finish(MailboxHead::default()));
         let held = service.heavy.hold(account).await;
-        let (waited, begun) = waits(held, Layer::begin(threads, reading, view)).await;
+        let (waited, begun) = waits(held, Layer::begin(threads, (reading, NumSet::new()), view)).await;
         assert_eq!((waited, begun.is_ok()), (is_large, true), "{count} messages");
     }
     for (count, is_long) in [(10, false), (30_000, true)] {

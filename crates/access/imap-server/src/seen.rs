@@ -5,13 +5,14 @@
 //! any other. A session in its user's own mailbox has no overlay, and no extra cost.
 //!
 //! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these messages
-//! rise. So a session that reports a mod-sequence has read the change of the flags. A crash
-//! between the two steps leaves a change that QRESYNC does not report. No command was answered
-//! then. The same holds for `\Seen` of new messages, which are there before their flags.
+//! rise. So a session that reports a mod-sequence has read the change of the flags. The same holds
+//! for `\Seen` of new messages, which are there before their flags. The record of the flags says
+//! that they are pending until the mod-sequences have risen. After a crash between the two
+//! steps, the user's next session in the mailbox raises them, before it reports anything.
 
 use std::sync::Arc;
 
-use posthaste_directory::{Account, Reading};
+use posthaste_directory::{Account, PendingSeen, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError};
 
@@ -30,11 +31,47 @@ pub(crate) async fn lay_over(
     reading: Reading,
     selected: &mut Selected,
 ) -> Result<(), Failure> {
+    let mut known = service.directory.seen().read(reading).await?;
+    if !known.pending.is_empty() && raise_missed(service, reading, selected, &known.pending).await {
+        // The flags are read after the mod-sequences: another session may have changed both.
+        known = service.directory.seen().read(reading).await?;
+    }
     let threads = Threads { service, account: reading.reader };
-    let layer = Layer::begin(threads, reading, Arc::clone(&selected.announced)).await?;
+    let layer = Layer::begin(threads, (reading, known.seen), Arc::clone(&selected.announced)).await?;
     selected.announced = layer.shown();
     selected.layer = Some(Box::new(layer));
     Ok(())
+}
+
+/// Raises the mod-sequences that a crash has left behind the flags, and shows the view that has
+/// them. Returns whether it did. If the store cannot do it, as on a full disk, the mailbox opens
+/// without it, and the next session tries again.
+async fn raise_missed(
+    service: &ImapService,
+    reading: Reading,
+    selected: &mut Selected,
+    missed: &PendingSeen,
+) -> bool {
+    match selected.mailbox.touch(missed.uids(), None).await {
+        Ok(touched) => {
+            complete(service, reading, missed).await;
+            selected.notified_to = touched.view.head().uid_next;
+            selected.announced = touched.view;
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "flags Seen of a shared mailbox have no mod-sequence yet");
+            false
+        }
+    }
+}
+
+/// Notes that the mod-sequences have risen. If that fails, the user's next session raises them
+/// once more.
+async fn complete(service: &ImapService, reading: Reading, changed: &PendingSeen) {
+    if let Err(error) = service.directory.seen().complete(reading, changed).await {
+        tracing::warn!(%error, "cannot note that flags Seen of a shared mailbox have a mod-sequence");
+    }
 }
 
 /// The number of messages of another account's mailbox that a user has not seen: UNSEEN of
@@ -104,8 +141,9 @@ pub(crate) async fn store_flags(
     if differ.is_empty() {
         return Ok(stored);
     }
-    service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
+    let written = service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
+    complete(service, layer.reading, &written).await;
     layer.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
         modified: stored.modified,
@@ -196,8 +234,8 @@ pub(crate) async fn note(
         service.directory.seen().forget(reading.owner, reading.mailbox).await?;
         return Ok(None);
     }
-    written?;
-    let touched = touched?;
+    let (written, touched) = (written?, touched?);
+    complete(service, reading, &written).await;
     Ok((!touched.changed.is_empty()).then_some(touched.modseq))
 }
 

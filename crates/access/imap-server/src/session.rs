@@ -259,8 +259,8 @@ impl Session {
     }
 
     /// Takes over changes of the rights in the selected mailbox, and reports them. Ends the session
-    /// if it may no longer read it. With the tag of a command that has printed no part of a
-    /// response, it reports that the command continues meanwhile (RFC 9585).
+    /// if it may no longer read it. With the tag of a command that is in no response, it reports
+    /// that the command continues meanwhile (RFC 9585).
     pub(crate) async fn renew_rights(&mut self, tag: Option<&Tag>) -> Result<(), Failure> {
         let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
         if selected.owner.is_none() {

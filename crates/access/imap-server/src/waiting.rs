@@ -48,7 +48,7 @@ pub(crate) async fn for_command(
     loop {
         // Rights in a mailbox of others are read first: without the rights, no change in it is
         // reported.
-        let failed = match announce::all(session, numbers).await {
+        let failed = match announce::all(session, numbers, None).await {
             Ok(()) => false,
             Err(Failure::Net(error)) => return Err(error),
             Err(Failure::Bye(text)) => {

@@ -23,8 +23,9 @@ const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
 const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
-/// The bytes of a word besides its own text: its separator, the length of its list, and its
-/// shares of a block and of the rows.
+/// The bytes of a word besides its own text: the one before it, the length of its list, and its
+/// shares of a block and of the rows. All of its text counts, although its first bytes may not be
+/// stored.
 const WORD_BYTES: u64 = 5;
 
 /// Words, each with a number, and which messages have them.
@@ -110,10 +111,8 @@ impl Builder {
         let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys };
         let mut writer = Writer::new(&head);
         for (lexicon, lists) in lexicons.iter().zip(&lists) {
-            let mut order: Vec<u32> = (0..lexicon.set.len() as u32).collect();
-            order.sort_unstable_by(|a, b| lexicon.set.word(*a).cmp(lexicon.set.word(*b)));
             let mut kept = Vec::new();
-            for number in order {
+            for number in in_order(&lexicon.set) {
                 kept.clear();
                 let all = lists.list(number).iter().copied();
                 kept.extend(all.filter(|ordinal| !opaque[usize::from(*ordinal)]));
@@ -123,6 +122,22 @@ impl Builder {
         }
         writer.finish()
     }
+}
+
+/// The numbers of words in the order of the words. Most comparisons read no word.
+fn in_order(set: &WordSet) -> impl Iterator<Item = u32> + use<> {
+    let numbers = 0..set.len() as u32;
+    let mut order: Vec<(u64, u32)> = numbers.map(|number| (beginning(set.word(number)), number)).collect();
+    order.sort_unstable_by(|(a, x), (b, y)| a.cmp(b).then_with(|| set.word(*x).cmp(set.word(*y))));
+    order.into_iter().map(|(_, number)| number)
+}
+
+/// The first eight bytes of a word as a number. No word has a zero, so numbers of different words
+/// are in the order of the words, or equal.
+fn beginning(word: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    first.iter_mut().zip(word).for_each(|(to, from)| *to = *from);
+    u64::from_be_bytes(first)
 }
 
 /// The messages of each word.
@@ -210,5 +225,23 @@ fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], o
         }
         over = over.saturating_sub(*charge);
         *is_opaque = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_in_their_order() {
+        let mut set = WordSet::default();
+        let words = ["b", "aa", "invoices", "invoice", "a", "invoices2", "invoices10", "é", "zz", "inv"];
+        for word in words {
+            set.add(word.as_bytes());
+        }
+        let ordered: Vec<&[u8]> = in_order(&set).map(|number| set.word(number)).collect();
+        let mut sorted = words;
+        sorted.sort_unstable();
+        assert_eq!(ordered, sorted.map(str::as_bytes));
     }
 }

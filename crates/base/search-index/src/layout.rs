@@ -8,7 +8,7 @@ pub const MESSAGES_MAX: usize = 4096;
 pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
 
 /// The first bytes of a segment: its name and its version.
-pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x06";
+pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x07";
 /// Bytes before the ranges.
 pub(crate) const HEAD_LEN: usize = 60;
 

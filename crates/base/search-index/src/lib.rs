@@ -23,6 +23,7 @@ mod front;
 pub mod fuzzing;
 mod layout;
 mod merge;
+mod packed;
 mod query;
 mod segment;
 mod sort_keys;

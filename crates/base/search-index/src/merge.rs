@@ -2,7 +2,7 @@
 
 use crate::Scope;
 use crate::layout::MESSAGES_MAX;
-use crate::segment::{MAP_WORDS, Map, Segment, add_list, ones};
+use crate::segment::{Segment, each_ordinal, ones};
 use crate::sort_keys::{KeyColumns, SortKeys};
 use crate::write::{Head, Writer};
 
@@ -69,28 +69,30 @@ fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer:
     let mut inputs: Vec<_> = segments
         .iter()
         .zip(places)
-        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope).peekable()))
+        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope)))
         .collect();
-    let mut ordinals = Vec::new();
-    while let Some(word) = inputs.iter_mut().filter_map(|(_, _, words)| Some(words.peek()?.0)).min() {
-        let mut held: Map = [0; MAP_WORDS];
+    let (mut word, mut ordinals) = (Vec::new(), Vec::new());
+    while let Some((least, _)) =
+        inputs.iter().filter_map(|(_, _, words)| words.current()).min_by_key(|(word, _)| *word)
+    {
+        word.clear();
+        word.extend_from_slice(least);
+        ordinals.clear();
         for (map_len, places, words) in &mut inputs {
             // A damaged one may have a word twice, or out of order.
-            while let Some((_, list)) = words.next_if(|(other, _)| *other == word) {
-                let mut map: Map = [0; MAP_WORDS];
-                add_list(list, *map_len, &mut map);
-                for place in ones(&map).filter_map(|ordinal| places.get(ordinal)) {
-                    // Messages that are left out have no place in the map.
-                    let place = usize::from(*place);
-                    if let Some(bits) = held.get_mut(place / 64) {
-                        *bits |= 1 << (place % 64);
-                    }
-                }
+            while let Some((_, list)) = words.current().filter(|(other, _)| *other == word) {
+                words.advance();
+                each_ordinal(list, *map_len, |ordinal| {
+                    ordinals.extend(places.get(ordinal).filter(|place| **place != LEFT_OUT));
+                });
             }
         }
-        ordinals.clear();
-        ordinals.extend(ones(&held).map(|ordinal| ordinal as u16));
-        writer.word(word, &ordinals);
+        // Mostly, the messages of one segment follow those of another.
+        if !ordinals.is_sorted_by(|a, b| a < b) {
+            ordinals.sort_unstable();
+            ordinals.dedup();
+        }
+        writer.word(&word, &ordinals);
     }
     writer.end_scope();
 }

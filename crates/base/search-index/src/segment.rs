@@ -4,7 +4,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 6 |
+//! | 0–7 | `PHSEARC` and the version, 7 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
 //! | 16–19 | number of ranges of UIDs that were looked at |
@@ -21,22 +21,21 @@
 //! The ranges name the messages that need not be indexed again. Messages in the ranges that the
 //! segment does not have were expunged, or cannot be indexed.
 //!
-//! *Words*: a zero, then each word with a zero after it, ascending. 64 words are a block.
-//! *Lists*: for each word the messages that have it. If there is one, its ordinal in two bytes;
-//! the first is the upper one, and below 16. Otherwise the length of a list plus 16 as a varint,
-//! and the list. A list is the ordinals of the messages, ascending. Either it is a bit map with a
-//! bit for each message, or varints: the first ordinal, then the gaps less one. The shorter form
-//! is used; the bit map where both are as long. So a list as long as a bit map is one. *Blocks*:
-//! for each one where its words (4) and its lists (4) begin. *Rows*: 1,024 bit maps with a bit
-//! for each block. A block is in the row of each hash of three neighbouring bytes of its words.
-//! So a piece of a word is looked for in few blocks.
-
-use memchr::memmem::Finder;
+//! *Words*: ascending, without the bytes that the word before has too ([`packed`](crate::packed)).
+//! 64 words are a block, and its first word is whole. *Lists*: for each word the messages that have
+//! it. If there is one, its ordinal in two bytes; the first is the upper one, and below 16.
+//! Otherwise the length of a list plus 16 as a varint, and the list. A list is the ordinals of the
+//! messages, ascending. Either it is a bit map with a bit for each message, or varints: the first
+//! ordinal, then the gaps less one. The shorter form is used; the bit map where both are as long.
+//! So a list as long as a bit map is one. *Blocks*: for each one where its words (4) and its lists
+//! (4) begin. *Rows*: 1,024 bit maps with a bit for each block. A block is in the row of each hash
+//! of three neighbouring bytes of its words. So a piece of a word is looked for in few blocks.
 
 use crate::Scope;
 use crate::front::{Front, FrontParts};
 use crate::layout::{Damaged, HEAD_LEN, MAGIC, MESSAGES_MAX, number};
-use crate::query::{Query, SEPARATOR};
+use crate::packed::{Matcher, WordReader};
+use crate::query::Query;
 
 /// Words of a bit map of all messages.
 pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
@@ -200,7 +199,7 @@ impl Segment {
         let section = self.section(query.scope());
         let mut proposed = [u64::MAX; MAP_WORDS];
         for needle in query.needles() {
-            let holds = self.holders(section, needle);
+            let holds = self.holders(section, needle.needle());
             proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
             if proposed.iter().all(|word| *word == 0) {
                 break;
@@ -212,10 +211,10 @@ impl Segment {
     }
 
     /// The messages that have a word which holds the piece.
-    fn holders(&self, section: &Section, needle: &Finder<'_>) -> Map {
-        let (mut holders, mut held) = ([0; MAP_WORDS], 0);
-        for block in self.blocks_with(section, needle.needle()) {
-            let mask = self.held_in(section, block, needle);
+    fn holders(&self, section: &Section, piece: &[u8]) -> Map {
+        let (mut holders, mut held, matcher) = ([0; MAP_WORDS], 0, Matcher::new(piece));
+        for block in self.blocks_with(section, piece) {
+            let mask = self.block(section, block).map_or(0, |(words, _)| matcher.words_with(words));
             held += mask.count_ones();
             if held > HELD_MAX {
                 return [u64::MAX; MAP_WORDS];
@@ -243,36 +242,20 @@ impl Segment {
         set.flat_map(bits).take_while(|block| *block < blocks).collect()
     }
 
-    /// The words of a block, and their lists.
+    /// The words of a block as they are stored, and their lists.
     fn block(&self, section: &Section, block: usize) -> Option<(&[u8], &[u8])> {
         let at = |block: usize, part: usize| {
             number(&self.bytes, section.blocks_at + block * 8 + part).map(|at| at as usize)
         };
         let (words, lists) = (at(block, 0)?, at(block, 4)?);
         let (words_end, lists_end) = if block + 1 < section.blocks() {
-            (at(block + 1, 0)? + 1, at(block + 1, 4)?)
+            (at(block + 1, 0)?, at(block + 1, 4)?)
         } else {
             (section.lists_at - section.words_at, section.blocks_at - section.lists_at)
         };
         let all_words = self.bytes.get(section.words_at..section.lists_at)?;
         let all_lists = self.bytes.get(section.lists_at..section.blocks_at)?;
         Some((all_words.get(words..words_end)?, all_lists.get(lists..lists_end)?))
-    }
-
-    /// The words of a block that hold the piece, as bits.
-    fn held_in(&self, section: &Section, block: usize, needle: &Finder<'_>) -> u64 {
-        let Some((words, _)) = self.block(section, block) else { return 0 };
-        let (mut mask, mut word, mut counted, mut from) = (0_u64, 0_u32, 0, 0);
-        while let Some(found) = words.get(from..).and_then(|rest| needle.find(rest)) {
-            let at = from + found;
-            let passed = &words[counted..=at];
-            word += passed.iter().filter(|byte| **byte == SEPARATOR).count() as u32;
-            counted = at + 1;
-            // The first separator precedes the first word.
-            mask |= 1_u64.checked_shl(word.saturating_sub(1)).unwrap_or(0);
-            from = at + 1;
-        }
-        mask
     }
 
     /// Gives the lists of the words of a block that the mask names.
@@ -288,15 +271,39 @@ impl Segment {
     }
 
     /// The words of a scope, each with its list, ascending.
-    pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], List<'_>)> + '_ {
+    pub(crate) fn words(&self, scope: Scope) -> Words<'_> {
         let section = self.section(scope);
-        let words = &self.bytes[section.words_at..section.lists_at];
-        let mut lists = &self.bytes[section.lists_at..section.blocks_at];
-        crate::terms::words(words).map_while(move |word| {
-            let (list, rest) = first_list(lists)?;
-            lists = rest;
-            Some((word, list))
-        })
+        let words = WordReader::new(&self.bytes[section.words_at..section.lists_at]);
+        let lists = &self.bytes[section.lists_at..section.blocks_at];
+        let mut words = Words { words, lists, list: None };
+        words.advance();
+        words
+    }
+}
+
+/// The words of a scope, with their lists. One is held at a time.
+#[derive(Debug)]
+pub(crate) struct Words<'s> {
+    words: WordReader<'s>,
+    /// The lists of the words that follow.
+    lists: &'s [u8],
+    /// That of the word at hand.
+    list: Option<List<'s>>,
+}
+
+impl<'s> Words<'s> {
+    /// The word at hand and its list; `None` after the last one.
+    pub(crate) fn current(&self) -> Option<(&[u8], List<'s>)> {
+        self.list.map(|list| (self.words.word(), list))
+    }
+
+    /// Goes to the next word.
+    pub(crate) fn advance(&mut self) {
+        let next = self.words.advance().then(|| first_list(self.lists)).flatten();
+        self.list = next.map(|(list, rest)| {
+            self.lists = rest;
+            list
+        });
     }
 }
 
@@ -353,14 +360,26 @@ fn set_bits(bits: &[u8], map: &mut Map) {
 
 /// Adds the messages of a list.
 pub(crate) fn add_list(list: List<'_>, map_len: usize, map: &mut Map) {
-    let list = match list {
-        List::One(ordinal) => {
+    match list {
+        List::Several(bits) if bits.len() == map_len => set_bits(bits, map),
+        list => each_ordinal(list, map_len, |ordinal| {
             if let Some(word) = map.get_mut(ordinal / 64) {
                 *word |= 1 << (ordinal % 64);
             }
+        }),
+    }
+}
+
+/// Calls for the ordinal of each message of a list, ascending.
+pub(crate) fn each_ordinal(list: List<'_>, map_len: usize, mut each: impl FnMut(usize)) {
+    let list = match list {
+        List::One(ordinal) => return each(ordinal),
+        List::Several(bits) if bits.len() == map_len => {
+            for (i, byte) in bits.iter().enumerate() {
+                (0..8).filter(|bit| byte >> bit & 1 == 1).for_each(|bit| each(i * 8 + bit));
+            }
             return;
         }
-        List::Several(list) if list.len() == map_len => return set_bits(list, map),
         List::Several(list) => list,
     };
     let (mut bytes, mut next) = (list.iter(), 0);
@@ -370,9 +389,7 @@ pub(crate) fn add_list(list: List<'_>, map_len: usize, map: &mut Map) {
             gap |= bytes.next().map_or(0, |high| usize::from(*high) << 7);
         }
         next += gap;
-        if let Some(word) = map.get_mut(next / 64) {
-            *word |= 1 << (next % 64);
-        }
+        each(next);
         next += 1;
     }
 }

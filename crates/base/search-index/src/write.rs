@@ -2,6 +2,7 @@
 
 use crate::front::{FRONT_SUM_AT, KEYS_LEN_AT, sum_of};
 use crate::layout::{HEAD_LEN, MAGIC, RANGES_MAX};
+use crate::packed::put_word;
 use crate::query::SEPARATOR;
 use crate::segment::{BLOCK, LEN_BASE, ROWS, Segment, row_of};
 
@@ -34,6 +35,10 @@ struct Parts {
     blocks: Vec<u8>,
     /// The rows of each block that it is in.
     rows: Vec<Vec<u16>>,
+    /// The word before, if it is of the same block.
+    before: Vec<u8>,
+    /// The word with a separator on each side.
+    framed: Vec<u8>,
 }
 
 impl Writer {
@@ -65,20 +70,22 @@ impl Writer {
             return;
         }
         let parts = &mut self.scope;
-        if parts.words.is_empty() {
-            parts.words.push(SEPARATOR);
-        }
         if parts.count.is_multiple_of(BLOCK) {
-            parts.blocks.extend_from_slice(&(parts.words.len() as u32 - 1).to_le_bytes());
+            parts.blocks.extend_from_slice(&(parts.words.len() as u32).to_le_bytes());
             parts.blocks.extend_from_slice(&(parts.lists.len() as u32).to_le_bytes());
             parts.rows.push(Vec::new());
+            parts.before.clear();
         }
         parts.count += 1;
-        let start = parts.words.len() - 1;
-        parts.words.extend_from_slice(word);
-        parts.words.push(SEPARATOR);
+        put_word(&parts.before, word, &mut parts.words);
+        parts.before.clear();
+        parts.before.extend_from_slice(word);
+        parts.framed.clear();
+        parts.framed.push(SEPARATOR);
+        parts.framed.extend_from_slice(word);
+        parts.framed.push(SEPARATOR);
         if let Some(rows) = parts.rows.last_mut() {
-            let triples = parts.words[start..].array_windows::<3>();
+            let triples = parts.framed.array_windows::<3>();
             rows.extend(triples.map(|triple| row_of(*triple) as u16));
         }
         put_list(ordinals, self.messages.div_ceil(8), &mut parts.lists);
@@ -86,7 +93,7 @@ impl Writer {
 
     /// Ends the words of a scope.
     pub(crate) fn end_scope(&mut self) {
-        let Parts { count, mut words, mut lists, mut blocks, rows } = std::mem::take(&mut self.scope);
+        let Parts { count, mut words, mut lists, mut blocks, rows, .. } = std::mem::take(&mut self.scope);
         for number in [count, words.len(), lists.len()] {
             put(&mut self.bytes, self.counts_at, &(number as u32).to_le_bytes());
             self.counts_at += 4;

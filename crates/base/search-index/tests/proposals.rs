@@ -194,7 +194,7 @@ proptest! {
     fn any_bytes_are_a_segment_or_not(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Segment::read(bytes.clone()).is_err());
         // With the right checksum, lengths and offsets may have any value.
-        bytes.splice(0..0, *b"PHSEARC\x06\0\0\0\0\x03\0\0\0\x01\0\0\0");
+        bytes.splice(0..0, *b"PHSEARC\x07\0\0\0\0\x03\0\0\0\x01\0\0\0");
         let sum = crc32c::crc32c(&bytes[12..]);
         bytes[8..12].copy_from_slice(&sum.to_le_bytes());
         if let Ok(segment) = Segment::read(bytes) {
@@ -215,7 +215,7 @@ fn a_segment_of_an_earlier_version_is_refused() {
     bytes[8..12].copy_from_slice(&sum.to_le_bytes());
     assert!(Segment::read(bytes).is_err());
     let mut bytes = build(&["hello world".to_owned()]).as_bytes().to_vec();
-    for version in (0..=u8::MAX).filter(|version| *version != 6) {
+    for version in (0..=u8::MAX).filter(|version| *version != 7) {
         bytes[7] = version;
         assert!(Segment::read(bytes.clone()).is_err(), "version {version}");
     }

@@ -128,7 +128,7 @@ pub use resolve::{Recipient, ResolveError};
 pub use scripts::{
     SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, Scripts, records_of,
 };
-pub use seen::{Reading, SeenFlags, copy_seen};
+pub use seen::{PendingSeen, Reading, SeenFlags, SeenMessages, copy_seen};
 pub use settings::{CertificateLogins, LoginSettings};
 pub use shared_groups::Group;
 pub use token::{Granted, TokenCheck, TokenError};

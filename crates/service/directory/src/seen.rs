@@ -4,10 +4,17 @@
 //! | record | content |
 //! | --- | --- |
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | 1 octet, the version 1; a bit for each UID of the block, the lowest first, without the zeros at the end |
+//! | the same, with pending flags | 1 octet, the version 2; the length of the first bits in 2 octets, most significant first; a bit for each UID whose flag is pending; the bits as in version 1 |
 //!
-//! A block has 4,096 UIDs, so a record has at most 513 octets, and a change costs the same however
+//! A block has 4,096 UIDs, so a record has at most 1,027 octets. A change costs the same however
 //! many messages the mailbox has. UIDs of expunged messages stay in it, because no UID is assigned
 //! twice.
+//!
+//! A changed flag is *pending* until the mod-sequence of its message has risen: that is another
+//! commit. A crash between the two leaves it pending, and the next session raises the
+//! mod-sequence (RFC 7162 §3.1). Only the change that wrote a version of a record completes it. So
+//! no flag is completed that another change has written since. Versions never begin again: a record
+//! without a bit stays.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +28,14 @@ use posthaste_store::{
 use crate::error::{DirectoryError, Result};
 use crate::records::{Records, TRIES};
 
-/// The form of a record.
-const VERSION: u8 = 1;
+/// The form of a record without pending flags.
+const COMPLETE: u8 = 1;
+/// The form of a record with pending flags.
+const WITH_PENDING: u8 = 2;
 /// UIDs of a block. Twice as many would double what each change writes; half as many, the records
 /// that opening a mailbox reads.
 const BLOCK: u32 = 4096;
-/// Records per engine call: 64 KiB.
+/// Records per engine call: 64 KiB, or 128 KiB if all have pending flags.
 const PAGE: usize = 128;
 
 /// A mailbox, and the account that reads it.
@@ -63,10 +72,65 @@ fn unreadable(record: &str) -> DirectoryError {
     DirectoryError::Record { record: record.to_owned(), why }
 }
 
+/// The messages that a reader has seen.
+#[derive(Debug, Default)]
+pub struct SeenMessages {
+    /// Their UIDs.
+    pub seen: NumSet,
+    /// The flags that a crash may have left without a mod-sequence.
+    pub pending: PendingSeen,
+}
+
+/// Changed flags. The mod-sequences of their messages have to rise next.
+#[derive(Debug, Default)]
+pub struct PendingSeen {
+    uids: NumSet,
+    /// The versions of the blocks' records that have them.
+    versions: BTreeMap<u32, u64>,
+}
+
+impl PendingSeen {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.uids.is_empty()
+    }
+
+    /// The UIDs of the messages.
+    pub fn uids(&self) -> &NumSet {
+        &self.uids
+    }
+}
+
 /// The bits of a record.
-fn bits(entry: &DirectoryEntry) -> Result<&[u8]> {
-    let bits = entry.value.strip_prefix(&[VERSION]).filter(|bits| bits.len() <= BLOCK as usize / 8);
-    bits.ok_or_else(|| unreadable(&entry.name))
+#[derive(Default)]
+struct Bits<'e> {
+    seen: &'e [u8],
+    pending: &'e [u8],
+}
+
+/// Reads a record.
+fn bits(entry: &DirectoryEntry) -> Result<Bits<'_>> {
+    let read = match entry.value.split_first() {
+        Some((&COMPLETE, seen)) => Some(Bits { seen, pending: &[] }),
+        Some((&WITH_PENDING, rest)) => rest.split_first_chunk::<2>().and_then(|(len, rest)| {
+            let parts = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)));
+            parts.map(|(pending, seen)| Bits { seen, pending })
+        }),
+        _ => None,
+    };
+    let fits = |bits: &[u8]| bits.len() <= BLOCK as usize / 8;
+    let read = read.filter(|bits| fits(bits.seen) && fits(bits.pending));
+    read.ok_or_else(|| unreadable(&entry.name))
+}
+
+/// The content of a record.
+fn content(seen: &[u8], pending: &[u8]) -> Bytes {
+    if pending.is_empty() {
+        return Bytes::from([&[COMPLETE][..], seen].concat());
+    }
+    // A block has 512 octets.
+    let [high, low] = (pending.len() as u16).to_be_bytes();
+    Bytes::from([&[WITH_PENDING, high, low][..], pending, seen].concat())
 }
 
 /// Adds the UIDs of a block to those that rise up to it.
@@ -120,16 +184,28 @@ impl SeenFlags {
     /// UIDs of all messages that a reader has seen.
     #[boxed]
     pub async fn all(&self, reading: Reading) -> Result<NumSet> {
-        let (prefix, mut seen) = (reading.prefix(), NumSet::new());
+        Ok(self.read(reading).await?.seen)
+    }
+
+    /// All messages that a reader has seen, and the flags that are pending: a crash may have left
+    /// them so, or a change goes on.
+    #[boxed]
+    pub async fn read(&self, reading: Reading) -> Result<SeenMessages> {
+        let (prefix, mut read) = (reading.prefix(), SeenMessages::default());
         let mut pages = DirectoryPages::new(self.records.engine(), prefix.clone(), PAGE);
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 let block = entry.name.strip_prefix(&prefix).and_then(|n| u32::from_str_radix(n, 16).ok());
                 let block = block.filter(|block| *block <= u32::MAX / BLOCK);
-                push(&mut seen, block.ok_or_else(|| unreadable(&entry.name))?, bits(entry)?);
+                let (block, bits) = (block.ok_or_else(|| unreadable(&entry.name))?, bits(entry)?);
+                push(&mut read.seen, block, bits.seen);
+                if !bits.pending.is_empty() {
+                    push(&mut read.pending.uids, block, bits.pending);
+                    read.pending.versions.insert(block, entry.version);
+                }
             }
         }
-        Ok(seen)
+        Ok(read)
     }
 
     /// The UIDs of `uids` whose messages a reader has seen. Reads a record for each 4,096 UIDs.
@@ -138,36 +214,57 @@ impl SeenFlags {
         let mut seen = NumSet::new();
         for block in blocks(uids).keys() {
             if let Some(entry) = self.records.entry(&reading.record(*block)).await? {
-                push(&mut seen, *block, bits(&entry)?);
+                push(&mut seen, *block, bits(&entry)?.seen);
             }
         }
         Ok(seen.intersection(uids))
     }
 
-    /// Remembers that a reader has seen messages, or has not.
+    /// Remembers that a reader has seen messages, or has not. Call [`Self::complete`] once the
+    /// mod-sequences of these messages have risen.
     #[boxed]
-    pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<()> {
+    pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<PendingSeen> {
+        let mut changed = PendingSeen { uids: uids.clone(), versions: BTreeMap::new() };
         for (block, uids) in blocks(uids) {
-            self.set_in(&reading.record(block), block, &uids, is_seen).await?;
+            if let Some(version) = self.set_in(&reading.record(block), block, &uids, is_seen).await? {
+                changed.versions.insert(block, version);
+            }
         }
-        Ok(())
+        Ok(changed)
     }
 
-    async fn set_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<()> {
+    /// Changes a record. Returns its version, unless it was so already.
+    async fn set_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<Option<u64>> {
         for _ in 0..TRIES {
             let entry = self.records.entry(name).await?;
             let old = entry.as_ref().map(bits).transpose()?.unwrap_or_default();
-            let new = edited(old, block, uids, is_seen);
-            if new == old {
-                return Ok(());
+            let new = edited(old.seen, block, uids, is_seen);
+            if new == old.seen {
+                return Ok(None);
             }
-            let value = (!new.is_empty()).then(|| Bytes::from([&[VERSION], new.as_slice()].concat()));
+            let value = content(&new, &edited(old.pending, block, uids, true));
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
-            if self.records.put(name.to_owned(), expected, value).await? == CommitOutcome::Done {
-                return Ok(());
+            if self.records.put(name.to_owned(), expected, Some(value)).await? == CommitOutcome::Done {
+                return Ok(Some(expected + 1));
             }
         }
         Err(DirectoryError::Busy(name.to_owned()))
+    }
+
+    /// Notes that the mod-sequences of these messages have risen. A record that has changed since
+    /// stays as it is: the next session may raise mod-sequences once more.
+    #[boxed]
+    pub async fn complete(&self, reading: Reading, changed: &PendingSeen) -> Result<()> {
+        for (block, uids) in blocks(&changed.uids) {
+            let Some(version) = changed.versions.get(&block).copied() else { continue };
+            let name = reading.record(block);
+            let entry = self.records.entry(&name).await?;
+            let Some(entry) = entry.filter(|entry| entry.version == version) else { continue };
+            let old = bits(&entry)?;
+            let value = content(old.seen, &edited(old.pending, block, &uids, false));
+            self.records.put(name, version, Some(value)).await?;
+        }
+        Ok(())
     }
 
     /// Forgets what readers have seen in a mailbox that was deleted.
@@ -261,9 +358,53 @@ mod tests {
         directory.seen().set(ana, &some, false).await.unwrap();
         let left = NumSet::from_ranges([(1, 1), (3, 3), (4090, 4096), (far, far)]);
         assert_eq!(directory.seen().all(ana).await.unwrap(), left);
-        // A record without a bit is not stored.
         directory.seen().set(ana, &left, false).await.unwrap();
-        assert!(directory.records.scan("seen/", None, 9).await.unwrap().is_empty());
+        assert!(directory.seen().all(ana).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn flags_are_pending_until_their_own_change_is_complete() {
+        let (_, directory) = directory();
+        let (seen, ana) = (directory.seen(), reading(3));
+        let record = async || directory.records.entry(&ana.record(0)).await.unwrap().unwrap();
+        let pending = async || seen.read(ana).await.unwrap().pending.uids().clone();
+        let uids = NumSet::from_ranges([(1, 2), (5000, 5000)]);
+        let first = seen.set(ana, &uids, true).await.unwrap();
+        assert_eq!((first.uids(), pending().await), (&uids, uids.clone()));
+        seen.complete(ana, &first).await.unwrap();
+        assert!(seen.read(ana).await.unwrap().pending.is_empty());
+        // The form that earlier programs read.
+        assert_eq!((record().await.value[0], seen.all(ana).await.unwrap()), (COMPLETE, uids.clone()));
+        // Nothing is written for flags that are so already.
+        let (before, again) = (record().await, seen.set(ana, &uids, true).await.unwrap());
+        seen.complete(ana, &again).await.unwrap();
+        assert_eq!(record().await, before);
+        // Each change completes its own flags, and only in the version that it wrote.
+        let second = seen.set(ana, &NumSet::range(1, 1), false).await.unwrap();
+        let third = seen.set(ana, &NumSet::range(2, 2), false).await.unwrap();
+        seen.complete(ana, &second).await.unwrap();
+        assert_eq!(pending().await, NumSet::range(1, 2));
+        seen.complete(ana, &third).await.unwrap();
+        assert_eq!(pending().await, NumSet::range(1, 1));
+        // As the next session does it.
+        let read = seen.read(ana).await.unwrap();
+        assert_eq!(read.seen, NumSet::range(5000, 5000));
+        seen.complete(ana, &read.pending).await.unwrap();
+        assert!(pending().await.is_empty());
+        // The record is there still, so that its versions never begin again.
+        assert!(record().await.version > before.version);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_is_no_flags() {
+        let (_, directory) = directory();
+        let ana = reading(3);
+        for value in [&b""[..], b"\x03", b"\x02", b"\x02\x00", b"\x02\x00\x02a"] {
+            directory.seen().forget(ana.owner, ana.mailbox).await.unwrap();
+            let value = Some(Bytes::copy_from_slice(value));
+            directory.records.put(ana.record(0), 0, value.clone()).await.unwrap();
+            assert!(directory.seen().read(ana).await.is_err(), "{value:?}");
+        }
     }
 
     #[tokio::test]

@@ -130,7 +130,7 @@ mod tests {
     async fn a_segment_with_a_damaged_front_is_removed_and_made_again() {
         let flipped = |bytes: &mut Vec<u8>| bytes[300] ^= 1;
         let old = |bytes: &mut Vec<u8>| {
-            let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x06").unwrap();
+            let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x07").unwrap();
             bytes[at + 7] = 4;
         };
         for change in [&flipped as &dyn Fn(&mut Vec<u8>), &old] {

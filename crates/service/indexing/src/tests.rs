@@ -220,7 +220,7 @@ async fn a_damaged_or_old_segment_is_removed_and_made_again() {
         bytes[middle] ^= 1;
     };
     let old = |bytes: &mut Vec<u8>| {
-        let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x06").unwrap();
+        let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x07").unwrap();
         bytes[at + 7] = 3;
     };
     for change in [&flipped as &dyn Fn(&mut Vec<u8>), &old] {

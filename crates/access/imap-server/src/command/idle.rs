@@ -1,9 +1,11 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
 //! DONE; after ENABLE METADATA, changes of annotations, too (RFC 5464 §4.4). After NOTIFY, IDLE
-//! reports only the events that NOTIFY requests (RFC 5465 §4).
+//! reports only the events that NOTIFY requests (RFC 5465 §4). In a mailbox of another user it
+//! reports that it continues while it reads the rights there (RFC 9585).
 
 use bytes::Bytes;
 use posthaste_directory::revoked;
+use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_net::NetError;
 use posthaste_store::{StoreError, Watch};
@@ -29,14 +31,14 @@ enum IdleEvent {
     Revoked,
 }
 
-pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failure> {
     if let Some(selected) = &session.selected {
         selected.holding.release();
     }
     // Known changes are reported after the continuation. Some clients wait for a response from
     // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
-    announce::all(session, Numbers::Free).await?;
+    announce::all(session, Numbers::Free, Some(tag)).await?;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {
@@ -52,11 +54,11 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
                 news?;
                 // Another process may have withdrawn the right to read the messages.
                 // Boxed, as below: a session that idles would hold its state.
-                Box::pin(session.renew_rights(None)).await?;
-                announce::selected(session, Numbers::Free).await?;
+                Box::pin(session.renew_rights(Some(tag))).await?;
+                announce::selected(session, Numbers::Free, Some(tag)).await?;
             }
             IdleEvent::RareEvent(RareEvent::Elsewhere) => Box::pin(announce::others(session)).await?,
-            IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(None)).await?,
+            IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(Some(tag))).await?,
             IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations().await?,
             IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
             IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),

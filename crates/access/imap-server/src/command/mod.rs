@@ -133,7 +133,7 @@ async fn finish(
     {
         notify.adopt_list();
     }
-    match announce::all(session, rule.numbers).await {
+    match announce::all(session, rule.numbers, Some(&tag)).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
         // Someone deleted the selected mailbox, or took the right to read it. RFC 2180 §3.3 leaves
@@ -229,7 +229,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(append::run(session, tag, &mailbox, messages)).await
         }
         CommandBody::Notify(asked) => Box::pin(notify::run(session, tag, asked)).await,
-        CommandBody::Idle => idle::run(session).await,
+        CommandBody::Idle => idle::run(session, tag).await,
         CommandBody::Close => Box::pin(close::close(session, tag)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::UidBatches { size, batches } => {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use posthaste_directory::{AccountChange, NewAccount};
+use posthaste_mail_model::{Flag, NumSet};
+use posthaste_store::FlagChange;
 
 use crate::gate::Gate;
 use crate::harness::{Server, USER, searches};
@@ -124,6 +126,64 @@ fn commands_that_wait_for_rights_say_that_they_are_going_on() {
         gate.set_directory_open(true);
         wire.skip_to("a OK …");
     }
+}
+
+/// They are read again before the changes are reported, with which a command ends.
+#[test]
+fn commands_that_wait_for_rights_at_their_end_say_so() {
+    let (server, gate) = Gate::server();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lrite");
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: p APPEND "Other Users/bo@example.org/INBOX" (\Deleted) {1+}
+        C: x
+        S~ p OK …
+        C: s SELECT "Other Users/bo@example.org/INBOX"
+        S~ s OK …
+        "#,
+    );
+    gate.set_open(false);
+    wire.send(b"a EXPUNGE\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    // The command waits for its commit, and has read the rights before.
+    gate.set_directory_open(false);
+    gate.set_open(true);
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_directory_open(true);
+    wire.skip_to("a OK …");
+}
+
+/// IDLE reads them before it reports a change.
+#[test]
+fn an_idle_that_waits_for_rights_says_that_it_is_going_on() {
+    let (server, gate) = Gate::server();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lri");
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: p APPEND "Other Users/bo@example.org/INBOX" {1+}
+        C: x
+        S~ p OK …
+        C: s SELECT "Other Users/bo@example.org/INBOX"
+        S~ s OK …
+        "#,
+    );
+    let ((store, _), (_, mailbox)) = (server.behind(), server.mailbox("bo@example.org", "INBOX"));
+    let mailbox = server.wait(store.open(mailbox)).expect("the mailbox");
+    wire.send(b"i IDLE\r\n");
+    wire.skip_to("+ idling");
+    gate.set_directory_open(false);
+    let (uids, flags) = (NumSet::range(1, 1), [Flag::Flagged]);
+    let change = mailbox.store_flags(&uids, FlagChange::Add, &flags, None);
+    server.wait(change).expect("a flag that is set");
+    wire.skip_to("* OK [INPROGRESS (\"i\" NIL NIL)] Working");
+    gate.set_directory_open(true);
+    wire.skip_to("* 1 FETCH (UID 1 FLAGS (…\\Flagged))");
+    wire.send(b"DONE\r\n");
+    wire.skip_to("i OK …");
 }
 
 /// Of a quota, the counts of all mailboxes are read.

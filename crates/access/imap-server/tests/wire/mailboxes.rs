@@ -92,6 +92,33 @@ fn create_delete_rename() {
     );
 }
 
+/// RFC 9051 §6.3.6
+#[test]
+fn a_level_that_is_no_mailbox_is_renamed_with_what_is_below_it() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE work/2024/tax
+        S: a OK …
+        C: b DELETE work/2024
+        S: b OK …
+        C: c RENAME work/2024 work
+        S: c NO [ALREADYEXISTS] …
+        C: d RENAME work/2024 work/2024
+        S: d NO [ALREADYEXISTS] …
+        C: e RENAME work/2024 games/2025
+        S: e OK …
+        C: f LIST "" (work* games*)
+        S: * LIST (\HasChildren) "/" games
+        S: * LIST (\HasNoChildren) "/" games/2025/tax
+        S: * LIST (\HasNoChildren) "/" work
+        S: f OK …
+        C: g RENAME work/2024 x
+        S: g NO [NONEXISTENT] …
+        "#,
+    );
+}
+
 /// Such a reference is above no name. It is not the empty one, which is above every name.
 #[test]
 fn a_reference_that_does_not_decode_lists_nothing() {

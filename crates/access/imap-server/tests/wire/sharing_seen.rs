@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use posthaste_mail_model::MailboxName;
+use posthaste_directory::Reading;
+use posthaste_mail_model::{MailboxName, NumSet};
 use posthaste_testkit::Wire;
 
 use crate::harness::{Server, USER, search};
@@ -256,6 +257,39 @@ fn seen_flags_of_new_messages_have_a_later_mod_sequence() {
             "#
         ));
     }
+    assert_eq!(search(&mut ana_in(&server), "SEEN"), "");
+}
+
+/// RFC 7162 §3.1: a kill between the flags and their mod-sequence leaves this. The user's next
+/// session raises it, once.
+#[test]
+fn seen_flags_without_a_mod_sequence_get_it_when_the_mailbox_is_opened() {
+    let server = server("lrs");
+    let ((store, directory), (owner, mailbox)) = (server.behind(), server.mailbox(USER, "P"));
+    let list = server.wait(store.list(owner)).expect("a list");
+    let entry = list.find(&MailboxName::new("P").expect("a name")).expect("the mailbox");
+    let validity = entry.uid_validity.value();
+    let reader = server.wait(directory.account(BO)).expect("the directory").expect("the account").id;
+    let reading = Reading { owner, mailbox, reader };
+    let select = |command: &str, known: u64, answer: &str| {
+        server.login_as(BO).run(&format!(
+            "C: a ENABLE QRESYNC\nS~ a OK …\nC: b {command} {SHARED} (QRESYNC ({validity} {known}))\n{answer}S: b OK …"
+        ));
+    };
+    // Nothing has changed since, also with a command of this user that was completed.
+    bo_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS: a OK …");
+    select("SELECT", 3, "S~ * OK [HIGHESTMODSEQ 3] …\nS: * OK [MAILBOXID (…)] …\n");
+    for (seen, known, command, flags) in [(true, 3, "SELECT", "…\\Seen"), (false, 4, "EXAMINE", "…")] {
+        let uids = NumSet::range(2, 2);
+        server.wait(directory.seen().set(reading, &uids, seen)).expect("flags that are written");
+        let now = known + 1;
+        let report = format!(
+            "S~ * OK [HIGHESTMODSEQ {now}] …\nS: * OK [MAILBOXID (…)] …\nS: * 2 FETCH (UID 2 FLAGS ({flags}) MODSEQ ({now}))\n"
+        );
+        select(command, known, &report);
+        select(command, now, &format!("S~ * OK [HIGHESTMODSEQ {now}] …\nS: * OK [MAILBOXID (…)] …\n"));
+    }
+    assert_eq!(search(&mut bo_in(&server), "SEEN"), "1");
     assert_eq!(search(&mut ana_in(&server), "SEEN"), "");
 }
 

@@ -65,9 +65,9 @@ impl Store {
         .await
     }
 
-    /// Renames a mailbox and all below it; missing levels above the new name are created. Renaming
-    /// INBOX moves its messages to a new mailbox and leaves it empty, and those below it alone
-    /// (RFC 9051 §6.3.6).
+    /// Renames a mailbox and all below it, or all below a level that is no mailbox. Missing levels
+    /// above the new name are created. Renaming INBOX moves its messages to a new mailbox and
+    /// leaves it empty, and those below it alone (RFC 9051 §6.3.6).
     #[boxed]
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
         self.rename_if(account, from, to, |_, _| Ok(())).await.map(drop)
@@ -105,10 +105,14 @@ impl Store {
         from: &MailboxName,
         to: &MailboxName,
     ) -> Result<()> {
-        if list.find(from).is_none() {
+        if list.find(from).is_none() && !list.has_children(from) {
             return Err(StoreError::NoSuchName);
         }
         let moves = |name: &MailboxName| name == from || name.is_below(from);
+        // Also where `from` is no mailbox, and only names below `to` would be new.
+        if to == from || list.find(to).is_some_and(|other| !moves(&other.name)) {
+            return Err(StoreError::NameTaken);
+        }
         for entry in list.entries.iter().filter(|entry| moves(&entry.name)) {
             let Some(rest) = entry.name.as_str().get(from.as_str().len()..) else {
                 debug_assert!(false, "{} is below {from}, but shorter", entry.name);

@@ -153,6 +153,15 @@ async fn rename_takes_all_below_along() {
     // Up the tree: the level it leaves is free again and its name was its own child's parent.
     rename("n/m/b", "q").await.unwrap();
     assert_eq!(names(&store, account).await, ["INBOX", "n", "n/m", "q", "q/c", "x", "x/taken"]);
+    // A level that is no mailbox: only what is below it.
+    store.delete(account, &name("x")).await.unwrap();
+    for taken in ["x", "n", "inbox"] {
+        assert!(matches!(rename("x", taken).await, Err(StoreError::NameTaken)), "{taken}");
+    }
+    assert!(matches!(rename("x", "x/y").await, Err(StoreError::Refused(_))));
+    rename("x", "n/x").await.unwrap();
+    assert_eq!(names(&store, account).await, ["INBOX", "n", "n/m", "n/x/taken", "q", "q/c"]);
+    assert!(matches!(rename("x", "z").await, Err(StoreError::NoSuchName)));
 }
 
 // RFC 9051 §6.3.6: "Renaming INBOX is permitted and does not result in a tagged NO, and has
