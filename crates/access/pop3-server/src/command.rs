@@ -167,9 +167,9 @@ fn auth(argument: &str) -> Result<Command, SyntaxError> {
     Ok(Command::Auth { mechanism: Some(mechanism.to_ascii_uppercase()), initial })
 }
 
-/// A line of an authentication exchange: base 64 of a response, decoded.
+/// A line of an authentication exchange: base64 of a response, decoded.
 pub fn response(line: &[u8]) -> Result<Secret<Vec<u8>>, SyntaxError> {
-    BASE64.decode(line).map(Secret::new).map_err(|_| SyntaxError::Argument("this is not base 64"))
+    BASE64.decode(line).map(Secret::new).map_err(|_| SyntaxError::Argument("this is not base64"))
 }
 
 #[cfg(test)]

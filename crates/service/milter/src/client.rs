@@ -315,7 +315,7 @@ impl Conversation<'_> {
                 }
             }
         }
-        Err(self.milter.wrong("it wants too many changes"))
+        Err(self.milter.wrong("it requests too many changes"))
     }
 
     /// Sends one command and reads the answer, unless the filter has declined either.

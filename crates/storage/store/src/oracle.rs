@@ -447,7 +447,7 @@ impl Engine for MemoryEngine {
                 match state.bodies.get(&message.body) {
                     Some(bytes) if is_body_of(bytes, bytes.len() as u64, &message.row) => {}
                     _ => {
-                        report.faults.push(format!("mailbox {id}, UID {uid}: body {} is amiss", message.body))
+                        report.faults.push(format!("mailbox {id}, UID {uid}: body {} is missing or differs", message.body))
                     }
                 }
             }

@@ -288,7 +288,7 @@ impl Driver {
         };
         let mut response = match initial.map(|text| BASE64.decode(text)).transpose() {
             Ok(response) => response,
-            Err(_) => return Ok(self.cancelled("the response is not in base 64")),
+            Err(_) => return Ok(self.cancelled("the response is not in base64")),
         };
         let mut refused = None::<LoginError>;
         loop {
@@ -320,7 +320,7 @@ impl Driver {
                         }
                         None => Some(octets),
                     },
-                    Err(_) => return Ok(self.cancelled("the response is not in base 64")),
+                    Err(_) => return Ok(self.cancelled("the response is not in base64")),
                 },
                 Err(why) => return Ok(self.cancelled(why)),
             };

@@ -488,9 +488,9 @@ fn left_out_words(name: &str, LeftOut { mailbox, unreadable, passed }: &LeftOut)
     }
     if !passed.is_empty() {
         words.push(format!(
-            "left out: {name}: {mailbox}: UID {passed} is not in the backup, which has come past it: an earlier run could \
-             not read it, or the store was set back to an earlier state since, and this is new mail. Back up into a new \
-             directory, and keep this one for the earlier mail"
+            "left out: {name}: {mailbox}: UID {passed} is not in the backup, which already has later messages: an earlier run \
+             could not read it, or the store was set back to an earlier state since, and this is new mail. Back up into a \
+             new directory, and keep this one for the earlier mail"
         ));
     }
     words

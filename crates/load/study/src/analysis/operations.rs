@@ -55,7 +55,7 @@ fn alone(points: Points) -> Option<Headline> {
     };
     let costs = points.workloads().into_iter().filter_map(|name| Some((name, cost(name)?)));
     let costs: Vec<(&str, f64)> = costs.collect();
-    let (dearest, most) = *costs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (costliest, most) = *costs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let place = items.map_or_else(String::new, |n| format!(" in a folder of {} messages", whole(n)));
     let row = |(name, us): &(&str, f64)| BarRow {
         name: (*name).to_owned(),
@@ -63,7 +63,7 @@ fn alone(points: Points) -> Option<Headline> {
     };
     Some(Headline {
         sentence: format!(
-            "The dearest operation of {server}{place} is {dearest}: {} µs of CPU.",
+            "The most expensive operation of {server}{place} is {costliest}: {} µs of CPU.",
             figure(most)
         ),
         chart: BarChart {
@@ -210,7 +210,7 @@ mod tests {
             let headline = analysis.headline.unwrap();
             assert_eq!(
                 headline.sentence,
-                "The dearest operation of A in a folder of 100 messages is STORE: 20.0 µs of CPU."
+                "The most expensive operation of A in a folder of 100 messages is STORE: 20.0 µs of CPU."
             );
             let notes = headline.chart.rows.iter().map(|row| (row.name.as_str(), row.bars[0].note.as_str()));
             assert_eq!(notes.collect::<Vec<_>>(), [("STORE", "20.0 µs"), ("NOOP", "1.00 µs")]);

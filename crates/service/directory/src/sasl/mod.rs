@@ -37,7 +37,7 @@ pub use channel::{Channel, Plaintext, TlsBindings};
 pub use mechanism::{Mechanism, Mechanisms};
 
 /// Octets of one response. The longest honest one has an OAuth token. Tokens with many claims have
-/// some 4 KiB. Decoded from base 64, the answer fits the protocols' line limits (RFC 4954 §4:
+/// some 4 KiB. Decoded from base64, the answer fits the protocols' line limits (RFC 4954 §4:
 /// 12,288). RFC 4616 §2 allows PLAIN three fields of 255.
 pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 
