@@ -73,7 +73,7 @@ pub enum TransactionStep {
     Dele,
 }
 
-/// A mailbox by its part in the story.
+/// The mailbox that a step names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mailbox {
     /// The selected one.

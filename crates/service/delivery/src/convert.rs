@@ -286,9 +286,9 @@ impl Converter<'_> {
         &self.unconverted
     }
 
-    /// Looks at the next message, and converts it; `false` if there is none left. A message that
-    /// cannot be converted is counted and logged. An error is one of the store, and may end by
-    /// itself, or the mailbox was deleted.
+    /// Looks at the next message, and converts it; `false` if no message is left. A message that
+    /// cannot be converted is counted and logged. After an error of the store the call may be
+    /// repeated. There is also an error if the mailbox was deleted.
     #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {

@@ -285,7 +285,7 @@ impl Delivery {
         }
     }
 
-    /// The summary and the body are made: no more memory is held than they take.
+    /// The summary and the body are made: memory is held only for them from now on.
     fn take_room(&self, held: Option<&SummariesHeld>, first: &IncomingMessage) {
         let stored = if self.options().compress == Compression::Zstd { first.bytes.len() } else { 0 };
         if let Some(held) = held {

@@ -66,7 +66,7 @@ async fn an_app_password_lets_in_beside_the_accounts_own() {
     );
     let changed = text.replace(text.chars().next().unwrap(), "z");
     assert!(changed == text || password_login(&directory, &changed, Service::Imap).await.is_err());
-    // An app password of one account is none of another.
+    // An app password of one account is not valid for another.
     add(&directory, "ben@example.org", "pencil").await;
     assert!(directory.login("ben@example.org", &secret(&text), by(Service::Imap)).await.is_err());
     // A new password of the account leaves it.

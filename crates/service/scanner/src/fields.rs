@@ -32,8 +32,8 @@ pub enum Which {
 }
 
 impl FieldChanges {
-    /// Has a field added. Nothing is added that is none: a name that is not of RFC 5322 §2.2, one
-    /// of [`OURS`], or what finds no room. A value may be folded. Lines that do not continue with a
+    /// Adds a field. It adds nothing for a name that RFC 5322 §2.2 does not allow, for one of
+    /// [`OURS`], or if no space is left. A value may be folded. Lines that do not continue with a
     /// blank, and control characters, are repaired.
     pub fn add(&mut self, name: &str, value: &str) {
         if !may_change(name) {
@@ -60,7 +60,7 @@ impl FieldChanges {
         }
     }
 
-    /// Has fields of a name removed.
+    /// Removes fields of a name.
     pub fn remove(&mut self, name: &str, which: Which) {
         if may_change(name) {
             self.remove.push((name.to_owned(), which));

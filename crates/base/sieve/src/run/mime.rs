@@ -61,8 +61,9 @@ pub(crate) fn text_of(message: &Message<'_>, part: &Part) -> Option<String> {
     Some(text)
 }
 
-/// Whether a media type is one that `:content` names. RFC 5173 §5.2: empty is all, a type without
-/// subtype is all of it, and what has more slashes is none.
+/// Whether a media type is one that `:content` names. RFC 5173 §5.2: an empty name matches every
+/// type, and a type without a subtype matches all its subtypes. A name with more slashes matches
+/// nothing.
 pub(crate) fn is_content(media: &Media<'_>, wanted: &str) -> bool {
     if wanted.is_empty() {
         return true;

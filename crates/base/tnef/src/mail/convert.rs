@@ -486,7 +486,7 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
     multiparts.filter_map(boundary).collect()
 }
 
-/// The hash of a message that each boundary has which its conversion makes.
+/// The hash of a message, which each new boundary contains.
 pub fn hash_in_boundaries(message: &[u8]) -> String {
     Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -505,13 +505,13 @@ fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String>
     leads.map(|lead| format!("{lead}=_{hash}")).find(is_free)
 }
 
-/// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.
+/// Whether a class is that of ordinary mail, which may be empty: its header has all that it says.
 fn is_note(class: &str) -> bool {
     class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
 }
 
-/// Whether a class is a report's or a meeting's. A text before it says what it has to say. A
-/// task, a journal entry and the like have more than that.
+/// Whether a class is a report's or a meeting's. The text before it has all that it says. Messages
+/// of other classes, such as a task, have more.
 fn is_notice(class: &str) -> bool {
     let begins = |prefix: &str| class.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
     begins("REPORT.") || begins("IPM.Schedule.")

@@ -218,7 +218,7 @@ impl<'m> Framing<'m> {
         }
     }
 
-    /// Bytes up to `end` stand in the frame as they are.
+    /// Puts bytes up to `end` into the frame as they are.
     fn as_was(&mut self, end: usize) {
         let bytes = self.message.in_bounds(self.done..end);
         if !bytes.is_empty() {

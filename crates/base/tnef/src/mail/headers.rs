@@ -133,7 +133,7 @@ fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, Str
     let agent = people::agent(message).filter(|agent| has_author && agent.address.is_some());
     let agent = agent.filter(|agent| people.from.as_ref().is_some_and(|from| from.address != agent.address));
     fields.extend(agent.map(|agent| ("Sender", agent.in_header())));
-    // What is a blind copy of mail is a room of a meeting.
+    // The number of a blind copy in mail means a room in a meeting.
     if Method::of(message).is_none() {
         let blind = people.recipients.iter().filter(|(role, _)| *role == Role::Bcc);
         let blind: Vec<_> = blind.map(|(_, person)| person.in_header()).collect();

@@ -42,7 +42,7 @@ impl Person {
 pub(super) enum Role {
     To,
     Cc,
-    /// A blind copy, or a room and the like of a meeting.
+    /// A blind copy; of a meeting, a room or other equipment.
     Bcc,
 }
 
@@ -298,7 +298,7 @@ mod tests {
         Property::new(id, Value::Binary(bytes))
     }
 
-    /// A name hides no address that the message has elsewhere.
+    /// A name does not replace an address that the message has elsewhere.
     #[test]
     fn a_sender_who_has_an_address_counts() {
         let name = || text(property::SENT_REPRESENTING_NAME, "Ana");

@@ -41,7 +41,8 @@ impl<'m> Whole<'m> {
         for (place, picture) in pictures.into_iter().enumerate() {
             let is_shown = shown_ones.ids.contains(picture.id.as_str());
             let entity = picture_entity(picture, place + 1);
-            // One that the text has no more, in the form that counts, is not lost.
+            // A picture that the chosen text does not show becomes an attachment, so it is not
+            // lost.
             if is_shown { shown.push(entity) } else { attachments.push(entity.attached()) }
         }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };

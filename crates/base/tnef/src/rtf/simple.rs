@@ -242,7 +242,7 @@ impl Html {
     }
 }
 
-/// Shortens text to a length that it had.
+/// Shortens text to an earlier length.
 pub(super) fn take_back(text: &mut String, len: usize) {
     text.truncate(text.floor_char_boundary(len));
 }

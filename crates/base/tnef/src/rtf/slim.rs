@@ -230,7 +230,7 @@ impl Slimmer {
         self.data = Some(Data { depth: self.depth, kind, high: None });
     }
 
-    /// Whether the text of this group is data. That of groups in it is none.
+    /// Whether the text of this group is data. The text of groups in it is not.
     fn is_in_data(&self) -> bool {
         self.data.is_some_and(|data| data.depth == self.depth)
     }

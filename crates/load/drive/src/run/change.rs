@@ -28,8 +28,8 @@ impl User {
         uids.iter().filter_map(|uid| mailbox.by_uid(*uid).copied()).collect()
     }
 
-    /// With an audit to come: finds out which messages these are before they are changed, where a
-    /// listing did not say. Costs a command; without an audit it is not done.
+    /// Before an audit: finds out which messages these are before they change, if a listing did not
+    /// show it. This costs a command. Without an audit it is not done.
     async fn identify(&mut self, uids: &[u32]) -> Result<(), Failure> {
         if self.shared.ledger.is_none() {
             return Ok(());
@@ -284,7 +284,7 @@ impl User {
         Ok(())
     }
 
-    /// RENAME of such a one.
+    /// RENAME of such a mailbox.
     pub async fn rename(&mut self) -> Result<(), Failure> {
         let Some(at) = self.model.expendable(&mut self.random) else { return Ok(()) };
         let new = self.model.new_name();

@@ -161,7 +161,7 @@ impl RunOptions {
         u64::from(self.pools.receiving.map_or(all, |n| n.clamp(1, all)))
     }
 
-    /// The think time that holds.
+    /// The think time: that of the options, else that of the workload.
     pub fn think(&self) -> Think {
         self.think.unwrap_or(self.workload.think)
     }

@@ -17,8 +17,7 @@ use super::user::User;
 pub const ANY_COUNT: u32 = u32::MAX;
 
 impl User {
-    /// The index of a mailbox by its part in the story. A random one has fewer than `max`
-    /// messages.
+    /// The index of the mailbox that a step names. A random one has fewer than `max` messages.
     pub fn pick_mailbox(&mut self, which: &Mailbox, max: u32) -> Option<usize> {
         match which {
             Mailbox::Current => self.model.current.or_else(|| Some(self.model.inbox())),
@@ -63,7 +62,7 @@ impl User {
         Ok(())
     }
 
-    /// UIDs of messages by their part in the story; empty if there are none such.
+    /// UIDs of the messages that a step names; empty if there are no such messages.
     pub fn pick_messages(&mut self, which: &Messages) -> Vec<u32> {
         let Some(mailbox) = self.model.here() else { return Vec::new() };
         let known = &mailbox.messages;
@@ -206,7 +205,7 @@ impl User {
         Ok(())
     }
 
-    /// IDLE for so long.
+    /// IDLE for this time.
     pub async fn idle(&mut self, seconds: f64) -> Result<(), Failure> {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let shared = self.shared.clone();

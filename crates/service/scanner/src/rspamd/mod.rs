@@ -25,7 +25,7 @@ const REASON_MAX: usize = 200;
 /// The port of rspamd's worker "normal".
 const PORT: u16 = 11333;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The time is up.

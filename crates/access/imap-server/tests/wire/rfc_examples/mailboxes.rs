@@ -157,8 +157,8 @@ fn rfc_4314_flags_of_copies() {
     }
 }
 
-/// RFC 8440 §4: MYRIGHTS of mailboxes, but not of names that are none, or that are shown for a
-/// mailbox below them. RFC 9590 §4: the same with annotations.
+/// RFC 8440 §4: MYRIGHTS of mailboxes. It is not sent for names that are no mailboxes, or that are
+/// listed for a mailbox below them. RFC 9590 §4: the same with annotations.
 #[test]
 fn rfc_8440_and_rfc_9590_list() {
     let server = Server::start();

@@ -42,7 +42,7 @@ impl Folder {
     }
 
     /// Whether a use was in this folder, or in another one of the account that is counted with it:
-    /// folders of one size are counted together, but for the INBOX.
+    /// folders of one size are counted together, except the INBOX.
     fn has(&self, used: &Use) -> bool {
         match self.is_inbox() {
             true => used.inbox,
