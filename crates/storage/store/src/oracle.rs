@@ -446,9 +446,10 @@ impl Engine for MemoryEngine {
                 report.examined += 1;
                 match state.bodies.get(&message.body) {
                     Some(bytes) if is_body_of(bytes, bytes.len() as u64, &message.row) => {}
-                    _ => {
-                        report.faults.push(format!("mailbox {id}, UID {uid}: body {} is missing or differs", message.body))
-                    }
+                    _ => report.faults.push(format!(
+                        "mailbox {id}, UID {uid}: body {} is missing or differs",
+                        message.body
+                    )),
                 }
             }
         }

@@ -81,10 +81,7 @@ fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
                 Some(chain(checker, command, rest.in_bounds(..more)))
             }
             "elsif" | "else" => {
-                checker.error(
-                    command.place,
-                    format!("\"{}\" must follow \"if\" or \"elsif\"", command.name),
-                );
+                checker.error(command.place, format!("\"{}\" must follow \"if\" or \"elsif\"", command.name));
                 None
             }
             "require" => {
@@ -118,8 +115,10 @@ fn chain(checker: &mut Checker<'_>, first: &Command, more: &[Command]) -> Op {
     let mut is_decided = false;
     for command in std::iter::once(first).chain(more) {
         if otherwise.is_some() {
-            checker
-                .error(command.place, format!("\"{}\" must not follow \"else\": move it before", command.name));
+            checker.error(
+                command.place,
+                format!("\"{}\" must not follow \"else\": move it before", command.name),
+            );
             break;
         }
         if command.name == "else" {

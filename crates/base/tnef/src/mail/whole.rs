@@ -37,7 +37,7 @@ impl<'m> Whole<'m> {
     pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
         let Bodies { text, html, pictures } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
-        let shown_ones = Shown::of(html.as_deref().unwrap_or_default());
+        let shown_ones = ReferredParts::of(html.as_deref().unwrap_or_default());
         for (place, picture) in pictures.into_iter().enumerate() {
             let is_shown = shown_ones.ids.contains(picture.id.as_str());
             let entity = picture_entity(picture, place + 1);
@@ -187,13 +187,13 @@ fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
 }
 
 /// The images and files that HTML refers to.
-struct Shown<'h> {
+struct ReferredParts<'h> {
     ids: HashSet<Cow<'h, str>>,
     /// The values of `src` and `background`.
     locations: HashSet<&'h str>,
 }
 
-impl<'h> Shown<'h> {
+impl<'h> ReferredParts<'h> {
     fn of(html: &'h str) -> Self {
         Self { ids: shown_ids(html), locations: shown_locations(html) }
     }

@@ -110,6 +110,13 @@ enum Out {
     Simple(Simple),
 }
 
+/// The end of a line of text.
+#[derive(Debug, Clone, Copy)]
+enum LineEnd {
+    WithinParagraph,
+    OfParagraph,
+}
+
 /// The destination of a group's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
@@ -350,7 +357,8 @@ impl Machine {
     fn word(&mut self, word: &[u8], number: Option<i32>, is_optional: bool) -> Result<(), Damage> {
         let is_on = number != Some(0);
         match word {
-            b"par" | b"line" | b"row" | b"page" | b"sect" => return self.line_end(word == b"line"),
+            b"line" => return self.line_end(LineEnd::WithinParagraph),
+            b"par" | b"row" | b"page" | b"sect" => return self.line_end(LineEnd::OfParagraph),
             b"b" => self.style(BOLD, is_on),
             b"i" => self.style(ITALIC, is_on),
             b"ul" => self.style(UNDERLINED, is_on),
@@ -500,13 +508,12 @@ impl Machine {
         self.group.code_page = code_page;
     }
 
-    fn line_end(&mut self, is_within_paragraph: bool) -> Result<(), Damage> {
+    fn line_end(&mut self, end: LineEnd) -> Result<(), Damage> {
         match (&mut self.out, self.group.destination) {
             (Out::Simple(simple), Destination::Document) => {
-                if is_within_paragraph {
-                    simple.line()
-                } else {
-                    simple.paragraph()
+                match end {
+                    LineEnd::WithinParagraph => simple.line(),
+                    LineEnd::OfParagraph => simple.paragraph(),
                 }
                 self.check()
             }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::fields::{SPAM, Which};
+use crate::fields::{Occurrence, SPAM};
 use crate::{Envelope, FieldChanges, Scan, Verdict};
 
 /// Octets of an answer: a few hundred symbols with their descriptions are 50 KiB.
@@ -236,10 +236,10 @@ impl Answer {
             _ => else_.to_owned(),
         };
         let mut fields = FieldChanges::default();
-        fields.remove(SPAM, Which::All);
+        fields.remove(SPAM, Occurrence::All);
         for (name, which) in &self.milter.remove_headers {
             which.iter().for_each(|nth| {
-                fields.remove(name, if *nth == 0 { Which::All } else { Which::Nth(*nth) });
+                fields.remove(name, if *nth == 0 { Occurrence::All } else { Occurrence::Nth(*nth) });
             });
         }
         for (name, values) in &self.milter.add_headers {
