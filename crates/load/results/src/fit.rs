@@ -52,12 +52,12 @@ impl Polynomial {
     }
 
     /// The factor of x to this power.
-    pub fn coefficient(&self, power: usize) -> f64 {
+    pub(crate) fn coefficient(&self, power: usize) -> f64 {
         self.coefficients.get(power).copied().unwrap_or(0.0)
     }
 
     /// The degree.
-    pub fn degree(&self) -> usize {
+    pub(crate) fn degree(&self) -> usize {
         self.coefficients.len().saturating_sub(1)
     }
 

@@ -244,7 +244,7 @@ impl TransactionStep {
     }
 
     /// Whether it belongs to IMAP.
-    pub fn is_imap(&self) -> bool {
+    pub(crate) fn is_imap(&self) -> bool {
         !self.is_pop3() && !matches!(self, Self::Send { .. } | Self::Pause(_))
     }
 }

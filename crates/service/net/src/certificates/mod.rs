@@ -146,11 +146,6 @@ impl Certificates {
         self.held.store(other.held.load_full());
     }
 
-    /// The configuration for a TLS server that does not use our listeners.
-    pub fn server_config(&self) -> Arc<ServerConfig> {
-        self.active().config_for(self.protocol)
-    }
-
     /// The server's own certificate (the first), DER.
     pub fn leaf(&self) -> CertificateDer<'static> {
         self.active().shown.first.leaf.clone()

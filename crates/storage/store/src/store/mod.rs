@@ -116,11 +116,6 @@ impl Store {
         BodyId(self.new_id())
     }
 
-    /// A new account id.
-    pub fn new_account_id(&self) -> AccountId {
-        AccountId(self.new_id())
-    }
-
     /// A new mailbox id.
     pub fn new_mailbox_id(&self) -> MailboxId {
         MailboxId(self.new_id())
