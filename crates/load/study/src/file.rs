@@ -16,7 +16,7 @@ use crate::arms::{self, Arm, RawArm};
 use crate::bounds::{alone, rounds};
 use crate::kinds;
 use crate::pools::{self, RawPools, Users};
-use crate::server::Which;
+use crate::server::ServerChoice;
 use crate::{BUILTIN, Length};
 
 /// The analysis of the points.
@@ -180,7 +180,7 @@ pub struct Study {
     /// Settings and mail with which each Posthaste is measured; empty for one as it is.
     pub arms: Vec<Arm>,
     /// Servers that are measured beside another one wherever that one is.
-    pub beside: Vec<(Which, Vec<Which>)>,
+    pub beside: Vec<(ServerChoice, Vec<ServerChoice>)>,
     /// The version of the study.
     pub length: Length,
     /// The file, whole.
@@ -472,9 +472,9 @@ fn outside(source: Source, raw: &Raw) -> Result<f64, Mistake> {
 fn beside(
     source: Source,
     raw: &BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
-) -> Result<Vec<(Which, Vec<Which>)>, Mistake> {
+) -> Result<Vec<(ServerChoice, Vec<ServerChoice>)>, Mistake> {
     let server = |name: &Spanned<String>| {
-        name.get_ref().parse::<Which>().map_err(|what| source.at(name.span(), &what))
+        name.get_ref().parse::<ServerChoice>().map_err(|what| source.at(name.span(), &what))
     };
     let of = |(one, others): (&Spanned<String>, &Vec<Spanned<String>>)| {
         Ok((server(one)?, others.iter().map(server).collect::<Result<_, _>>()?))
