@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Seconds of the longest duration, ten years. A clock holds a time so far ahead.
+/// Seconds of the longest duration, ten years. Every clock can hold a time that far in the future.
 const SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
 /// `250ms`, `4s`, `1m30s`, `8h`; a bare number is seconds.
@@ -170,7 +170,7 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(duration("3650d"), Ok(Duration::from_secs(3650 * 86_400)));
-        // A time so far ahead would be none of the clock's.
+        // A clock might not hold a time that far in the future.
         for wrong in ["3651d", "1e18", "99999999999999999h"] {
             assert!(duration(wrong).unwrap_err().contains("ten years"), "{wrong}");
         }

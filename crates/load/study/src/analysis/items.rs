@@ -11,8 +11,8 @@ use super::spread::{PointRuns, Spread, shown, spread};
 const KNEE_FACTOR: f64 = 1.2;
 
 /// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
-/// cost of all counts. (Small counts bear the fixed cost of a session and are dearer, as in the
-/// article.)
+/// cost of all counts. Small counts bear the fixed cost of a session, so they cost more, as in the
+/// article.
 pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
     let flat = per_message.iter().map(|p| p.1).reduce(f64::min)?;
     per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_knee_of_the_article() {
-        // Dear at 100 by the session's own cost, flat to 10,000, then rising.
+        // The session's own cost is high at 100. The cost is flat to 10,000, and then rises.
         let points = [
             (100.0, 1.5),
             (500.0, 1.05),
