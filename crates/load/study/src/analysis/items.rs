@@ -5,7 +5,7 @@ use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint,
 
 use super::bottleneck;
 use super::points::{Points, figure, plot, whole};
-use super::spread::{PointRuns, Spread, shown, spread};
+use super::spread::{PointRuns, cells_beside_first, heads_beside_first};
 
 /// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
@@ -176,27 +176,10 @@ fn table(points: Points, title: &str, of: fn(&RunResult) -> Option<f64>) -> Tabl
     let mut counts: Vec<f64> = points.measured().filter_map(|(p, _)| p.at.get("items").copied()).collect();
     counts.sort_by(f64::total_cmp);
     counts.dedup();
-    let mut head = vec!["messages in the folder".to_owned()];
-    for (n, server) in points.servers().enumerate() {
-        head.push(server.to_owned());
-        if n > 0 {
-            head.push(format!("÷ {}", points.servers[0].name));
-        }
-    }
+    let head = heads_beside_first(points, "messages in the folder");
     let row = |x: &f64| {
         let mut row = vec![whole(*x)];
-        let mut first: Option<Spread> = None;
-        for (n, server) in points.servers().enumerate() {
-            let value = spread(points, server, |p| p.at.get("items") == Some(x), of);
-            row.push(shown(value));
-            if n == 0 {
-                first = value;
-            } else {
-                let ratio =
-                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-                row.push(ratio.map_or("–".into(), figure));
-            }
-        }
+        row.extend(cells_beside_first(points, |p| p.at.get("items") == Some(x), of));
         row
     };
     Table { title: title.into(), rows: counts.iter().map(row).collect(), head }

@@ -11,7 +11,7 @@ use posthaste_load_results::{
 use posthaste_load_text::figure::percent;
 
 use super::points::{Points, figure, whole};
-use super::spread::{shown, spread};
+use super::spread::{cells_beside_first, heads_beside_first, spread};
 
 /// Server CPU of one transaction, in microseconds.
 pub(super) fn cpu_us(run: &RunResult) -> Option<f64> {
@@ -84,28 +84,11 @@ fn sizes(points: Points) -> Vec<Option<f64>> {
 }
 
 fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
-    let mut head = vec!["operation".to_owned()];
-    for (n, server) in points.servers().enumerate() {
-        head.push(server.to_owned());
-        if n > 0 {
-            head.push(format!("÷ {}", points.servers[0].name));
-        }
-    }
+    let head = heads_beside_first(points, "operation");
     let row = |operation: &String| {
         let wanted = |p: &StudyPoint| p.workload == *operation && p.at.get("items").copied() == items;
         let mut row = vec![operation.clone()];
-        let mut first = None;
-        for (n, server) in points.servers().enumerate() {
-            let value = spread(points, server, wanted, of);
-            row.push(shown(value));
-            if n == 0 {
-                first = value;
-            } else {
-                let ratio =
-                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-                row.push(ratio.map_or("–".into(), figure));
-            }
-        }
+        row.extend(cells_beside_first(points, wanted, of));
         row
     };
     let operations: Vec<String> = points.workloads().into_iter().map(str::to_owned).collect();
