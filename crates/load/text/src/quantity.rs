@@ -25,18 +25,22 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         let (number, tail) = rest.split_at(digits);
         let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let seconds = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return Err(wrong()),
-        };
+        let seconds = if unit == "ms" { 0.001 } else { seconds_of(unit).ok_or_else(wrong)? };
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = tail;
     }
     of(total)
+}
+
+/// The seconds of a unit.
+fn seconds_of(unit: &str) -> Option<f64> {
+    match unit {
+        "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        "d" => Some(86_400.0),
+        _ => None,
+    }
 }
 
 /// A duration above zero, as a measurement has one.
@@ -53,13 +57,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a rate; write for instance 50/s or 3000/m");
     let (number, unit) = text.trim().split_once('/').ok_or_else(wrong)?;
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let per = match unit.trim() {
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
-    };
+    let per = seconds_of(unit.trim()).ok_or_else(wrong)?;
     if number > 0.0 && number.is_finite() { Ok(number / per) } else { Err(wrong()) }
 }
 

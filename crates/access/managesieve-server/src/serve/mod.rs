@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
     Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
-    sasl::{self, Channel, Exchange, Plaintext, Step},
+    sasl::{self, Channel, Exchange, Plaintext, SaslStep},
 };
 use posthaste_net::{
     AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,
@@ -293,14 +293,14 @@ impl Driver {
         let mut refused = None::<LoginError>;
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
-                Step::Done(login) => return Ok(self.logged_in(*login)),
-                Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
-                Step::Refuse { challenge, error } => {
+                SaslStep::Done(login) => return Ok(self.logged_in(*login)),
+                SaslStep::Fail(error) => return self.login_failed(exchange.name(), &error).await,
+                SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
                     self.ask(&challenge);
                     refused = Some(error);
                 }
-                Step::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.ask(&octets),
             }
             let line = match self.input().await? {
                 Input::Whole(line) => line,
