@@ -534,7 +534,7 @@ impl Wire {
     }
 
     /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
-    pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
+    pub(crate) async fn request_continuation(&mut self, text: &str) -> Result<(), NetError> {
         self.say_continue(text);
         self.flush().await
     }

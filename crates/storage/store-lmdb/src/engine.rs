@@ -307,7 +307,7 @@ impl LmdbEngine {
     /// Lets maintenance compact the packs that a forced rebuild marked. Returns their number.
     /// Bodies that only unreadable commits named are removed with them.
     pub async fn accept_loss(&self) -> Result<usize> {
-        self.ask(Job::AcceptLoss).await
+        self.submit(Job::AcceptLoss).await
     }
 
     /// The mailboxes that are in no account's list, as [`Engine::check`] names them.
@@ -333,10 +333,10 @@ impl LmdbEngine {
 
     /// Brings the index up to date, if it lacks acknowledged commits that the caller reads.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
-        if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
+        if behind { self.submit(Job::Checkpoint).await } else { Ok(()) }
     }
 
-    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
+    async fn submit<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
         let stopped = || StoreError::Unavailable("the writer has stopped: restart the process".into());
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
@@ -345,7 +345,7 @@ impl LmdbEngine {
     }
 
     async fn change(&self, change: Change) -> Result<CommitOutcome> {
-        self.ask(|reply| Job::Change(change, reply)).await
+        self.submit(|reply| Job::Change(change, reply)).await
     }
 }
 
@@ -527,7 +527,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
-        self.ask(|reply| Job::Summary((message, summary), reply)).await
+        self.submit(|reply| Job::Summary((message, summary), reply)).await
     }
 
     async fn references(&self, body: BodyId) -> Result<u64> {
@@ -550,7 +550,7 @@ impl Engine for LmdbEngine {
             }
             false => maintenance::PreparedRound::default(),
         };
-        self.ask(|reply| Job::Maintain(Box::new(prepared), reply)).await
+        self.submit(|reply| Job::Maintain(Box::new(prepared), reply)).await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

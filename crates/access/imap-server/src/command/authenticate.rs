@@ -35,12 +35,12 @@ pub(super) async fn run(
             SaslStep::Refuse { challenge, error } => {
                 // Logged before the client can give up instead of answering.
                 login::note_refusal(session, exchange.name(), &error).await;
-                session.wire.ask(&STANDARD.encode(challenge)).await?;
+                session.wire.request_continuation(&STANDARD.encode(challenge)).await?;
                 read_response(session).await?;
                 return Err(login::refusal(&error.failure).into());
             }
             SaslStep::Challenge(challenge) => {
-                session.wire.ask(&STANDARD.encode(challenge)).await?;
+                session.wire.request_continuation(&STANDARD.encode(challenge)).await?;
                 response = Some(read_response(session).await?);
             }
         }

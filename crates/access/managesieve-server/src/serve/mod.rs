@@ -297,10 +297,10 @@ impl Driver {
                 SaslStep::Fail(error) => return self.login_failed(exchange.name(), &error).await,
                 SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
-                    self.ask(&challenge);
+                    self.print_challenge(&challenge);
                     refused = Some(error);
                 }
-                SaslStep::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
             let line = match self.input().await? {
                 Input::Whole(line) => line,
@@ -328,7 +328,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, challenge: &[u8]) {
+    fn print_challenge(&mut self, challenge: &[u8]) {
         string(&BASE64.encode(challenge), &mut self.output);
         self.output.push_str("\r\n");
     }

@@ -43,10 +43,10 @@ impl Driver {
                 SaslStep::Fail(error) => return self.login_failed(exchange.name(), &error).await,
                 SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
-                    self.ask(&challenge);
+                    self.print_challenge(&challenge);
                     refused = Some(error);
                 }
-                SaslStep::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
             response = match (self.response().await?, refused) {
                 // RFC 7628 §3.2.3: the client's answer to it does not count.
@@ -61,7 +61,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, challenge: &[u8]) {
+    fn print_challenge(&mut self, challenge: &[u8]) {
         self.replies.extend_from_slice(b"334 ");
         self.replies.extend_from_slice(BASE64.encode(challenge).as_bytes());
         self.replies.extend_from_slice(b"\r\n");

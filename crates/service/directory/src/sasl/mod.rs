@@ -150,7 +150,7 @@ impl Exchange {
             State::LoginName => match plain::text(response) {
                 Ok(name) => {
                     self.name.clone_from(&name);
-                    self.ask(State::LoginPassword { name }, b"Password:".to_vec())
+                    self.challenge(State::LoginPassword { name }, b"Password:".to_vec())
                 }
                 Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
             },
@@ -165,7 +165,7 @@ impl Exchange {
         }
     }
 
-    fn ask(&mut self, state: State, challenge: Vec<u8>) -> SaslStep {
+    fn challenge(&mut self, state: State, challenge: Vec<u8>) -> SaslStep {
         self.state = state;
         SaslStep::Challenge(challenge)
     }
@@ -173,9 +173,9 @@ impl Exchange {
     /// The client speaks first in all but LOGIN: an empty challenge lets it (RFC 4422 §3.3).
     fn first_challenge(&mut self, state: State) -> SaslStep {
         match state {
-            State::LoginName => self.ask(state, b"Username:".to_vec()),
+            State::LoginName => self.challenge(state, b"Username:".to_vec()),
             State::Over => malformed("the exchange is over"),
-            state => self.ask(state, Vec::new()),
+            state => self.challenge(state, Vec::new()),
         }
     }
 
@@ -206,7 +206,7 @@ impl Exchange {
         let outcome = server.step(directory, &self.channel, response).await;
         server.name().clone_into(&mut self.name);
         match outcome {
-            Ok(scram::Answer::Send(octets)) => self.ask(State::Scram(server), octets),
+            Ok(scram::Answer::Send(octets)) => self.challenge(State::Scram(server), octets),
             Ok(scram::Answer::Done(login)) => SaslStep::Done(login),
             Err(error) => SaslStep::Fail(error),
         }

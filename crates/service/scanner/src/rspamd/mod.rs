@@ -97,15 +97,15 @@ impl Rspamd {
         Ok(Self { endpoint: Endpoint::parse(url)?, within })
     }
 
-    /// Asks about a message, as it came: without fields of our own.
+    /// Queries the verdict on a message as it came, without fields of our own.
     #[boxed]
     pub async fn scan(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Scan, ScanError> {
-        let asked = tokio::time::timeout(self.within, self.ask(envelope, message)).await;
+        let asked = tokio::time::timeout(self.within, self.query(envelope, message)).await;
         let answer = asked.map_err(|_| ScanError::Late(self.endpoint.to_string()))??;
         understood(&answer).map_err(|why| self.misunderstood(why))
     }
 
-    async fn ask(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
+    async fn query(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
         match &self.endpoint {
             Endpoint::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
