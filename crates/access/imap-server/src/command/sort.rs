@@ -109,7 +109,7 @@ async fn open_context(
     ctx: &mut Ctx<'_>,
     context: RequestedContext,
     criteria: Vec<SortCriterion>,
-    sorted: &Sorted,
+    sorted: &SortResult,
 ) -> Result<(), Failure> {
     let uids = saved(ctx, sorted.gathered.seqs.clone()).await?;
     let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
@@ -124,7 +124,7 @@ async fn open_context(
 }
 
 /// Messages in order.
-struct Sorted {
+struct SortResult {
     gathered: Arc<Gathered>,
     /// The sequence numbers in the order of the mailbox: as many as UIDs and places.
     seqs: Vec<u32>,
@@ -134,7 +134,7 @@ struct Sorted {
     scores: Option<Scores>,
 }
 
-impl Sorted {
+impl SortResult {
     /// RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL, or all.
     fn reported(&self, returns: SearchReturn, page: Option<&Range<usize>>) -> NumSet<SeqNum> {
         if returns.all || returns.count || !(returns.min || returns.max || page.is_some()) {
@@ -174,7 +174,7 @@ async fn sort(
     criteria: &[SortCriterion],
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
-) -> Result<Sorted, Failure> {
+) -> Result<SortResult, Failure> {
     let criteria = deduplicated(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
     let (asked, mut answered) = (asked(&criteria), None);
@@ -195,7 +195,7 @@ async fn sort(
     };
     let of = Arc::clone(&gathered);
     let seqs = source.threads().run(gathered.uid_steps(), move || of.seqs.iter().collect()).await?;
-    Ok(Sorted { gathered, seqs, places, scores })
+    Ok(SortResult { gathered, seqs, places, scores })
 }
 
 /// The name of the result in the cache. `None` if the keys may change, or belong to one search.
@@ -353,7 +353,7 @@ async fn esearch(
     numbering: Numbering,
     mut returns: SearchReturn,
     by_modseq: bool,
-    sorted: &Sorted,
+    sorted: &SortResult,
 ) -> Result<(), Failure> {
     let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
     let count = sorted.places.len();

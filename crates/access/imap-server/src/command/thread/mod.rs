@@ -19,7 +19,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use posthaste_store::{StoreError, View};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
-use self::references::{Message, link, merge_subjects};
+use self::references::{ThreadedMessage, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
 use super::search::job::Matches;
@@ -186,7 +186,7 @@ async fn parents(
             ThreadAlgorithm::Refs => 0,
             _ => numbers.next().flatten().ok_or_else(|| without_key("subject"))?,
         };
-        messages.push(Message { link: link.ok_or_else(|| without_key("references"))?, subject });
+        messages.push(ThreadedMessage { link: link.ok_or_else(|| without_key("references"))?, subject });
         if pace.note(NODE_STEPS) {
             pace.rest().await;
         }
