@@ -27,7 +27,7 @@ use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
 use super::look::{is_rich, might_be_rich};
-use super::outer_text::{Essence, Outer, Role, Texts};
+use super::outer_text::{Essence, Outer, PartRole, Texts};
 use super::people::People;
 use super::whole::Whole;
 use crate::decode::decode_and_name;
@@ -405,7 +405,7 @@ impl<'m> Conversion<'m> {
         let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
             let outer = Outer::of(self.message, structure, index, &mut self.texts);
-            let is_plain = self.texts.role(self.message, structure, index) == Role::Plain;
+            let is_plain = self.texts.role(self.message, structure, index) == PartRole::Plain;
             let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
             let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));
             let has_no_words = whole.text.is_none() && whole.html.is_none();
