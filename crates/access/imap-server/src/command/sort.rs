@@ -23,7 +23,7 @@ use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
-use crate::keys::{Answered, Asked, Direction, Order, without_key};
+use crate::keys::{Direction, Order, OrderAnswer, OrderRequest, without_key};
 use crate::offload::{find_steps, range_steps, row_steps};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -177,18 +177,18 @@ async fn sort(
 ) -> Result<SortResult, Failure> {
     let criteria = deduplicated(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
-    let (asked, mut answered) = (asked(&criteria), None);
-    if let Some(asked) = &asked {
-        (gathered, answered) = gathered.answered(source, asked.clone()).await?;
+    let (request, mut answered) = (order_request(&criteria), None);
+    if let Some(request) = &request {
+        (gathered, answered) = gathered.answered(source, request.clone()).await?;
     }
     let (places, gathered) = match answered {
-        Some(Answered::Sort(places)) => (places, Arc::new(gathered)),
+        Some(OrderAnswer::Sort(places)) => (places, Arc::new(gathered)),
         _ => {
             gathered.gather(source, &wanted(&criteria), pace).await?;
             let gathered = Arc::new(gathered);
             let places = order(&gathered, source, (&criteria, scores.as_ref(), ranks), pace).await?;
-            if let Some(asked) = asked {
-                gathered.remember(source, asked, Answered::Sort(Arc::clone(&places))).await?;
+            if let Some(request) = request {
+                gathered.remember(source, request, OrderAnswer::Sort(Arc::clone(&places))).await?;
             }
             (places, gathered)
         }
@@ -198,10 +198,10 @@ async fn sort(
     Ok(SortResult { gathered, seqs, places, scores })
 }
 
-/// The name of the result in the cache. `None` if the keys may change, or belong to one search.
-fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
+/// What names the result in the cache. `None` if the keys may change, or belong to one search.
+fn order_request(criteria: &[SortCriterion]) -> Option<OrderRequest> {
     let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_) | SortKey::ModSeq);
-    (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))
+    (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| OrderRequest::Sort(criteria.to_vec()))
 }
 
 fn wanted(criteria: &[SortCriterion]) -> KeysWanted {

@@ -277,7 +277,7 @@ async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)])
     let Some(sent) = sent.filter(|_| is_whole_part) else { return };
     let (mut decoded, mut pace) = (Decoded::default(), Pace::default());
     for piece in sent.chunks(PIECE_BYTES) {
-        decoded.look_at(piece);
+        decoded.count(piece);
         pace.worked(piece.len() as u64).await;
     }
     for (_, value) in values {

@@ -30,7 +30,7 @@ pub fn analyse(points: Points) -> Analysis {
         analysis.tables.push(table(points, items, &title, cpu_us));
         let title = format!("Median response time{folder} (ms)");
         analysis.tables.push(table(points, items, &title, |r| Some(r.total.p50_ms)));
-        cheaper.extend(dearer_than_a_peer(points, items));
+        cheaper.extend(costlier_than_a_peer(points, items));
     }
     analysis.headline = alone(points);
     let is_measured = |server: &str| points.measured().any(|(point, _)| point.server == server);
@@ -96,7 +96,7 @@ fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> 
 }
 
 /// A sentence for each operation in which another server is cheaper than the first.
-fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
+fn costlier_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
     let mut said = Vec::new();
     let Some(first) = points.servers().next() else { return said };
     for operation in points.workloads() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_medians_with_their_spread_and_dearer_rows_are_named() {
+    fn cells_are_medians_with_their_spread_and_costlier_rows_are_named() {
         let servers = sample::servers(["A", "B"]);
         let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.01, 0.04])]
             .iter()

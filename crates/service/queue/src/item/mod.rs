@@ -396,7 +396,7 @@ impl Item {
 
     /// Notes for which recipients there is no report: it was not requested, or it may not be
     /// sent.
-    pub(crate) fn forgo_reports(&mut self) {
+    pub(crate) fn skip_unwanted_reports(&mut self) {
         let may_be_reported = self.may_be_reported();
         let is_unwanted = |to: &&mut Recipient| {
             !may_be_reported || matches!(to.outcome, Outcome::Failed { .. }) && !to.wants_failure()
