@@ -105,7 +105,7 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    lacks: Option<StoreError>,
+    loss: Option<StoreError>,
     /// The lock of a serving process. With it, files of an ended server do not count as work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
@@ -184,7 +184,7 @@ struct WriterThread {
     jobs: mpsc::Sender<Job>,
     thread: std::thread::JoinHandle<()>,
     /// Why the index lacks acknowledged commits.
-    lacks: Option<StoreError>,
+    loss: Option<StoreError>,
 }
 
 /// Starts the thread that writes, and waits until it has redone what ended processes left.
@@ -209,7 +209,7 @@ fn start_writer(
     let thread =
         std::thread::Builder::new().name("writer".into()).spawn(write).map_err(|e| unavailable(&e))?;
     match recovery.recv().map_err(|e| unavailable(&e)).flatten() {
-        Ok(lacks) => Ok(WriterThread { jobs, thread, lacks }),
+        Ok(loss) => Ok(WriterThread { jobs, thread, loss }),
         Err(error) => {
             // The thread has the index open for as long as it runs.
             let _ = thread.join();
@@ -270,9 +270,9 @@ impl LmdbEngine {
         unknown::refuse_foreign_packs(&shared).map_err(with_remedy)?;
         let checkpoint_within = lock.as_ref().map(|_| options.checkpoint_within);
         let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let WriterThread { jobs, thread, lacks } =
+        let WriterThread { jobs, thread, loss } =
             start_writer(&shared, appender, checkpoint_within).map_err(with_remedy)?;
-        Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), lacks, _lock: lock })
+        Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), loss, _lock: lock })
     }
 
     /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
@@ -300,8 +300,8 @@ impl LmdbEngine {
 
     /// Why the store was opened without acknowledged commits: a tail of the log that is damaged,
     /// or that the disk could not read. Reads lack them.
-    pub fn lacks(&self) -> Option<&StoreError> {
-        self.lacks.as_ref()
+    pub fn loss(&self) -> Option<&StoreError> {
+        self.loss.as_ref()
     }
 
     /// Lets maintenance compact the packs that a forced rebuild marked. Returns their number.
@@ -364,7 +364,7 @@ impl LmdbEngine {
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();
-        if engine.lacks.is_some() {
+        if engine.loss.is_some() {
             // They cannot be redone here: the state of the index is read.
             engine.shared.unindexed.clear();
         }
