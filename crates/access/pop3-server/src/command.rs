@@ -125,7 +125,7 @@ fn of_one_or_all(argument: &str) -> Result<Option<u32>, SyntaxError> {
     if argument.is_empty() { Ok(None) } else { message(argument).map(Some) }
 }
 
-/// A message number. One that no message can have is a number all the same.
+/// A message number. One that no message can have is a number anyway.
 fn message(argument: &str) -> Result<u32, SyntaxError> {
     let n = number(argument).ok_or(SyntaxError::Argument("give the number of a message"))?;
     Ok(u32::try_from(n).unwrap_or(u32::MAX))

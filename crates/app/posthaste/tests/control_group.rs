@@ -213,7 +213,7 @@ fn a_server_in_a_group_of_its_planned_size_is_not_killed() {
             let message = large(20 * MIB);
             scope.spawn(move || {
                 let tagged = append(&mut session, &message);
-                // Without memory it is refused for now: the server lives all the same.
+                // Without memory it is refused for now: the server lives anyway.
                 assert!(tagged.starts_with("t OK") || tagged.starts_with("t NO"), "{tagged}");
             });
         }

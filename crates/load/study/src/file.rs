@@ -86,8 +86,7 @@ pub struct Load {
     pub accounts: u32,
 }
 
-/// Points after which the same is run once more, to sample the functions the server spends its CPU
-/// in.
+/// Points after which the same is run again, to sample the functions the server spends its CPU in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The runs with this many virtual users, on all processors and without think time of their
@@ -97,7 +96,7 @@ pub struct Profile {
     pub measure: Duration,
 }
 
-/// The server once more under a simulator of the processor, with a fixed number of transactions.
+/// The server again under a simulator of the processor, with a fixed number of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulate {
     /// Virtual users.

@@ -104,7 +104,7 @@ impl SharedMailboxes {
     /// Waits until something may have changed.
     #[boxed]
     pub async fn wait(watch: &mut watch::Receiver<()>) {
-        // An error means that the service ends. The caller looks once more.
+        // An error means that the service ends. The caller looks again.
         let _ = tokio::time::timeout(POLL_PAUSE, watch.changed()).await;
     }
 }

@@ -90,7 +90,7 @@ async fn a_batch_that_comes_after_a_sweep_is_refused() {
     suite::maintain(&sweeper).await;
     assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Fenced);
     folder.verify().await;
-    // As the engine does by itself: written once more, it is applied and whole.
+    // As the engine does by itself: written again, it is applied and whole.
     assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
     folder.committed(&commit, None);
     folder.verify().await;

@@ -266,7 +266,7 @@ fn is_inside(structure: &Structure, part: &Part) -> bool {
 }
 
 /// Whether text can stand as it is in a property of 8-bit text. A NUL would end it. Text without a
-/// charset is ASCII (RFC 2045 §5.2), or UTF-8 all the same.
+/// charset is ASCII (RFC 2045 §5.2); in practice it may be UTF-8.
 fn is_utf8(charset: &[u8], content: &[u8]) -> bool {
     let is = |prefix: &[u8]| charset.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
     let is_declared = charset.is_empty()

@@ -60,7 +60,7 @@ impl Work<'_> {
         if let (true, Some(length), Ok(all)) = (self.wants_profile(which, place), point.profile, &options)
             && let Some(first) = all.first()
         {
-            self.say("  once more, sampling the server's functions");
+            self.say("  again, sampling the server's functions");
             let found = hottest(instance.pid, first, length);
             self.interrupted |= interrupt::happened();
             if !self.interrupted {

@@ -106,7 +106,7 @@ impl Store {
         self.context().unix_ms()
     }
 
-    /// A new id: rising with time, unique without coordination.
+    /// A new id. Ids increase with time, and are unique without coordination.
     pub fn new_id(&self) -> Id {
         Id::new(self.unix_ms(), self.context().random())
     }

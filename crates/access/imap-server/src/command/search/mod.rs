@@ -183,8 +183,8 @@ pub(super) async fn find(
 }
 
 /// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). One
-/// that matches all the same is in the answer, because its EXPUNGE is held back. The code says so
-/// (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
+/// that matches anyway is in the answer, because its EXPUNGE is held back. The code says so (RFC
+/// 5530 §3). UID SEARCH reports the EXPUNGE right away.
 pub(super) fn done(numbering: Numbering, expunged: u32) -> Reply {
     match numbering {
         Numbering::Seq if expunged > 0 => {
