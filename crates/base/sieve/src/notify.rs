@@ -67,7 +67,7 @@ fn too_many() -> String {
 }
 
 fn addresses(list: &str, into: &mut Vec<String>) -> Result<(), String> {
-    // Commas between addresses stand as they are; within one they are percent-encoded.
+    // Commas between addresses stay as they are; within one they are percent-encoded.
     for address in list.split(',').filter(|address| !address.is_empty()) {
         one(&decoded(address)?, into)?;
     }

@@ -37,7 +37,7 @@ impl Default for Message {
     }
 }
 
-/// An attribute as it stands: MS-OXTNEF §2.1.3.3.
+/// An attribute as the stream has it: MS-OXTNEF §2.1.3.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// The attribute's id: one of [`crate::tags::attribute`], or any other.

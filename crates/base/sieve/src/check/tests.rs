@@ -296,7 +296,7 @@ fn header_tags(
 }
 
 fn size(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Test> {
-    // RFC 5228 §5.9: the tag is no option: one of the two must stand there.
+    // RFC 5228 §5.9: the tag is no option: one of the two must be there.
     let over = arguments.number_value(checker, "over");
     let under = arguments.number_value(checker, "under");
     match (over, under) {

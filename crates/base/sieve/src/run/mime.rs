@@ -79,7 +79,7 @@ pub(crate) fn content_of<'m>(message: &Message<'m>, part: &Part) -> Vec<Cow<'m, 
     let bytes: &'m [u8] = message.bytes;
     let lossy = |span: posthaste_mime_summary::Span| String::from_utf8_lossy(span.of(bytes));
     match part.kind {
-        // Multiparts: what stands before and after the parts.
+        // Multiparts: what is before and after the parts.
         Kind::Multipart => vec![lossy(part.preamble), lossy(part.epilogue)],
         // Messages: the header of the message inside.
         Kind::Message => vec![String::from_utf8_lossy(header_of(part.body.of(bytes)))],

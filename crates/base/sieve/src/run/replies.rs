@@ -84,7 +84,7 @@ pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result
     machine.results.vacation(Some(Effect::Vacation(Box::new(reply))))
 }
 
-/// No line end, so that it can stand in a header.
+/// No line end, so that it can be in a header.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().into()
 }

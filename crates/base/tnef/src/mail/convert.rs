@@ -5,10 +5,10 @@
 //! | it is the message | the header stays, without Content-*; the content is new |
 //! | in a multipart/mixed, the same text before it | that text gets further parts: HTML, a meeting |
 //! | in a multipart/mixed, another text before it | both texts stay |
-//! | in a multipart/mixed, without a text | the text stands in the part's place |
-//! | in another multipart | one multipart/mixed stands in the part's place |
+//! | in a multipart/mixed, without a text | the text takes the part's place |
+//! | in another multipart | one multipart/mixed takes the part's place |
 //!
-//! In a multipart/mixed, the attachments stand in the part's place.
+//! In a multipart/mixed, the attachments take the part's place.
 //!
 //! Mail that is signed or encrypted is not changed, since any change would break it.
 
@@ -395,7 +395,7 @@ impl<'m> Conversion<'m> {
         let Some(parent) = part.parent() else { return };
         let structure = self.structure;
         let before = self.texts.of_multipart(self.message, structure, parent);
-        // Parts stand in their order in the message.
+        // Parts keep their order in the message.
         let before = before.iter().take_while(|index| **index < at);
         let before = before.filter_map(|index| Some((*index, structure.part(*index)?)));
         let before = before.filter(|(_, child)| !self.used.contains(&child.body.range().start));

@@ -96,7 +96,7 @@ impl<'m> Item<'m> {
         Some(Self { name, extension, media, charset, id, location, fields, inner })
     }
 
-    /// The item as an entity. `number` stands in the name of a file that has none.
+    /// The item as an entity. A file without a name is named by `number`.
     pub fn entity(&self, bytes: &'m [u8], disposition: Disposition, number: usize) -> Entity<'m> {
         let name = self.name.clone().unwrap_or_else(|| {
             let extension = self.extension.clone().unwrap_or_else(|| extension_of(&self.media));

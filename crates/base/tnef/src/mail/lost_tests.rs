@@ -291,7 +291,7 @@ fn a_changed_occurrence_is_no_attachment() {
     assert!(attached("IPM.Note"));
 }
 
-/// A text and a file of its own stand nowhere in the calendar.
+/// A text and a file of its own are nowhere in the calendar.
 #[test]
 fn a_changed_occurrence_with_a_text_or_a_file_stays_a_message() {
     const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";

@@ -256,7 +256,7 @@ fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
     Some((role, person))
 }
 
-/// An address that may stand in a header as it is.
+/// An address that may be in a header as it is.
 pub(super) fn mail_address(text: &str) -> Option<String> {
     let text = text.trim().trim_matches('\'');
     let (local, domain) = text.rsplit_once('@')?;

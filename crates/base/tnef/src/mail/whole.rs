@@ -156,8 +156,8 @@ impl<'m> Said<'m> {
 }
 
 /// Whether it is a changed occurrence of a series (MS-OXOCAL §2.2.10.1) with these texts, and the
-/// calendar says all of it. One with a text or a file of its own stays a message: these stand
-/// nowhere else.
+/// calendar says all of it. One with a text or a file of its own stays a message: these are nowhere
+/// else.
 fn is_changed_occurrence(attachment: &Attachment, usual: &Said<'_>) -> bool {
     const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
     let Some(Value::Object(object)) = find(&attachment.properties, property::ATTACH_DATA) else {

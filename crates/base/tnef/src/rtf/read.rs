@@ -1,9 +1,9 @@
 //! RTF to the text and the HTML that it encodes.
 //!
 //! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
-//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
+//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives exactly the
 //! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
-//! struck text, links. Lists become paragraphs with their bullets. A text box stands where it is
+//! struck text, links. Lists become paragraphs with their bullets. A text box is where it is
 //! anchored. Pictures are parts of the message: [`super::pictures`].
 
 use std::collections::HashMap;
@@ -446,7 +446,7 @@ impl Machine {
         };
     }
 
-    /// Ends the line, if anything stands on it.
+    /// Ends the line, if anything is on it.
     fn end_paragraph(&mut self) {
         if let Out::Simple(simple) = &mut self.out {
             simple.end_paragraph();

@@ -254,7 +254,7 @@ impl Slimmer {
         self.out.push(byte);
     }
 
-    /// A digit of data. Line ends stand between them.
+    /// A digit of data. Line ends are between them.
     fn hex(&mut self, byte: u8) {
         let Some(digit) = char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()) else {
             return;

@@ -200,8 +200,8 @@ pub struct Item {
     pub sent_on_by: Option<String>,
 }
 
-/// The destination of items for mailboxes of this server. It stands where others have a domain:
-/// no domain has a `+`.
+/// The destination of items for mailboxes of this server. It takes the place of a domain: no domain
+/// has a `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     /// `+here`: where the recipients' scripts put it, or INBOX.

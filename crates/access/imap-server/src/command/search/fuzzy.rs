@@ -75,8 +75,8 @@ pub(super) fn relaxed(key: &SearchKey, level: Level) -> SearchKey {
     relaxed_by(key, &mut |text| words_sought(text, level))
 }
 
-/// A search at the level of stems, in which one word of the fuzzy texts stands as it is written:
-/// the n-th of all, from 0.
+/// A search at the level of stems, in which one word of the fuzzy texts stays as it is written: the
+/// n-th of all, from 0.
 pub(super) fn with_word(key: &SearchKey, n: usize) -> SearchKey {
     let mut count = 0;
     at(key, &mut |text| {
@@ -112,7 +112,7 @@ pub(super) fn in_subjects(key: &SearchKey) -> Option<SearchKey> {
     (in_subjects != *key && !reads_bodies(&in_subjects)).then_some(in_subjects)
 }
 
-/// Whether a key stands under FUZZY.
+/// Whether a key is under FUZZY.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fuzziness {
     Exact,

@@ -272,7 +272,7 @@ fn rfc_5258_list() {
     );
 }
 
-/// The identifier in a line, which stands in parentheses after its name.
+/// The identifier in a line, which is in parentheses after its name.
 fn identifier(line: &str) -> &str {
     let (_, rest) = line.split_once("MAILBOXID (").expect("an identifier");
     rest.split_once(')').expect("its end").0
