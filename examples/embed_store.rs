@@ -3,8 +3,9 @@
 //! `cargo run --example embed_store [FOLDER]`. Without a folder the store is made in a new one
 //! below the system's temporary folder.
 //!
-//! Three crates are enough: an engine (`store-lmdb`), the store over it (`store`), and the function
-//! that makes a message's summary (`delivery`).
+//! The program needs an engine (`store-lmdb`), the store over it (`store`), and the function that
+//! makes a message's summary (`delivery`). `mail-model` and `mime-summary` have the types of
+//! values.
 
 use std::error::Error;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Any line as a command of SMTP, and as base 64 of an exchange.
+//! Any line as a command of SMTP, and as base64 of an exchange.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

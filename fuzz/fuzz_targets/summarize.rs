@@ -1,5 +1,4 @@
-//! Any bytes as a message: its summary is no longer than is promised, and making it takes no more
-//! memory than is promised.
+//! Any bytes as a message: its summary and the memory to make it stay within their bounds.
 #![no_main]
 
 #[path = "../../crates/service/delivery/tests/memory/bounds.rs"]

@@ -1,7 +1,7 @@
 //! Hot paths for `scripts/instructions`, which counts their instructions with callgrind.
 //!
-//! `instructions NAME` prepares one path, runs it once so that caches are warm, and runs it once
-//! more inside [`counted`]. Callgrind counts what happens inside that function and nothing else.
+//! `instructions NAME` prepares one path, runs it once so that caches are warm, and runs it again
+//! inside [`counted`]. Callgrind counts what happens inside that function and nothing else.
 //! `instructions` without a name prints all names.
 //!
 //! The session is the real one, on the embedded engine and on a socket. It shares one thread with

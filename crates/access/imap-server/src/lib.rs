@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
-//! difference between that view and the newest one. Invariants: no lock is held while a
-//! response is written. No memory of a session grows with its folder. No input of a client makes a
-//! session panic.
+//! difference between that view and the newest one. Invariants: no lock is held while a response is
+//! written. The memory of a listing does not grow with its folder. Sorted, saved and updated
+//! results take memory from a budget. No input of a client makes a session panic.
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;

@@ -91,7 +91,7 @@ pub(crate) fn row_steps(view: &View) -> u64 {
 /// The changes to report, found in pieces: another session may have changed very many rows at once.
 pub(crate) async fn difference(new: &View, old: &View) -> Difference {
     let mut comparison = new.compared_with(old);
-    while !comparison.go_on(ROWS_COMPARED) {
+    while !comparison.compare(ROWS_COMPARED) {
         tokio::task::yield_now().await;
     }
     comparison.difference()

@@ -33,8 +33,7 @@ pub(crate) struct OwnChange<'c> {
     pub(crate) change: FlagChange,
     /// The flags of the change.
     pub(crate) flags: &'c [Flag],
-    /// Whether mod-sequences are reported all the same: RFC 7162 §3.1.3 requires them after
-    /// `.SILENT`.
+    /// Whether mod-sequences are reported anyway: RFC 7162 §3.1.3 requires them after `.SILENT`.
     pub(crate) with_modseq: bool,
 }
 

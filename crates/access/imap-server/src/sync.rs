@@ -32,7 +32,7 @@ use crate::reply::Failure;
 use crate::rights::changeable;
 use crate::selected::Selected;
 use crate::table::Numbers;
-use crate::turns::{Of, Turn};
+use crate::turns::{LongWork, Turn};
 use crate::wire::Wire;
 
 /// Rows printed between two checks of the output buffer.
@@ -116,7 +116,7 @@ async fn announce_changes(
     let mut turn = Turn::of(by.threads());
     let old = Arc::clone(&selected.announced);
     let was_held = selected.held_since;
-    turn.take(Of::Compared(u64::from(old.exists().max(newest.exists())))).await;
+    turn.take(LongWork::Compared(u64::from(old.exists().max(newest.exists())))).await;
     let (new, diff) = match selected.quiet.messages {
         true => own_view(selected, newest, own, by.threads()).await?,
         false => next_view(selected, newest, numbers, by.threads()).await?,
@@ -378,7 +378,7 @@ async fn report_changed(
     for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
             if let Some(turn) = &mut turn {
-                turn.take(Of::Rows(count)).await;
+                turn.take(LongWork::Rows(count)).await;
             }
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {

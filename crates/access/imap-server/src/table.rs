@@ -128,7 +128,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
         CommandBody::Search(args) => match args.numbering {
             Numbering::Seq => rule("SEARCH", Selected, Held),
-            // RFC 7162 §3.2.10.2: a criterion may name sequence numbers all the same.
+            // RFC 7162 §3.2.10.2: a criterion may name sequence numbers anyway.
             Numbering::Uid if may_name_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
             Numbering::Uid => rule("UID SEARCH", Selected, Free),
         },

@@ -27,7 +27,7 @@ const EVALUATED_FREE: u64 = 20;
 
 /// A kind of work. A small amount of it needs no turn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Of {
+pub(crate) enum LongWork {
     /// Rows that are reported.
     Rows(u64),
     /// Rows of two views that are compared.
@@ -36,7 +36,7 @@ pub(crate) enum Of {
     Evaluated(u64),
 }
 
-impl Of {
+impl LongWork {
     fn is_long(self) -> bool {
         match self {
             Self::Rows(count) => count > ROWS_FREE,
@@ -59,7 +59,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Waits for the turn if the work is long, unless the session has it.
-    pub(crate) async fn take(&mut self, work: Of) {
+    pub(crate) async fn take(&mut self, work: LongWork) {
         if self.permit.is_none() && work.is_long() {
             self.permit = self.threads.service.turns.acquire(self.threads.account).await;
         }

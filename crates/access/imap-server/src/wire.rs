@@ -69,7 +69,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Input of later commands that is read while a command runs, to notice that the client has
 /// disconnected: two lines. If more is pending, the state of the socket shows it.
-const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
+const PIPELINED_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// The time that a running command waits for input: the client need not send any.
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -403,10 +403,10 @@ impl Wire {
                 }
             };
             let heard = async {
-                if self.input.len() >= AHEAD_MAX {
+                if self.input.len() >= PIPELINED_MAX {
                     return self.transport.read(&mut self.input, Wait::Leave).await.map(drop);
                 }
-                match self.fill(AHEAD_MAX, UNHURRIED).await {
+                match self.fill(PIPELINED_MAX, UNHURRIED).await {
                     Ok(_) | Err(NetError::TimedOut(_)) => Ok(()),
                     Err(error) => Err(error),
                 }
@@ -534,7 +534,7 @@ impl Wire {
     }
 
     /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
-    pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
+    pub(crate) async fn request_continuation(&mut self, text: &str) -> Result<(), NetError> {
         self.say_continue(text);
         self.flush().await
     }

@@ -121,7 +121,7 @@ async fn a_message_that_is_not_paid_for_is_not_held() {
     assert!(held < LITTLE, "{held} bytes are held behind a cancelled APPEND");
     assert_eq!(budget.available(), 16 << 20);
 
-    // The APPEND of a client that reads no answer is evicted all the same.
+    // The APPEND of a client that reads no answer is evicted anyway.
     let mut talk = Talk::over(1 << 10, &service).await;
     let before = COUNTING.held();
     talk.say(format!("a APPEND INBOX {{{LEN}+}}\r\n").as_bytes()).await;

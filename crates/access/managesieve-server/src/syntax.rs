@@ -3,7 +3,7 @@
 use posthaste_directory::SCRIPT_BYTES_MAX;
 
 /// Octets of one command before a login. A response of SASL has at most 8192 octets, 10,924 in
-/// base 64; twice this has no use.
+/// base64; twice this has no use.
 pub const STRANGER_LEN_MAX: usize = 12 * 1024;
 /// Octets of one command after it: a script, its name and the words around them.
 pub(crate) const USER_LEN_MAX: usize = SCRIPT_BYTES_MAX + 4 * 1024;

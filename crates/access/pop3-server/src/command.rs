@@ -125,7 +125,7 @@ fn of_one_or_all(argument: &str) -> Result<Option<u32>, SyntaxError> {
     if argument.is_empty() { Ok(None) } else { message(argument).map(Some) }
 }
 
-/// A message number. One that no message can have is a number all the same.
+/// A message number. One that no message can have is a number anyway.
 fn message(argument: &str) -> Result<u32, SyntaxError> {
     let n = number(argument).ok_or(SyntaxError::Argument("give the number of a message"))?;
     Ok(u32::try_from(n).unwrap_or(u32::MAX))
@@ -167,9 +167,9 @@ fn auth(argument: &str) -> Result<Command, SyntaxError> {
     Ok(Command::Auth { mechanism: Some(mechanism.to_ascii_uppercase()), initial })
 }
 
-/// A line of an authentication exchange: base 64 of a response, decoded.
+/// A line of an authentication exchange: base64 of a response, decoded.
 pub fn response(line: &[u8]) -> Result<Secret<Vec<u8>>, SyntaxError> {
-    BASE64.decode(line).map(Secret::new).map_err(|_| SyntaxError::Argument("this is not base 64"))
+    BASE64.decode(line).map(Secret::new).map_err(|_| SyntaxError::Argument("this is not base64"))
 }
 
 #[cfg(test)]

@@ -380,8 +380,8 @@ impl Session {
         let is = |name: &str| name.eq_ignore_ascii_case(tag);
         let is_english = tag.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("en-"));
         match () {
-            () if is("i-default") => ok("i-default English it is", out),
-            () if is("*") || is("en") || is_english => ok("en English it is", out),
+            () if is("i-default") => ok("i-default Answers are in English", out),
+            () if is("*") || is("en") || is_english => ok("en Answers are in English", out),
             () => self.mistake("Answers are in English only", out),
         }
     }

@@ -429,15 +429,15 @@ impl Client {
 
     /// DATA, the message, and the reply to its end.
     async fn data(&mut self, message: Body) -> Result<Reply, Failure> {
-        let go_on = self.command("DATA", DATA_WITHIN).await?;
-        if go_on.code != 354 {
+        let reply = self.command("DATA", DATA_WITHIN).await?;
+        if reply.code != 354 {
             // RFC 5321 §4.3.2: DATA succeeds with 354 alone. This reply is to another command.
             // The message was not sent, and the connection cannot be used any more.
-            if go_on.is_positive() {
-                let answer = format!("{} answers DATA with {}", self.host, go_on.text());
+            if reply.is_positive() {
+                let answer = format!("{} answers DATA with {}", self.host, reply.text());
                 return Err(Failure::temporary("4.5.0", answer));
             }
-            return Ok(go_on);
+            return Ok(reply);
         }
         let pace = Pace::of(message.bytes().len(), Instant::now());
         let (mut dotted, mut block) = (Dotted::new(message.bytes()), Vec::with_capacity(BLOCK));

@@ -71,7 +71,7 @@ pub(crate) struct Dane {
 
 /// The certificates that a host shows in a handshake, and the time.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'c> {
+pub(crate) struct PeerChain<'c> {
     /// The host's own certificate.
     pub leaf: &'c CertificateDer<'c>,
     /// The certificates of its authorities.
@@ -81,15 +81,15 @@ pub(crate) struct Shown<'c> {
 
 impl Dane {
     /// Whether a certificate fits a record, by itself or by an authority of its chain.
-    pub fn fits(&self, shown: Shown<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+    pub fn fits(&self, shown: PeerChain<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
         // RFC 7672 §3.1.1: neither the names nor the dates of the host's own certificate matter.
         let is_leaf = |record: &Tlsa| record.usage == 3 && record.matches(shown.leaf);
         self.records.iter().any(is_leaf) || self.has_authority(shown, algorithms)
     }
 
     /// Whether a chain ends at an authority of a record of usage 2.
-    fn has_authority(&self, shown: Shown<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
-        let Shown { leaf, chain, now } = shown;
+    fn has_authority(&self, shown: PeerChain<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+        let PeerChain { leaf, chain, now } = shown;
         let mut roots = RootCertStore::empty();
         for record in self.records.iter().filter(|record| record.usage == 2) {
             let found = chain.iter().take(CHAIN_LEN_MAX).filter(|certificate| record.matches(certificate));
@@ -135,7 +135,7 @@ mod tests {
         assert!(records.iter().all(Tlsa::is_usable));
         let dane = Dane { records: records.to_vec(), names: vec!["mx.x.test".into(), "x.test".into()] };
         let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-        dane.fits(Shown { leaf, chain, now: UnixTime::now() }, &algorithms)
+        dane.fits(PeerChain { leaf, chain, now: UnixTime::now() }, &algorithms)
     }
 
     fn tlsa(usage: u8, selector: u8, matching: u8, of: &[u8]) -> Tlsa {

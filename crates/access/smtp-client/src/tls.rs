@@ -16,7 +16,7 @@ use rustls::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::dane::{Dane, Shown};
+use crate::dane::{Dane, PeerChain};
 
 /// The settings of TLS, for all connections.
 #[derive(Clone)]
@@ -100,7 +100,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let is_accepted = match &self.accepted {
             Accepted::Any => true,
-            Accepted::Dane(dane) => dane.fits(Shown { leaf, chain, now }, &self.algorithms),
+            Accepted::Dane(dane) => dane.fits(PeerChain { leaf, chain, now }, &self.algorithms),
         };
         match is_accepted {
             true => Ok(ServerCertVerified::assertion()),

@@ -52,8 +52,8 @@ impl Validated {
         let mut last = "no name server is set: name them in `relay.dns`".to_owned();
         for _ in 0..TRIES {
             for server in &self.servers {
-                let asked = timeout(ANSWER_WITHIN, ask(*server, name, kind)).await;
-                match asked.unwrap_or_else(|_| Err(format!("{server} does not answer"))) {
+                let answer = timeout(ANSWER_WITHIN, query_server(*server, name, kind)).await;
+                match answer.unwrap_or_else(|_| Err(format!("{server} does not answer"))) {
                     Ok(answer) => return Ok(answer),
                     Err(why) => last = why,
                 }
@@ -109,7 +109,7 @@ fn canonical(name: &str, records: &[Record]) -> String {
     at
 }
 
-async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> Result<Answer, String> {
+async fn query_server(server: SocketAddr, name: &str, kind: RecordType) -> Result<Answer, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("DNS for {name} at {server}: {error}");
     let query = query(name, kind).map_err(|error| wrong(&error))?;
     let bytes = query.to_vec().map_err(|error| wrong(&error))?;

@@ -109,11 +109,6 @@ fn run_of_text(text: &[u8]) -> Run {
     }
 }
 
-/// Whether the message has a byte over 127.
-pub fn is_eight_bit(message: &[u8]) -> bool {
-    !message.is_ascii()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

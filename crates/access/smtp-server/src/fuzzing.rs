@@ -21,7 +21,7 @@ use crate::{Action, Link, Role, Session, SmtpOptions};
 /// Octets of messages for which there is room.
 const ROOM: usize = 1 << 20;
 
-/// One line as a command and as base 64 of an exchange: what is understood is printed and
+/// One line as a command and as base64 of an exchange: what is understood is printed and
 /// understood again.
 pub fn command(line: &[u8]) {
     if let Ok(command) = Command::parse(line) {

@@ -23,7 +23,7 @@ pub enum Failure {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A setting that cannot be acted upon.
+    /// A setting that the command cannot use.
     #[error("{0}")]
     Usage(String),
     /// Standard input or output.

@@ -88,7 +88,7 @@ fn filter(log: &Log) -> Result<Targets> {
 }
 
 /// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
-/// nobody reads any more: mail is served all the same.
+/// nobody reads any more: mail is served anyway.
 pub fn say(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
     let said = writeln!(output, "{text}").and_then(|()| output.flush());

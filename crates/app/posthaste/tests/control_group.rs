@@ -213,7 +213,7 @@ fn a_server_in_a_group_of_its_planned_size_is_not_killed() {
             let message = large(20 * MIB);
             scope.spawn(move || {
                 let tagged = append(&mut session, &message);
-                // Without memory it is refused for now: the server lives all the same.
+                // Without memory it is refused for now: the server lives anyway.
                 assert!(tagged.starts_with("t OK") || tagged.starts_with("t NO"), "{tagged}");
             });
         }
@@ -300,7 +300,7 @@ fn others_are_served(stage: &Stage) {
     stage.bystander_gets_mail().unwrap();
 }
 
-/// The defaults, but for the connections of one account. First come attacks that have room in so
+/// The defaults, except the connections of one account. First come attacks that have room in so
 /// small a server. Then all come at once, twice, and most of them are refused.
 #[test]
 fn attacks_at_the_same_time_kill_no_server_in_a_small_group() {

@@ -1,5 +1,5 @@
-//! Random commands to Dovecot and to Posthaste on the same mail: the answers mean the same, but for
-//! what `docs/differences.md` allows.
+//! Random commands to Dovecot and to Posthaste on the same mail: the answers mean the same, except
+//! for what `docs/differences.md` allows.
 //!
 //! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
 //! compares. `tests/clients/odd_messages.py` makes malformed messages, `differential_names.py`

@@ -19,7 +19,7 @@ use posthaste_load_measure::{Figures, Reference, WatchTarget};
 use posthaste_load_null_server::sink;
 use posthaste_load_results::{Counted, OVERLAP_MIN, RunResult, Summary, merge};
 use posthaste_load_study::{
-    Build, Course, Length, Options, Versions, Which, conduct, conduct_on, judge, load, may_resume,
+    Build, Course, Length, Options, ServerChoice, Versions, conduct, conduct_on, judge, load, may_resume,
 };
 use posthaste_load_workload::learned::{Profile, learn};
 use posthaste_load_workload::{Think, Workload, parse};
@@ -240,7 +240,7 @@ fn a_running_server_of_pop3_alone_is_filled_and_measured() {
         server.add_account(&format!("check-{n}@example.org"), "measured");
     }
     let at = ["pop3s", "lmtp", "submissions"].map(|p| format!("{p}://{}", server.address(p))).join(",");
-    let which: Which = format!("A={at}").parse().unwrap();
+    let which: ServerChoice = format!("A={at}").parse().unwrap();
     let result = conduct(&study, &Options::new(vec![which], folder.path().join("work"))).unwrap();
     let run = result.points[0].run.as_ref().unwrap_or_else(|why| panic!("{why}"));
     assert!(run.outcome.clean, "{:?}", run.errors);
@@ -408,7 +408,7 @@ fn two_builds_take_turns_and_are_judged() {
     std::fs::write(&file, text).unwrap();
     let study = load(file.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
     let build = |name: &str| {
-        Which::Build(Build { name: name.into(), program: env!("CARGO_BIN_EXE_posthaste").into() })
+        ServerChoice::Build(Build { name: name.into(), program: env!("CARGO_BIN_EXE_posthaste").into() })
     };
     let options = Options::new(vec![build("old"), build("new")], folder.path().join("work"));
     let result = conduct(&study, &options).unwrap();
@@ -431,7 +431,7 @@ fn every_operation_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let study = load("operations", Length::Shortest).unwrap_or_else(|e| panic!("{e}"));
     let server = Build { name: "A".into(), program: env!("CARGO_BIN_EXE_posthaste").into() };
-    let options = Options::new(vec![Which::Build(server)], folder.path().join("work"));
+    let options = Options::new(vec![ServerChoice::Build(server)], folder.path().join("work"));
     let result = conduct(&study, &options).unwrap();
     assert_eq!((result.points.len(), result.unmeasured), (result.planned, 0));
     let mut alone = Vec::new();
@@ -471,7 +471,7 @@ fn a_study_goes_on_from_what_was_saved_with_the_same_server() {
     std::fs::write(&file, text).unwrap();
     let study = load(file.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
     let server = Build { name: "A".into(), program: env!("CARGO_BIN_EXE_posthaste").into() };
-    let options = Options::new(vec![Which::Build(server)], folder.path().join("work"));
+    let options = Options::new(vec![ServerChoice::Build(server)], folder.path().join("work"));
     let mut saved = Vec::new();
     let save = Box::new(|result: &posthaste_load_results::StudyResult| saved.push(result.clone()));
     conduct_on(&study, &options, Course { earlier: None, save, max_time: None }).unwrap();

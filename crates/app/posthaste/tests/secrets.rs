@@ -51,7 +51,7 @@ fn connect(server: &Server, protocol: &str, way: Way) -> LineClient {
     }
 }
 
-/// RFC 4616, in base 64.
+/// RFC 4616, in base64.
 fn plain(password: &str) -> String {
     STANDARD.encode(format!("\0{NAME}\0{password}"))
 }

@@ -104,19 +104,24 @@ pub(crate) fn entries(c: &mut Cursor<'_>) -> Parsed<Vec<EntryName>> {
     if names.is_empty() { at.fail("at least one annotation") } else { Ok(names) }
 }
 
-/// `entry-values`: `"(" entry SP value *(SP entry SP value) ")"`, `value = nstring / literal8`.
+/// `value = nstring / literal8`: RFC 5464 §5.
+pub(crate) fn value(c: &mut Cursor<'_>) -> Parsed<Option<Bytes>> {
+    let at = c.clone();
+    let may_hold_nul = c.peek() == Some(b'~');
+    let value = c.nstring_bytes("a string, a literal or NIL")?;
+    if !may_hold_nul && value.as_ref().is_some_and(|value| value.contains(&0)) {
+        return at.fail("a literal8 (~{n}) for a value with NUL");
+    }
+    Ok(value)
+}
+
+/// `entry-values`: `"(" entry SP value *(SP entry SP value) ")"`.
 pub(crate) fn entry_values(c: &mut Cursor<'_>) -> Parsed<Vec<Annotation>> {
     let at = c.clone();
     let values = c.list(LIST_ITEMS_MAX, "Too many annotations", |c| {
         let name = entry_name(c)?;
         c.sp()?;
-        let at = c.clone();
-        let may_hold_nul = c.peek() == Some(b'~');
-        let value = c.nstring_bytes("a string, a literal or NIL")?;
-        if !may_hold_nul && value.as_ref().is_some_and(|value| value.contains(&0)) {
-            return at.fail("a literal8 (~{n}) for a value with NUL");
-        }
-        Ok(Annotation { name, value })
+        Ok(Annotation { name, value: value(c)? })
     })?;
     if values.is_empty() { at.fail("at least one annotation") } else { Ok(values) }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::annotation::{EntryName, entry_name};
+use crate::annotation::{EntryName, entry_name, value};
 use crate::chars::is_astring_char;
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, LIST_ITEMS_MAX};
@@ -284,11 +284,7 @@ pub(crate) fn value_changes(c: &mut Cursor<'_>) -> Parsed<Vec<ValueChange>> {
             let Some(scope) = value_attribute(c)? else { return at.fail("value.priv or value.shared") };
             c.sp()?;
             let at = c.clone();
-            let may_hold_nul = c.peek() == Some(b'~');
-            let value = c.nstring_bytes("a string, a literal or NIL")?;
-            if !may_hold_nul && value.as_ref().is_some_and(|value| value.contains(&0)) {
-                return at.fail("a literal8 (~{n}) for a value with NUL");
-            }
+            let value = value(c)?;
             if changes.len() == LIST_ITEMS_MAX {
                 return at.limit("Too many annotations");
             }

@@ -214,7 +214,7 @@ impl UidRanges {
         self.0.iter().map(|&(a, b)| u64::from(a.abs_diff(b)) + 1).sum()
     }
 
-    /// The UIDs in order; a range written backwards counts up all the same (RFC 4315 §3).
+    /// The UIDs in order; a range written backwards counts up anyway (RFC 4315 §3).
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flat_map(|&(a, b)| a.min(b)..=a.max(b))
     }

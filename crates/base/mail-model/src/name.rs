@@ -1,7 +1,7 @@
-//! Mailbox names as the store keeps them: UTF-8, levels parted by `/`, INBOX in capitals.
+//! Mailbox names as the store keeps them: UTF-8, levels separated by `/`, INBOX in capitals.
 //!
-//! The forms of a name on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1)
-//! is defined by the codec. This file decides which names are valid.
+//! The codec defines the forms of a name on the wire: modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in
+//! RFC 9051 §5.1. This file decides which names are valid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,9 +12,9 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 /// The hierarchy separator.
 pub const SEPARATOR: char = '/';
 
-/// A valid mailbox name. The first level `INBOX` is written in capitals whatever the client sent
-/// (RFC 9051 §5.1: INBOX is case-insensitive), and characters are composed, so that what looks the
-/// same is the same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
+/// A valid mailbox name. The first level `INBOX` is written in capitals, whatever the client sent
+/// (RFC 9051 §5.1: INBOX is case-insensitive). Characters are composed, so that names that look the
+/// same are the same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(Arc<str>);
 

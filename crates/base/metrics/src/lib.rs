@@ -8,10 +8,10 @@
 //! [`command_answered`] or [`command_ended`]. Then everything counted since the end of the command
 //! before is added to the [`Registry`].
 //!
-//! So nothing is passed through the layers. A poll reads the thread's CPU clock once, and a command
-//! that follows another in the same poll once more. The registry grows with the number of commands,
-//! folder sizes, accounts, their uses, and client programs. Each of these has a bound. The registry
-//! never grows with the number of messages.
+//! So nothing is passed through the layers. A poll reads the thread's CPU clock once. Each further
+//! command in the same poll reads it again. The registry grows with the number of commands, folder
+//! sizes, accounts, their uses, and client programs. Each of these has a bound. The registry never
+//! grows with the number of messages.
 
 mod account;
 mod clock;

@@ -285,7 +285,7 @@ pub struct LongPoll {
 }
 
 /// Reports each poll of a metered task that uses more CPU time than this from now on. Meant for
-/// tests: each poll reads both clocks once more. Only the first call in a process counts.
+/// tests: each poll reads both clocks again. Only the first call in a process counts.
 pub fn watch_polls(limit: Duration, report: fn(&LongPoll)) {
     // A second call changes nothing, as documented.
     let _ = WATCH.set(Watch { limit, report });

@@ -139,7 +139,7 @@ impl Registry {
     }
 }
 
-/// A client's name as it stands in labels and reports: bounded, and without control characters.
+/// A client's name as it is in labels and reports: bounded, and without control characters.
 fn shown(name: &str) -> String {
     let mut shown: String = name.chars().filter(|c| !c.is_control()).take(CLIENT_NAME_MAX).collect();
     while shown.len() > CLIENT_NAME_MAX {

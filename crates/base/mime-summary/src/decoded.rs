@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Keys are looked for in the parts of the decoded message: in what these hold, when it is
-    /// decoded in its turn, and not in what stands between them.
+    /// decoded in its turn, and not in what is between them.
     #[test]
     fn a_search_looks_through_the_decoded_message() {
         let inner = "Subject: =?utf-8?q?gr=C3=BCn?=\r\nContent-Type: multipart/mixed; boundary=border\r\n\r\nprologue\r\n\

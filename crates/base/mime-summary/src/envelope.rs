@@ -22,7 +22,7 @@ const LIST_MAX: usize = 256 * 1024;
 /// The fields of ENVELOPE.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope<'m> {
-    /// Date, as it stands.
+    /// Date, unchanged.
     pub date: Option<Cow<'m, [u8]>>,
     /// Subject, unchanged: clients decode encoded words.
     pub subject: Option<Cow<'m, [u8]>>,

@@ -222,7 +222,7 @@ pub(crate) fn spellings(text: &str) -> Vec<String> {
     vec![canonical, characters.into_iter().collect()]
 }
 
-/// The longest part of `text` that has no mark, when it is decomposed. It stands as it is in each
+/// The longest part of `text` that has no mark, when it is decomposed. It stays as it is in each
 /// spelling of the text.
 pub(crate) fn unmarked(text: &str) -> String {
     let decomposed: String = text.nfkd().collect();

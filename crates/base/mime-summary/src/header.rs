@@ -57,7 +57,7 @@ const ADDED_LEN_MAX: usize = 256 << 10;
 /// Fields that this server adds at most. A filter program may add 1,000.
 const ADDED_FIELDS_MAX: usize = 2_000;
 
-/// Whether a header is within these bounds, but for the fields that this server may have added.
+/// Whether a header is within these bounds, without the fields that this server may have added.
 pub fn is_traced_header_bounded(message: &[u8]) -> bool {
     let (octets, fields) = (HEADER_LEN_MAX + ADDED_LEN_MAX, HEADER_FIELDS_MAX + ADDED_FIELDS_MAX);
     header_len_within(message, octets, fields).is_some()

@@ -165,8 +165,8 @@ impl Structure {
         Self::made_by(Pass::new(message))
     }
 
-    /// The same of a message that was decoded. Messages in it that are encoded once more are
-    /// opaque: so the bytes of a message are decoded once at most.
+    /// The same of a message that was decoded. Messages in it that are encoded again are opaque: so
+    /// the bytes of a message are decoded once at most.
     pub(crate) fn parse_decoded(message: &[u8]) -> Self {
         let mut pass = Pass::new(message);
         pass.is_decoded = true;
@@ -437,8 +437,8 @@ impl<'m> Pass<'m> {
             Encoding::SevenBit | Encoding::EightBit | Encoding::Binary if may_nest => {
                 (Kind::Message, effective)
             }
-            // RFC 2046 §5.2.1 forbids them for message/rfc822, which programs write all the same;
-            // RFC 6532 §3.7 allows them for message/global.
+            // RFC 2046 §5.2.1 forbids them for message/rfc822, which programs write anyway; RFC
+            // 6532 §3.7 allows them for message/global.
             Encoding::Base64 | Encoding::QuotedPrintable if may_nest && !self.is_decoded => {
                 (Kind::Leaf, effective)
             }

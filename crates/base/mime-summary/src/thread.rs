@@ -24,7 +24,7 @@ pub struct MessageIds<'m> {
     at: usize,
 }
 
-/// The identifiers in a Message-ID, In-Reply-To or References field: what stands between angle
+/// The identifiers in a Message-ID, In-Reply-To or References field: what is between angle
 /// brackets, without quotes and white space. RFC 5256 §3: quoted and unquoted forms are the same
 /// identifier.
 pub fn message_ids(value: &[u8]) -> MessageIds<'_> {

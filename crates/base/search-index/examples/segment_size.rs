@@ -102,7 +102,7 @@ fn ask(messages: &[String], segments: &[Segment]) {
         held += messages.iter().filter(|text| text.contains(word)).count();
     }
     println!(
-        "{} words that three messages have: {proposed} proposed, {held} hold them, {:.1} µs to ask all segments",
+        "{} words that three messages have: {proposed} proposed, {held} hold them, {:.1} µs to query all segments",
         rare.len(),
         spent.as_secs_f64() * 1e6 / rare.len().max(1) as f64
     );

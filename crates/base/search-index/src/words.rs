@@ -16,7 +16,7 @@ const STRIDE: usize = 32;
 /// Bytes that are whole in a chunk, wherever they begin.
 pub(crate) const WHOLE_MAX: usize = WORD_MAX - STRIDE + 1;
 
-/// Bytes of a text that are taken up before chunks of a long word leave.
+/// Bytes that are added to a long word before whole chunks of it are emitted.
 const STEP: usize = 256;
 
 /// The class of a place in a text.
@@ -110,7 +110,7 @@ impl Splitter {
                     if self.word.is_empty() && at < text.len() && run.len() <= WORD_MAX {
                         emit(run);
                     } else {
-                        self.take_up(run, emit);
+                        self.add_to_word(run, emit);
                     }
                 }
                 Class::Dense(len) => {
@@ -135,10 +135,10 @@ impl Splitter {
         self.end_dense(emit);
     }
 
-    fn take_up(&mut self, run: &[u8], emit: &mut dyn FnMut(&[u8])) {
+    fn add_to_word(&mut self, run: &[u8], emit: &mut dyn FnMut(&[u8])) {
         for step in run.chunks(STEP) {
             self.word.extend_from_slice(step);
-            // As long as another whole chunk follows.
+            // While another whole chunk follows.
             while self.word.len() >= WORD_MAX + STRIDE {
                 emit(&self.word[..WORD_MAX]);
                 self.word.drain(..STRIDE);

@@ -228,7 +228,7 @@ fn an_empty_or_short_key_is_not_asked_for() {
     }
 }
 
-/// Where a text is not ended, its last word is a word all the same.
+/// Where a text is not ended, its last word is a word anyway.
 #[test]
 fn the_end_of_a_message_ends_its_texts() {
     let mut collector = Collector::default();

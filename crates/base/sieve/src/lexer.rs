@@ -79,7 +79,7 @@ impl<'s> Lexer<'s> {
                 }
                 Some(word) => Token::Word(word.to_ascii_lowercase()),
                 None => {
-                    let message = format!("{first:?} has no meaning here; strings stand in double quotes");
+                    let message = format!("{first:?} has no meaning here; strings are in double quotes");
                     return Err(CompileError::new(place, message));
                 }
             },

@@ -51,7 +51,7 @@ impl Field<'_> {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// The value as it stands, folded.
+    /// The value, still folded.
     pub(crate) fn raw_value(&self) -> &[u8] {
         self.whole.in_bounds(self.value_start..)
     }

@@ -67,7 +67,7 @@ fn too_many() -> String {
 }
 
 fn addresses(list: &str, into: &mut Vec<String>) -> Result<(), String> {
-    // Commas between addresses stand as they are; within one they are percent-encoded.
+    // Commas between addresses stay as they are; within one they are percent-encoded.
     for address in list.split(',').filter(|address| !address.is_empty()) {
         one(&decoded(address)?, into)?;
     }
@@ -98,7 +98,7 @@ fn decoded(text: &str) -> Result<String, String> {
         let mut digit = || rest.next().and_then(|b| (b as char).to_digit(16));
         match (digit(), digit()) {
             (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err("a percent sign in a URI wants two hexadecimal digits after it".into()),
+            _ => return Err("a percent sign in a URI must have two hexadecimal digits after it".into()),
         }
     }
     match String::from_utf8(bytes) {

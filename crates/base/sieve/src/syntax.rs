@@ -29,7 +29,7 @@ pub struct Test {
     pub arguments: Vec<Argument>,
     /// The tests that follow: one, or a list.
     pub tests: Vec<Test>,
-    /// Whether those stand in parentheses.
+    /// Whether those are in parentheses.
     pub is_list: bool,
 }
 

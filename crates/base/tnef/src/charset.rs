@@ -43,7 +43,7 @@ fn label(code_page: u32) -> Label {
         65_001 => return Label::Charset(UTF_8),
         65_000 => return Label::Other("utf-7".to_owned()),
         10_000 => "macintosh",
-        // Those of classic Mac OS differ in a few signs from these.
+        // Code pages of classic Mac OS: each differs from the one here in a few characters.
         10_001 => "shift_jis",
         10_002 => "big5",
         10_003 => "euc-kr",

@@ -59,8 +59,8 @@ impl Default for Decoder {
     }
 }
 
-/// The largest size for which memory is set aside before values are read.
-const AHEAD_MAX: usize = 64;
+/// The most values for which memory is reserved before they are read.
+const RESERVED_MAX: usize = 64;
 
 impl Decoder {
     pub fn count(&mut self) -> Result<(), Damage> {
@@ -141,7 +141,7 @@ impl Decoder {
         depth: usize,
     ) -> Result<(), Damage> {
         let count = reader.len("the number of properties")?;
-        into.reserve_exact(count.min(AHEAD_MAX));
+        into.reserve_exact(count.min(RESERVED_MAX));
         for _ in 0..count {
             self.count()?;
             let kind = reader.u16("a property's type")?;
@@ -171,7 +171,7 @@ impl Decoder {
         if !is_list && count == 1 {
             return self.one(reader, kind, depth);
         }
-        let mut values = Vec::with_capacity(count.min(AHEAD_MAX));
+        let mut values = Vec::with_capacity(count.min(RESERVED_MAX));
         for _ in 0..count {
             self.count()?;
             values.push(self.one(reader, kind, depth)?);

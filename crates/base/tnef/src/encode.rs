@@ -92,13 +92,13 @@ fn write_attribute(
     Ok(())
 }
 
-/// Room for a length; the answer is where the bytes begin that it counts.
+/// Reserves space for a length. Returns where the bytes begin that it counts.
 fn write_later(out: &mut Vec<u8>) -> usize {
     out.extend([0; 4]);
     out.len()
 }
 
-/// The length of the bytes written from `from` on, in the room before them.
+/// Writes the length of the bytes from `from` on into the space before them.
 fn write_now(out: &mut [u8], from: usize) -> Result<usize, EncodeError> {
     let len = out.len() - from;
     let bytes = u32::try_from(len).map_err(|_| EncodeError::TooLong)?.to_le_bytes();
@@ -210,7 +210,7 @@ fn write_object(out: &mut Vec<u8>, object: &Object) -> Result<(), EncodeError> {
     }
 }
 
-/// A length, what `data` appends, and padding to a multiple of four.
+/// Writes a length, the bytes that `data` appends, and padding to a multiple of four.
 fn write_sized(
     out: &mut Vec<u8>,
     data: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,

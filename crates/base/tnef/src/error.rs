@@ -24,7 +24,7 @@ pub enum Damage {
     /// Neither a message nor an attachment has such an attribute.
     #[error("the attribute at byte {at} has level {level}; only 1 and 2 exist")]
     Level {
-        /// The level as it stands.
+        /// The level that the attribute has.
         level: u8,
         /// The position, from the start of its stream.
         at: usize,
@@ -34,7 +34,7 @@ pub enum Damage {
     Type {
         /// The property.
         id: u16,
-        /// The type as it stands.
+        /// The number of the type.
         kind: u16,
     },
     /// The message has more values than is allowed.

@@ -37,7 +37,7 @@ impl Default for Message {
     }
 }
 
-/// An attribute as it stands: MS-OXTNEF §2.1.3.3.
+/// An attribute as the stream has it: MS-OXTNEF §2.1.3.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// The attribute's id: one of [`crate::tags::attribute`], or any other.
@@ -63,7 +63,7 @@ pub struct Attachment {
 pub struct Rendering {
     /// 1 is a file, 2 an OLE object.
     pub kind: u16,
-    /// A place in the text; 0xFFFF_FFFF is none.
+    /// The position in the text; 0xFFFF_FFFF means none.
     pub position: u32,
     /// Width of its icon.
     pub width: u16,
@@ -238,7 +238,7 @@ impl Value {
         }
     }
 
-    /// The value as a number; `None` if it is none.
+    /// The value as a number; `None` if it is not a number.
     pub fn number(&self) -> Option<i64> {
         match self {
             Value::Int16(n) => Some(i64::from(*n)),

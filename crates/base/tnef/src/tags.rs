@@ -1,7 +1,7 @@
 //! Numbers of attributes, properties and property sets, by the names that the specifications give
 //! them.
 
-/// 16 bytes of a GUID, in the order in which they stand in a stream.
+/// 16 bytes of a GUID, in the order in which they are in a stream.
 pub type Guid = [u8; 16];
 
 /// Ids of TNEF attributes: MS-OXTNEF §2.1.3.

@@ -22,7 +22,7 @@ struct State {
 pub struct Closed<'g>(&'g Gate);
 
 impl Gate {
-    /// From now on, who comes waits. One caller at a time closes it.
+    /// From now on, each caller waits. One caller at a time closes it.
     pub fn close(&self) -> Closed<'_> {
         self.lock().is_closed = true;
         Closed(self)

@@ -349,7 +349,7 @@ pub fn push(
                     refusals += 1;
                     stage.neighbour.wait_for(1)?;
                 }
-                // It hung up, or reads no more: either is its right.
+                // It closed the connection or stopped reading: it may do either.
                 Err(_) => break 'pieces,
             }
         }

@@ -90,7 +90,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Comments that stand on their own lines.
+/// Comments that are on their own lines.
 fn comments(text: &str, mark: &str) -> Vec<Paragraph> {
     paragraphs(text.lines().map(|line| comment(line, mark)))
 }

@@ -171,7 +171,7 @@ impl Actor {
     }
 
     /// Lets it continue until it waits again.
-    pub(crate) fn go_on(&mut self, leave: Leave) -> Result<Option<(String, Ended)>, Violation> {
+    pub(crate) fn resume(&mut self, leave: Leave) -> Result<Option<(String, Ended)>, Violation> {
         if let Some(process) = &mut self.process {
             process.line.get_mut().write_all(&[leave.byte()]).map_err(failed)?;
         }

@@ -166,7 +166,7 @@ impl Company {
             State::Waits(at) => {
                 let leave = self.leave(at);
                 let Some(actor) = self.actors.get_mut(n) else { return Ok(()) };
-                actor.go_on(leave)?
+                actor.resume(leave)?
             }
         };
         let now = self.actors.get(n).map_or(State::Idle, |a| a.state);

@@ -79,7 +79,7 @@ impl Both {
         let copy = LmdbEngine::open(&place_of(root), options.clone());
         // The commands do not copy from a store that lacks commits, nor to one. (`backup` copies
         // what there is, and fails.)
-        let whole = |engine: LmdbEngine| engine.lacks().cloned().map_or(Ok(engine), Err);
+        let whole = |engine: LmdbEngine| engine.loss().cloned().map_or(Ok(engine), Err);
         Ok(Self { store: whole(store?)?, copy: whole(copy?)? })
     }
 

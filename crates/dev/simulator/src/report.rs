@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Tally(BTreeMap<String, (usize, String)>);
 
 impl Tally {
-    /// One more. `place` says how to have it again.
+    /// One more. `place` says how to repeat it.
     pub fn add(&mut self, place: &str, violation: &str) {
         self.0.entry(kind(violation)).or_insert_with(|| (0, place.to_owned())).0 += 1;
     }

@@ -396,7 +396,7 @@ impl Seed<'_> {
         let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids)
             .with_options(self.options.clone());
-        let violation = self.go_on(&mut driver, state.copy.as_deref(), &mut random).err();
+        let violation = self.live_on(&mut driver, state.copy.as_deref(), &mut random).err();
         recorder.stop();
         self.dispose(&dir)?;
         let ids = driver.ids();
@@ -404,7 +404,8 @@ impl Seed<'_> {
         Ok(Life { ops: recorder.ops(), timelines, copied, ids, violation })
     }
 
-    fn go_on(
+    /// Opens the engine twice, with steps in the first life.
+    fn live_on(
         &mut self,
         driver: &mut Driver,
         copy: Option<&Copy>,
@@ -453,7 +454,7 @@ impl Seed<'_> {
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids)
             .with_options(self.options.clone());
         let judged = driver.rebuild(self.settings.strict);
-        let judged = judged.and_then(|()| self.go_on(&mut driver, state.copy.as_deref(), &mut random));
+        let judged = judged.and_then(|()| self.live_on(&mut driver, state.copy.as_deref(), &mut random));
         recorder.stop();
         let judged = judged.and_then(|()| self.without_index(&mut driver));
         self.dispose(&dir)?;

@@ -17,7 +17,7 @@ use crate::op::FileId;
 /// Bytes of a page of memory on the systems that the simulator runs on.
 pub(crate) const PAGE: usize = 4096;
 
-/// Whether there is such a part. Reads are most of all calls: without one they are not looked up.
+/// Whether there is such a part. Most calls are reads. Without such a part, they are not looked up.
 static ANY: AtomicBool = AtomicBool::new(false);
 static PART: RwLock<Option<Part>> = RwLock::new(None);
 

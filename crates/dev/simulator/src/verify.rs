@@ -152,7 +152,7 @@ async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Res
 
 /// Reads everything and takes over its contents. The store must find no fault with itself. A
 /// request without an answer may still take effect, as long as nothing else was acknowledged for
-/// the same unit. A rebuild finds its commit where an open passed it over.
+/// the same unit. A rebuild finds its commit where an opening skipped it.
 pub async fn verify(engine: &dyn Engine, known: &mut Knowledge) -> Result<(), Violation> {
     let units: BTreeSet<Unit> = known.doubts.iter().map(Change::unit).collect();
     let lists = units.iter().filter(|u| matches!(u, Unit::List(_))).cloned();

@@ -74,8 +74,7 @@ impl FaultyDirectory {
         self.state().calls
     }
 
-    /// Writes a record that begins so once more, as another process does, just before its next
-    /// change.
+    /// Writes again a record that begins so, as another process does, just before its next change.
     pub fn come_between(&self, prefix: &str) {
         self.state().between = Some(prefix.to_owned());
     }

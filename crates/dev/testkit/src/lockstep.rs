@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Lockstep {
     client: TcpStream,
-    /// The server's socket once more, to see octets that the session has not read yet.
+    /// A second handle of the server's socket, to see octets that the session has not read yet.
     server: TcpStream,
     heard: Vec<u8>,
 }

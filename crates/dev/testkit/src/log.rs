@@ -32,7 +32,7 @@ impl Log {
     /// The whole lines so far that hold a text.
     pub(crate) fn lines_with(&self, what: &str) -> Vec<String> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.go_on(&self.file);
+        read.advance(&self.file);
         read.lines.iter().filter(|line| line.contains(what)).cloned().collect()
     }
 
@@ -43,8 +43,8 @@ impl Log {
 }
 
 impl Read {
-    /// Reads the lines written since. A line without its end waits for the next look.
-    fn go_on(&mut self, file: &File) {
+    /// Reads the lines written since. A line without its end waits for the next call.
+    fn advance(&mut self, file: &File) {
         let len = file.metadata().expect("an open file").len();
         let mut new = vec![0; usize::try_from(len - self.octets).expect("a log that fits memory")];
         file.read_exact_at(&mut new, self.octets).expect("what the file holds");

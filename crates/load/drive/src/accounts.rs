@@ -69,8 +69,7 @@ impl Accounts {
         })
     }
 
-    /// A part of them: `count` accounts from account `from` on. As many as there are, if there are
-    /// fewer.
+    /// A part of them: `count` accounts from account `from` on, or fewer if the list ends.
     #[must_use]
     pub fn part(&self, from: u32, count: u32) -> Self {
         let from = from.min(self.count);

@@ -295,7 +295,7 @@ impl Client {
         self.answer(handler).await
     }
 
-    /// Logs out and closes. A server that closes without answering is forgiven.
+    /// Logs out and closes. That a server closes without answering is no error.
     pub async fn logout(mut self) -> Result<(), Error> {
         let answered = self.command("LOGOUT", &mut ()).await;
         self.wire.shut().await;

@@ -5,17 +5,17 @@
 //! that a read splits are copied. Every byte of a line is looked at once (one `memchr` per line),
 //! and those of a literal are skipped.
 //!
-//! Literals of up to [`INLINE_LIMIT`] bytes stay in their response. Longer ones stream to
+//! Literals of up to `INLINE_LIMIT` bytes stay in their response. Longer ones stream to
 //! [`Handler::literal`] and are left out of it. So a message of 40 MB is never in memory.
 
 use memchr::memchr;
 
 /// Literals up to this many bytes stay inside their response. 8 KiB: header sections and envelopes
 /// fit, message bodies mostly do not.
-pub const INLINE_LIMIT: u64 = 8 * 1024;
+pub(crate) const INLINE_LIMIT: u64 = 8 * 1024;
 /// The longest response kept: an untagged SEARCH naming 1,000,000 UIDs of seven digits is 8 MB;
 /// four times that.
-pub const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
+const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Buffers above this are given back once a response is done, so that an idle client stays small.
 const KEEP_BYTES: usize = 16 * 1024;
 

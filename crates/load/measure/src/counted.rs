@@ -101,13 +101,13 @@ impl Figures {
                 let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
-                ask(stream, host, path)
+                get_over(stream, host, path)
             }
             Self::Socket(socket) => {
                 let stream = UnixStream::connect(socket)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
-                ask(stream, "localhost", path)
+                get_over(stream, "localhost", path)
             }
         }
     }
@@ -115,7 +115,7 @@ impl Figures {
 
 /// One request by HTTP/1.0: the answer ends with the connection, and is never in chunks
 /// (RFC 1945 §7.2.2).
-fn ask(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result<Vec<u8>> {
+fn get_over(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result<Vec<u8>> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();

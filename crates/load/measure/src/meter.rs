@@ -8,9 +8,9 @@ use crate::process::Tree;
 use crate::sample::WatchTarget;
 
 /// Reads the CPU of one target.
-pub struct Meter(Kind);
+pub struct Meter(MeterKind);
 
-enum Kind {
+enum MeterKind {
     /// Exact to the nanosecond (version 1) or microsecond (version 2).
     Group(Group),
     /// By the clock's ticks, usually 10 ms: many readings are right on average only.
@@ -25,25 +25,27 @@ impl Meter {
         Ok(match target {
             WatchTarget::Nothing => None,
             WatchTarget::Agent { address, token, pid } => {
-                Some(Self(Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))))
+                Some(Self(MeterKind::Remote(Box::new(Remote::connect(address, token, *pid)?))))
             }
             WatchTarget::Parts(parts) => {
                 let parts = parts.iter().filter_map(|(_, part)| Self::open(part).transpose());
                 let parts = parts.collect::<io::Result<Vec<_>>>()?;
-                (!parts.is_empty()).then(|| Self(Kind::Parts(parts)))
+                (!parts.is_empty()).then(|| Self(MeterKind::Parts(parts)))
             }
-            WatchTarget::Local { cgroup: Some(path), .. } => Some(Self(Kind::Group(Group::open(path)?))),
-            WatchTarget::Local { pid, cgroup: None, .. } => pid.map(|pid| Self(Kind::Tree(Tree::new(pid)))),
+            WatchTarget::Local { cgroup: Some(path), .. } => Some(Self(MeterKind::Group(Group::open(path)?))),
+            WatchTarget::Local { pid, cgroup: None, .. } => {
+                pid.map(|pid| Self(MeterKind::Tree(Tree::new(pid))))
+            }
         })
     }
 
     /// CPU seconds until now.
     pub fn cpu_s(&mut self) -> io::Result<f64> {
         match &mut self.0 {
-            Kind::Group(group) => group.cpu().map(|(user, system)| user + system),
-            Kind::Tree(tree) => tree.read_usage().map(|usage| usage.user_s + usage.system_s),
-            Kind::Remote(remote) => remote.sample().map(|sample| sample.cpu_s()),
-            Kind::Parts(parts) => parts.iter_mut().map(Self::cpu_s).sum(),
+            MeterKind::Group(group) => group.cpu().map(|(user, system)| user + system),
+            MeterKind::Tree(tree) => tree.read_usage().map(|usage| usage.user_s + usage.system_s),
+            MeterKind::Remote(remote) => remote.sample().map(|sample| sample.cpu_s()),
+            MeterKind::Parts(parts) => parts.iter_mut().map(Self::cpu_s).sum(),
         }
     }
 }

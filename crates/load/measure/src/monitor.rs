@@ -17,12 +17,12 @@ const PSS_EVERY: u32 = 5;
 
 /// Watches one target.
 pub struct Monitor {
-    kind: Kind,
+    kind: MonitorKind,
     reads: u32,
     samples: Vec<(f64, Sample)>,
 }
 
-enum Kind {
+enum MonitorKind {
     Local {
         tree: Option<Tree>,
         group: Option<Group>,
@@ -40,11 +40,11 @@ impl Monitor {
         let kind = match target {
             WatchTarget::Nothing => return Ok(None),
             WatchTarget::Agent { address, token, pid } => {
-                Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))
+                MonitorKind::Remote(Box::new(Remote::connect(address, token, *pid)?))
             }
             WatchTarget::Parts(parts) => match all(parts)? {
                 none if none.is_empty() => return Ok(None),
-                all => Kind::Parts(all),
+                all => MonitorKind::Parts(all),
             },
             WatchTarget::Local { pid, cgroup, data } => {
                 let mut tree = pid.map(Tree::new);
@@ -66,7 +66,7 @@ impl Monitor {
                     (None, None) => String::new(),
                 };
                 let waits = Box::new(WaitSources::of(data.as_deref(), group.as_ref()));
-                Kind::Local { tree, group, counters: Counters::start(&pids), waits, source }
+                MonitorKind::Local { tree, group, counters: Counters::start(&pids), waits, source }
             }
         };
         Ok(Some(Self { kind, reads: 0, samples: Vec::new() }))
@@ -77,12 +77,12 @@ impl Monitor {
         let with_pss = self.reads.is_multiple_of(PSS_EVERY);
         self.reads += 1;
         match &mut self.kind {
-            Kind::Remote(remote) => remote.sample(),
-            Kind::Parts(parts) => {
+            MonitorKind::Remote(remote) => remote.sample(),
+            MonitorKind::Parts(parts) => {
                 let samples = parts.iter_mut().map(|(name, part)| Ok((name.clone(), part.read_sample()?)));
                 samples.collect::<io::Result<_>>().map(Sample::sum)
             }
-            Kind::Local { tree, group, counters, waits, source } => {
+            MonitorKind::Local { tree, group, counters, waits, source } => {
                 let usage = tree.as_mut().map(Tree::read_usage).transpose();
                 // The tree may have ended while its group still has its usage.
                 let usage =
@@ -204,7 +204,7 @@ fn all(parts: &[(String, WatchTarget)]) -> io::Result<Vec<(String, Monitor)>> {
 }
 
 /// The traffic to and from the disk.
-struct Disk {
+struct DiskFigures {
     operations: Offered<u64>,
     read_operations: Offered<u64>,
     read_bytes: Offered<u64>,
@@ -215,13 +215,13 @@ struct Disk {
 /// and that is no measurement. Otherwise bytes by the processes' own accounts. These know no
 /// operations. Their `syscr` and `syscw` count calls of read and write, files in memory and sockets
 /// included.
-fn disk(before: &Sample, after: &Sample) -> Disk {
+fn disk(before: &Sample, after: &Sample) -> DiskFigures {
     let counts = |disk: Option<[u64; 3]>| disk.filter(|d| d.iter().any(|n| *n > 0));
     if let (Some(then), Some(now)) = (before.disk, counts(after.disk)) {
         let [operations, read_bytes, write_bytes] =
             [0, 1, 2].map(|i| Offered::Value(now[i].saturating_sub(then[i])));
         let read_operations = read_operations(before, after).map_or_else(Offered::default, Offered::Value);
-        return Disk { operations, read_operations, read_bytes, write_bytes };
+        return DiskFigures { operations, read_operations, read_bytes, write_bytes };
     }
     let why = match after.disk {
         Some(_) => {
@@ -235,7 +235,7 @@ fn disk(before: &Sample, after: &Sample) -> Disk {
         _ => Offered::NotOffered(format!("{why}, or leave to read /proc/PID/io of the server")),
     };
     let none = || Offered::NotOffered(why.to_owned());
-    Disk { operations: none(), read_operations: none(), read_bytes: bytes(0), write_bytes: bytes(1) }
+    DiskFigures { operations: none(), read_operations: none(), read_bytes: bytes(0), write_bytes: bytes(1) }
 }
 
 fn read_operations(before: &Sample, after: &Sample) -> Option<u64> {

@@ -73,7 +73,7 @@ fn enough(connections: u32, needed: u64, files: u64) -> Result<(), String> {
 }
 
 /// Raises the limit of open files to `wanted`, or to what the system allows if that is more or all
-/// there is; what holds now.
+/// there is. Returns the limit that holds now.
 pub fn raise_file_limit(wanted: u64) -> u64 {
     // SAFETY: rlimit is two numbers; all calls only read or fill the structure given.
     unsafe {

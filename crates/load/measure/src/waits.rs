@@ -41,7 +41,7 @@ struct PressureTotals {
 
 /// The files from which the totals of a server are read.
 pub struct WaitSources {
-    disk: Result<Disk, String>,
+    disk: Result<MailDisk, String>,
     pressure: Result<(PathBuf, PressureOf), String>,
     group: Option<Group>,
 }
@@ -51,7 +51,7 @@ impl WaitSources {
     pub fn of(data: Option<&Path>, group: Option<&Group>) -> Self {
         let unnamed =
             || "the folder of the server's mail is not known: name it by --server-data DIR".to_owned();
-        let disk = data.ok_or_else(unnamed).and_then(|data| Disk::of(data, "/proc/self/mountinfo"));
+        let disk = data.ok_or_else(unnamed).and_then(|data| MailDisk::of(data, "/proc/self/mountinfo"));
         let own = group.and_then(Group::pressure).map(|folder| (folder, PressureOf::Server));
         let machine = Path::new("/proc/pressure");
         let machine = machine.is_dir().then(|| (machine.to_owned(), PressureOf::Machine));
@@ -64,7 +64,7 @@ impl WaitSources {
         let limit = self.group.as_ref().map(Group::memory_limit);
         let limit = limit.unwrap_or_else(|| Err("the server is in no control group of its own".into()));
         WaitTotals {
-            disk_busy_ms: offered(self.disk.as_ref().map_err(Clone::clone).and_then(Disk::busy_ms)),
+            disk_busy_ms: offered(self.disk.as_ref().map_err(Clone::clone).and_then(MailDisk::busy_ms)),
             disk: self.pressure("io"),
             memory: self.pressure("memory"),
             memory_limit: offered(limit),
@@ -148,14 +148,14 @@ fn pressure(text: &str, of: PressureOf) -> Option<PressureTotals> {
 
 /// The disk that a folder is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Disk {
+enum MailDisk {
     /// A block device, by its major and minor number.
     Device(u32, u32),
     /// The files are in memory, on no disk.
     Memory,
 }
 
-impl Disk {
+impl MailDisk {
     /// The disk of a folder, by the number of its file system's device. Some file systems have
     /// numbers of their own: then the mount names the device.
     fn of(folder: &Path, mounts: &str) -> Result<Self, String> {

@@ -208,7 +208,7 @@ async fn converse(mut stream: TcpStream, host: &Host) -> io::Result<()> {
     }
 }
 
-/// Takes a message: whether it has come to all its recipients.
+/// Takes a message. Returns whether it has reached all its recipients.
 async fn take(
     stream: &mut TcpStream,
     input: &mut Vec<u8>,

@@ -149,7 +149,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Failure> {
 
 fn verdict(result: &RunResult, threads: usize) -> String {
     let Some(us) = result.generator.cpu_us_per_transaction else {
-        return held(result);
+        return users_held(result);
     };
     let cpus = f64::from(result.machine.cpus);
     let believed = SHARE_MAX * cpus * 1e6 / us;
@@ -169,7 +169,7 @@ fn verdict(result: &RunResult, threads: usize) -> String {
 
 /// The result of a run in which no transaction ended: how many users the generator held, not how
 /// fast it is.
-fn held(result: &RunResult) -> String {
+fn users_held(result: &RunResult) -> String {
     let online = result.series.online.iter().copied().max().unwrap_or(0);
     let cpu_s = result.generator.cpu_user_s + result.generator.cpu_system_s;
     let seconds = (result.window.end_s - result.window.start_s).max(f64::MIN_POSITIVE);

@@ -8,7 +8,8 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::{
-    Analysis, Build, Cassandra, Data, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
+    Analysis, Build, Cassandra, Data, Judgement, Length, Options, Plan, ServerChoice, Study, conduct, judge,
+    load,
 };
 use posthaste_load_text::quantity;
 
@@ -107,12 +108,12 @@ pub fn main(args: &RegressArgs) -> Result<(), Failure> {
 }
 
 /// A server to start. A missing file is an error before anything is measured.
-fn build(name: &str, program: &std::path::Path) -> Result<Which, Failure> {
+fn build(name: &str, program: &std::path::Path) -> Result<ServerChoice, Failure> {
     let found = program.canonicalize().ok().filter(|p| p.is_file());
     let program = found.ok_or_else(|| {
         Failure::usage(format!("{}: no such file; name the `posthaste` of each build", program.display()))
     })?;
-    Ok(Which::Build(Build { name: name.into(), program }))
+    Ok(ServerChoice::Build(Build { name: name.into(), program }))
 }
 
 /// The plan in words, and the disk that both builds take.

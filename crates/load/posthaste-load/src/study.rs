@@ -13,7 +13,8 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::{command_to_type, files};
 use posthaste_load_results::{Results, StudyResult};
 use posthaste_load_study::{
-    BUILTIN, Cassandra, CassandraPlace, Course, Data, Length, Options, Plan, Study, Versions, Watched, Which,
+    BUILTIN, Cassandra, CassandraPlace, Course, Data, Length, Options, Plan, ServerChoice, Study, Versions,
+    Watched,
 };
 use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
 use posthaste_load_text::quantity::{self, show_bytes};
@@ -53,7 +54,7 @@ pub struct StudyArgs {
     /// submission+plain://, with a login. It must have the accounts that --plan names, all with
     /// the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
-    servers: Vec<Which>,
+    servers: Vec<ServerChoice>,
     /// Keep servers to this many processors, and the instrument to the others. CPU in percent is
     /// then of the server's own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -369,7 +370,7 @@ fn named(args: &StudyArgs) -> Result<Study, Failure> {
 fn refuse(args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
     let dialer = Dialer::new(Trust::Anyone, TIMEOUT).map_err(|e| e.to_string())?;
     for which in &args.servers {
-        let Which::Running(running) = which else { continue };
+        let ServerChoice::Running(running) = which else { continue };
         let name = &running.name;
         if running.watched().iter().any(|watched| watched.agent.is_some()) && token.is_none() {
             return Err(format!("{name} names an agent: its token is needed, by --token-file FILE"));

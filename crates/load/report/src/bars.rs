@@ -39,7 +39,7 @@ pub struct Row {
 /// Bars to draw.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// Title, for those who listen.
+    /// The title for screen readers.
     pub title: String,
     /// The axis, with unit.
     pub x: String,

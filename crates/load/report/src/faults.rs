@@ -12,19 +12,19 @@ pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
     let outcome = &run.outcome;
     let audited = run.audit.as_ref().is_none_or(AuditResult::is_clean);
     let good = outcome.clean && outcome.errors == 0 && audited && !outcome.saturated;
-    let mut says = if name.is_empty() { String::new() } else { format!("{name}: ") };
-    says.push_str(&outcome.headline);
+    let mut text = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    text.push_str(&outcome.headline);
     if !audited {
-        says.push_str(" · the audit found mail missing, doubled or altered");
+        text.push_str(" · the audit found mail missing, doubled or altered");
     }
     if outcome.saturated {
         let most = whole(outcome.unfinished_max);
-        says.push_str(&format!(" · saturated: up to {most} tasks due and not finished"));
+        text.push_str(&format!(" · saturated: up to {most} tasks due and not finished"));
     }
     if outcome.interrupted {
-        says.push_str(" · ended early by Ctrl-C");
+        text.push_str(" · ended early by Ctrl-C");
     }
-    line(good, &says, out);
+    line(good, &text, out);
 }
 
 /// The outcome of a study in one line.
@@ -38,7 +38,7 @@ pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
         let errors = if errors == 1 { "1 error".to_owned() } else { format!("{} errors", whole(errors)) };
         format!("{}: {errors} in {with_errors} of {points} points", study.study)
     };
-    let says = match (failed, with_errors) {
+    let text = match (failed, with_errors) {
         _ if points == 0 => format!("{}: nothing was measured", study.study),
         (0, 0) if study.unmeasured > 0 => {
             format!("{}: not finished: {points} of {} points measured, no errors", study.study, study.planned)
@@ -48,13 +48,13 @@ pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
         (f, 0) => format!("{}: {f} of {points} points could not be measured", study.study),
         (f, _) => format!("{}; {f} could not be measured", of_errors()),
     };
-    line(failed == 0 && with_errors == 0 && points > 0, &says, out);
+    line(failed == 0 && with_errors == 0 && points > 0, &text, out);
 }
 
-fn line(good: bool, says: &str, out: &mut Markup) {
+fn line(good: bool, text: &str, out: &mut Markup) {
     let class = if good { "verdict good" } else { "verdict bad" };
     let mark = if good { "✓ " } else { "✗ " };
-    out.element("p", &[("class", &class)], &format!("{mark}{says}"));
+    out.element("p", &[("class", &class)], &format!("{mark}{text}"));
 }
 
 /// A caveat, and the name of its run: (name, caveat).

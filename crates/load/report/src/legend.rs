@@ -91,7 +91,7 @@ fn sample(svg: &mut Markup, look: Look, x: f64, y: f64) {
 
 /// The marker of a measured point: each series has a shape of its own, so that prints without
 /// colour can be read.
-pub fn marker(svg: &mut Markup, series: usize, x: f64, y: f64, says: Option<&str>) {
+pub fn marker(svg: &mut Markup, series: usize, x: f64, y: f64, tooltip: Option<&str>) {
     let shape = match series % 6 {
         0 => circle(x, y),
         1 => polygon(x, y, &[(-3.6, -3.6), (3.6, -3.6), (3.6, 3.6), (-3.6, 3.6)]),
@@ -118,8 +118,8 @@ pub fn marker(svg: &mut Markup, series: usize, x: f64, y: f64, says: Option<&str
         ),
     };
     svg.open("path", &[("class", &format!("dot {}", colour(series))), ("d", &shape)]);
-    if let Some(says) = says {
-        svg.element("title", &[], says);
+    if let Some(tooltip) = tooltip {
+        svg.element("title", &[], tooltip);
     }
     svg.close("path");
 }

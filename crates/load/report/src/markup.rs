@@ -20,7 +20,7 @@ impl Markup {
         Self::default()
     }
 
-    /// Something this program says itself, as it is.
+    /// Markup of this program, added as it is.
     pub fn raw(&mut self, literal: &'static str) -> &mut Self {
         self.text.push_str(literal);
         self

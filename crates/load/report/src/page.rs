@@ -47,7 +47,7 @@ fn page(results: &[Results], behind: Behind) -> String {
         headline::of_study(study, title.as_deref(), &mut out);
         sittings::line(study, &mut out);
     }
-    faults::caveats(&said(&named, &all_studies), &mut out);
+    faults::caveats(&all_caveats(&named, &all_studies), &mut out);
     if all_studies.len() > 1 {
         contents(&all_studies, &mut out);
     }
@@ -137,24 +137,24 @@ fn subtitle(runs: &[&RunResult], studies: &[&StudyResult]) -> String {
 }
 
 /// Every caveat, with the runs or servers that it is about.
-fn said(runs: &[(String, &RunResult)], studies: &[&StudyResult]) -> Vec<(String, String)> {
-    let mut said = Vec::new();
+fn all_caveats(runs: &[(String, &RunResult)], studies: &[&StudyResult]) -> Vec<(String, String)> {
+    let mut caveats = Vec::new();
     for (name, run) in runs {
         let name = if runs.len() > 1 { name.clone() } else { String::new() };
-        said.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c))));
+        caveats.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c))));
     }
     for study in studies {
         let name = if studies.len() > 1 { study.study.clone() } else { String::new() };
-        said.extend(study.caveats.iter().map(|c| (name.clone(), without_folders(c))));
+        caveats.extend(study.caveats.iter().map(|c| (name.clone(), without_folders(c))));
         for point in &study.points {
             let name = point_name(point);
             match &point.run {
-                Ok(run) => said.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c)))),
-                Err(why) => said.push((name, format!("not measured: {}", without_folders(why)))),
+                Ok(run) => caveats.extend(run.caveats.iter().map(|c| (name.clone(), without_folders(c)))),
+                Err(why) => caveats.push((name, format!("not measured: {}", without_folders(why)))),
             }
         }
     }
-    said
+    caveats
 }
 
 fn contents(studies: &[&StudyResult], out: &mut Markup) {

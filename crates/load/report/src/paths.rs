@@ -4,7 +4,7 @@
 /// Folders at the root that any machine has. Paths in them stay whole.
 const OF_ANY_MACHINE: [&str; 10] = ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr"];
 
-/// Whether a character ends a path, or stands before one.
+/// Whether a character ends a path, or is before one.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || "\"'`<>()|,;:".contains(c)
 }

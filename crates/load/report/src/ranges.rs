@@ -63,9 +63,9 @@ pub fn draw(title: &str, runs: &[String], rows: &[Row]) -> Markup {
         );
         for (run, times) in row.times.iter().enumerate() {
             if let Some(times) = times.filter(|t| t.count > 0) {
-                let says = says(&row.name, runs.get(run), times);
+                let tooltip = row_tooltip(&row.name, runs.get(run), times);
                 let y = y + GAP / 2.0 + BAR * (run as f64 + 0.5);
-                Bar { run, y, times, says: &says }.draw(&mut svg, &scale);
+                Bar { run, y, times, tooltip: &tooltip }.draw(&mut svg, &scale);
             }
         }
     }
@@ -106,12 +106,12 @@ struct Bar<'a> {
     run: usize,
     y: f64,
     times: &'a Summary,
-    says: &'a str,
+    tooltip: &'a str,
 }
 
 impl Bar<'_> {
     fn draw(&self, svg: &mut Markup, scale: &Scale) {
-        let Self { run, y, times, says } = *self;
+        let Self { run, y, times, tooltip } = *self;
         let place = |v: f64| scale.position(v.max(scale.low())).unwrap_or(0.0);
         let (p50, p90, p99, max) =
             (place(times.p50_ms), place(times.p90_ms), place(times.p99_ms), place(times.max_ms));
@@ -130,12 +130,12 @@ impl Bar<'_> {
                 ("height", &"7"),
             ],
         );
-        marker(svg, run, p50, y, Some(says));
+        marker(svg, run, p50, y, Some(tooltip));
         svg.close("g");
     }
 }
 
-fn says(row: &str, run: Option<&String>, t: &Summary) -> String {
+fn row_tooltip(row: &str, run: Option<&String>, t: &Summary) -> String {
     let run = run.map_or(String::new(), |name| format!("{name}, "));
     format!(
         "{run}{row}: median {}, 90 % {}, 99 % {}, longest {} ms",

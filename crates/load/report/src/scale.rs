@@ -136,7 +136,7 @@ impl Scale {
                 }
             }
         }
-        // An end that is no decade would otherwise be nameless.
+        // Otherwise, an end that is no decade would have no label.
         for end in [0, ticks.len().saturating_sub(1)] {
             if let Some(tick) = ticks.get_mut(end).filter(|t| t.label.is_none()) {
                 tick.label = Some(label_of(tick.value));

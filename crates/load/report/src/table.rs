@@ -7,7 +7,7 @@ use crate::markup::Markup;
 pub struct Cell {
     /// The cell's text.
     pub text: String,
-    /// Said after it in a quieter voice: a ratio.
+    /// A ratio, shown after it and less prominently.
     pub aside: Option<String>,
     /// Whether it is a fault.
     pub bad: bool,

@@ -39,7 +39,8 @@ pub struct Projection {
     pub users: Option<f64>,
     /// The number of users by the other fit, for comparison.
     pub users_by_other: Option<f64>,
-    /// The parabola left less over, but stays below the limit: the line was projected in its place.
+    /// The parabola has the smaller residual error, but stays below the limit: the line was
+    /// projected in its place.
     pub by_line_instead: bool,
     /// Most users measured.
     pub measured_max: f64,
@@ -57,9 +58,9 @@ impl Projection {
 
 /// Projects (users, CPU percent) points to a CPU limit; `None` with fewer than two distinct points.
 ///
-/// A parabola that bends down has a summit, and below the limit it says that no number of users is
-/// too many. No server is like that; the bend is scatter, or the dear first users. The line is
-/// projected then.
+/// A parabola that bends down has a summit. A summit below the limit would mean that no number of
+/// users is too many, and no server is like that. The bend comes from scatter, or from the fixed
+/// cost that few users share. So the line is projected.
 pub fn project(points: &[(f64, f64)], limit_percent: f64) -> Option<Projection> {
     let fits = Fits::of(points)?;
     let measured_max = points.iter().map(|p| p.0).fold(0.0, f64::max);
@@ -127,7 +128,7 @@ mod tests {
         assert!((projection.users.unwrap() - 650.0).abs() < 1e-6, "{projection:?}");
         assert!((projection.extrapolation.unwrap() - 1.625).abs() < 1e-9);
         assert_eq!(projection.users_by_other, None);
-        // A limit that the parabola does reach is its own affair: 40 at 500 − √50,000.
+        // A limit that the parabola reaches, 40 at 500 − √50,000, does not use the line.
         let below = project(&points, 40.0).unwrap();
         assert!(!below.by_line_instead);
         assert_eq!(below.fit().degree(), 2);

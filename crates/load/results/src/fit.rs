@@ -6,7 +6,8 @@ pub struct Polynomial {
     coefficients: Vec<f64>,
     /// The distance of each point above the curve, in the order given.
     pub residuals: Vec<f64>,
-    /// √(Σ residual² ÷ (points − coefficients)); infinite when nothing is left to judge by.
+    /// √(Σ residual² ÷ (points − coefficients)); infinite if there are as few points as
+    /// coefficients.
     pub residual_error: f64,
     /// Share of the variance explained.
     pub r_squared: f64,
@@ -52,12 +53,12 @@ impl Polynomial {
     }
 
     /// The factor of x to this power.
-    pub fn coefficient(&self, power: usize) -> f64 {
+    pub(crate) fn coefficient(&self, power: usize) -> f64 {
         self.coefficients.get(power).copied().unwrap_or(0.0)
     }
 
     /// The degree.
-    pub fn degree(&self) -> usize {
+    pub(crate) fn degree(&self) -> usize {
         self.coefficients.len().saturating_sub(1)
     }
 
@@ -135,7 +136,7 @@ fn solve(mut m: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some(x)
 }
 
-/// A line and a parabola through the same points, and which one leaves less over.
+/// A line and a parabola through the same points.
 #[derive(Clone, Debug)]
 pub struct Fits {
     /// Degree 1.

@@ -16,7 +16,7 @@ use crate::arms::{self, Arm, RawArm};
 use crate::bounds::{alone, rounds};
 use crate::kinds;
 use crate::pools::{self, RawPools, Users};
-use crate::server::Which;
+use crate::server::ServerChoice;
 use crate::{BUILTIN, Length};
 
 /// The analysis of the points.
@@ -86,8 +86,7 @@ pub struct Load {
     pub accounts: u32,
 }
 
-/// Points after which the same is run once more, to sample the functions the server spends its CPU
-/// in.
+/// Points after which the same is run again, to sample the functions the server spends its CPU in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The runs with this many virtual users, on all processors and without think time of their
@@ -97,7 +96,7 @@ pub struct Profile {
     pub measure: Duration,
 }
 
-/// The server once more under a simulator of the processor, with a fixed number of transactions.
+/// The server again under a simulator of the processor, with a fixed number of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulate {
     /// Virtual users.
@@ -180,7 +179,7 @@ pub struct Study {
     /// Settings and mail with which each Posthaste is measured; empty for one as it is.
     pub arms: Vec<Arm>,
     /// Servers that are measured beside another one wherever that one is.
-    pub beside: Vec<(Which, Vec<Which>)>,
+    pub beside: Vec<(ServerChoice, Vec<ServerChoice>)>,
     /// The version of the study.
     pub length: Length,
     /// The file, whole.
@@ -472,9 +471,9 @@ fn outside(source: Source, raw: &Raw) -> Result<f64, Mistake> {
 fn beside(
     source: Source,
     raw: &BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
-) -> Result<Vec<(Which, Vec<Which>)>, Mistake> {
+) -> Result<Vec<(ServerChoice, Vec<ServerChoice>)>, Mistake> {
     let server = |name: &Spanned<String>| {
-        name.get_ref().parse::<Which>().map_err(|what| source.at(name.span(), &what))
+        name.get_ref().parse::<ServerChoice>().map_err(|what| source.at(name.span(), &what))
     };
     let of = |(one, others): (&Spanned<String>, &Vec<Spanned<String>>)| {
         Ok((server(one)?, others.iter().map(server).collect::<Result<_, _>>()?))

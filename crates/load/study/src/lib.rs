@@ -33,7 +33,7 @@ pub use needs::refuse_lacking;
 pub use options::{Course, Options};
 pub use plan::Plan;
 pub use resume::{Versions, may_resume};
-pub use server::{Build, Cassandra, CassandraPlace, Running, Watched, Which};
+pub use server::{Build, Cassandra, CassandraPlace, Running, ServerChoice, Watched};
 pub use totals::Data;
 
 /// The version of a study: its length.

@@ -3,13 +3,13 @@
 use posthaste_load_workload::{Mix, Protocol, Workload};
 
 use crate::file::{Analysis, Study};
-use crate::server::{Running, Which};
+use crate::server::{Running, ServerChoice};
 
 /// Refuses servers that lack what the study needs.
 ///
 /// # Errors
 /// What the first of them lacks, and the remedy.
-pub fn refuse_lacking(study: &Study, servers: &[Which]) -> Result<(), String> {
+pub fn refuse_lacking(study: &Study, servers: &[ServerChoice]) -> Result<(), String> {
     if study.analysis == Analysis::Regress {
         two_builds(study, servers)?;
     }
@@ -18,7 +18,7 @@ pub fn refuse_lacking(study: &Study, servers: &[Which]) -> Result<(), String> {
         if let (Some(workload), Some(why)) = (pop3, which.without_pop3()) {
             return Err(format!("the workload {} speaks POP3, and {why}", workload.name));
         }
-        if let Which::Running(running) = which
+        if let ServerChoice::Running(running) = which
             && running.imap.is_none()
         {
             without_imap(study, running)?;
@@ -28,8 +28,8 @@ pub fn refuse_lacking(study: &Study, servers: &[Which]) -> Result<(), String> {
 }
 
 /// The verdict is on the second of two builds. A server that already runs may be one.
-fn two_builds(study: &Study, servers: &[Which]) -> Result<(), String> {
-    let is_build = |which: &Which| which.is_posthaste() || matches!(which, Which::Running(_));
+fn two_builds(study: &Study, servers: &[ServerChoice]) -> Result<(), String> {
+    let is_build = |which: &ServerChoice| which.is_posthaste() || matches!(which, ServerChoice::Running(_));
     if servers.len() == 2 && servers.iter().all(is_build) {
         return Ok(());
     }
@@ -87,7 +87,7 @@ mod tests {
     fn builds_are_compared_with_builds_alone() {
         let study = load("regress", Length::Quick).unwrap();
         let said = |servers: &[&str]| {
-            let servers: Vec<Which> = servers.iter().map(|server| server.parse().unwrap()).collect();
+            let servers: Vec<ServerChoice> = servers.iter().map(|server| server.parse().unwrap()).collect();
             refuse_lacking(&study, &servers).err()
         };
         assert_eq!(said(&["old=/a/posthaste", "new=/b/posthaste"]), None);

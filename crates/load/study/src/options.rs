@@ -8,13 +8,13 @@ use posthaste_load_results::StudyResult;
 
 use crate::Length;
 use crate::file::Study;
-use crate::server::{Cassandra, Which};
+use crate::server::{Cassandra, ServerChoice};
 
 /// The options besides the study itself.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The servers, in order.
-    pub servers: Vec<Which>,
+    pub servers: Vec<ServerChoice>,
     /// The folder in which servers keep their data.
     pub folder: PathBuf,
     /// Whether the data stays. Else the data of a server is removed before the next server starts.
@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Options {
     /// Measures these servers with one thread, and shows no progress.
-    pub fn new(servers: Vec<Which>, folder: PathBuf) -> Self {
+    pub fn new(servers: Vec<ServerChoice>, folder: PathBuf) -> Self {
         Self {
             servers,
             folder,

@@ -12,7 +12,7 @@ use crate::conduct::first_facts;
 use crate::file::Study;
 use crate::options::{Options, settings};
 use crate::plan::Plan;
-use crate::server::Which;
+use crate::server::ServerChoice;
 
 /// Two machines have the same memory if it differs by less. A kernel keeps a part for itself.
 const MEMORY_TOLERANCE: f64 = 0.02;
@@ -47,7 +47,7 @@ pub fn may_resume(
     let plan = Plan::of(study, machine.cpus);
     let names: Vec<String> = servers.iter().map(|which| which.name().to_owned()).collect();
     let agenda = Agenda::of(study, &plan, names);
-    let wanted = |which: &&Which| !agenda.is_complete(&earlier.points, which.name());
+    let wanted = |which: &&ServerChoice| !agenda.is_complete(&earlier.points, which.name());
     for which in servers.iter().filter(wanted) {
         let known = earlier.servers.iter().find(|facts| facts.name == which.name());
         // A server that never started has no settings.
@@ -59,8 +59,8 @@ pub fn may_resume(
     Ok(())
 }
 
-fn is_running(which: &Which) -> bool {
-    matches!(which, Which::Running(_))
+fn is_running(which: &ServerChoice) -> bool {
+    matches!(which, ServerChoice::Running(_))
 }
 
 /// Remedies.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Seconds of the longest duration, ten years. A clock holds a time so far ahead.
+/// Seconds of the longest duration, ten years. Every clock can hold a time that far in the future.
 const SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
 /// `250ms`, `4s`, `1m30s`, `8h`; a bare number is seconds.
@@ -25,18 +25,22 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         let (number, tail) = rest.split_at(digits);
         let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let seconds = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return Err(wrong()),
-        };
+        let seconds = if unit == "ms" { 0.001 } else { seconds_of(unit).ok_or_else(wrong)? };
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = tail;
     }
     of(total)
+}
+
+/// The seconds of a unit.
+fn seconds_of(unit: &str) -> Option<f64> {
+    match unit {
+        "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        "d" => Some(86_400.0),
+        _ => None,
+    }
 }
 
 /// A duration above zero, as a measurement has one.
@@ -53,13 +57,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a rate; write for instance 50/s or 3000/m");
     let (number, unit) = text.trim().split_once('/').ok_or_else(wrong)?;
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let per = match unit.trim() {
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
-    };
+    let per = seconds_of(unit.trim()).ok_or_else(wrong)?;
     if number > 0.0 && number.is_finite() { Ok(number / per) } else { Err(wrong()) }
 }
 
@@ -170,7 +168,7 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(duration("3650d"), Ok(Duration::from_secs(3650 * 86_400)));
-        // A time so far ahead would be none of the clock's.
+        // A clock might not hold a time that far in the future.
         for wrong in ["3651d", "1e18", "99999999999999999h"] {
             assert!(duration(wrong).unwrap_err().contains("ten years"), "{wrong}");
         }

@@ -33,7 +33,7 @@ pub const MIXES: &[(&str, &str)] = &[
 ];
 
 /// The file of a workload or mix.
-pub fn builtin(name: &str) -> Option<&'static str> {
+fn builtin(name: &str) -> Option<&'static str> {
     BUILTIN.iter().chain(MIXES).find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 

@@ -19,10 +19,10 @@ mod step;
 mod think;
 
 use crate::corpus::{Shares, Sizes};
-pub use builtin::{BUILTIN, MIXES, builtin};
+pub use builtin::{BUILTIN, MIXES};
 pub use choose::{Choice, Chooser};
 pub use file::{load, parse};
-pub use mix::{Mix, UserKind, load_mix, parse_mix};
+pub use mix::{Mix, UserKind, load_mix};
 pub use random::Random;
 pub use step::{Criterion, Mailbox, Messages, Recipient, TransactionStep};
 pub use think::Think;

@@ -61,7 +61,7 @@ pub fn load_mix(name: &str) -> Result<Mix, Mistake> {
 }
 
 /// Reads a mix; `file` is what errors call it.
-pub fn parse_mix(text: &str, file: &str) -> Result<Mix, Mistake> {
+fn parse_mix(text: &str, file: &str) -> Result<Mix, Mistake> {
     let source = Source { file, text };
     let raw: RawMix = source.read()?;
     if raw.users.len() > KINDS_MAX {

@@ -24,7 +24,7 @@ impl Random {
     }
 
     /// The next random `u64`.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         let [s0, s1, s2, s3] = &mut self.0;
         let out = s0.wrapping_add(*s3).rotate_left(23).wrapping_add(*s0);
         let t = *s1 << 17;

@@ -73,7 +73,7 @@ pub enum TransactionStep {
     Dele,
 }
 
-/// A mailbox by its part in the story.
+/// The mailbox that a step names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mailbox {
     /// The selected one.
@@ -244,7 +244,7 @@ impl TransactionStep {
     }
 
     /// Whether it belongs to IMAP.
-    pub fn is_imap(&self) -> bool {
+    pub(crate) fn is_imap(&self) -> bool {
         !self.is_pop3() && !matches!(self, Self::Send { .. } | Self::Pause(_))
     }
 }

@@ -46,7 +46,7 @@ impl LeftOut {
     }
 }
 
-/// Leaves the parts of a message that are verified.
+/// Keeps only the parts of a message that are verified.
 pub(crate) fn bound(message: &mut AuthenticatedMessage<'_>) -> LeftOut {
     let mut left_out = LeftOut::default();
     message.dkim_headers.retain(|signature| {

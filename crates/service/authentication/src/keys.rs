@@ -98,7 +98,7 @@ pub struct DomainKey {
     pub state: KeyState,
     /// The beginning of that state, unix seconds.
     pub since: i64,
-    /// As in the tag `p=`, before base 64.
+    /// As in the tag `p=`, before base64.
     pub public: Vec<u8>,
     /// PKCS #8; `None` for a retired key.
     private: Option<Secret<Vec<u8>>>,

@@ -342,8 +342,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each field that is there is covered once, and one more name is there for those that
-        /// nobody may add.
+        /// Each field that is there is covered once. A field that nobody may add is named once more
+        /// than it is there.
         #[test]
         fn every_listed_field_is_covered(names in proptest::collection::vec("(From|Subject|Sender|X-A)", 0..8)) {
             let text: String = names.iter().map(|name| format!("{name}: v\r\n")).collect();

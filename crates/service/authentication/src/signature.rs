@@ -106,7 +106,7 @@ pub(crate) fn sign_field(
     Ok(format!("{name}: {value}{}\r\n", folded(&pair.sign(&text, domain)?)))
 }
 
-/// A signature in base 64, in lines.
+/// A signature in base64, in lines.
 pub(crate) fn folded(signature: &[u8]) -> String {
     let text = STANDARD.encode(signature);
     let mut out = String::new();

@@ -31,7 +31,7 @@ const CLASSES: [(&str, usize); 5] = [
 const LEVELS: [i32; 3] = [1, 3, 9];
 /// The size that zstd's own program makes.
 const DICTIONARY_BYTES: usize = 110 << 10;
-/// Parts below this are no attachments worth sharing.
+/// Smaller parts are not worth sharing.
 const SHARED_FROM: usize = 4 << 10;
 
 fn cpu_us() -> f64 {

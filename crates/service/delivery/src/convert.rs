@@ -183,7 +183,7 @@ impl Candidate {
 
 /// The messages that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum Selection {
     All,
     /// The messages that an earlier version of this program converted in another way.
     Superseded,
@@ -195,7 +195,7 @@ pub struct Converter<'d> {
     account: Account,
     mailbox: Arc<Mailbox>,
     options: ConvertOptions,
-    which: Which,
+    which: Selection,
     /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
     found: VecDeque<Candidate>,
@@ -227,7 +227,7 @@ impl Delivery {
             account: account.clone(),
             mailbox,
             options,
-            which: Which::All,
+            which: Selection::All,
             rest,
             found: VecDeque::new(),
             replacer,
@@ -252,7 +252,7 @@ impl Delivery {
         let (to, items) = (Some(Format::Keep), Items::Leave);
         let options = ConvertOptions { to, items, mode: ConvertMode::Apply, loss: Loss::Refuse };
         let mut converter = self.converter(account, mailbox, options, &shared).await?;
-        converter.which = Which::Superseded;
+        converter.which = Selection::Superseded;
         converter.rest = NumSet::range(uid.value(), uid.value());
         std::mem::swap(converter.replacer.bodies_mut(), bodies);
         while converter.advance().await? {}
@@ -286,9 +286,9 @@ impl Converter<'_> {
         &self.unconverted
     }
 
-    /// Looks at the next message, and converts it; `false` if there is none left. A message that
-    /// cannot be converted is counted and logged. An error is one of the store, and may end by
-    /// itself, or the mailbox was deleted.
+    /// Looks at the next message, and converts it; `false` if no message is left. A message that
+    /// cannot be converted is counted and logged. After an error of the store the call may be
+    /// repeated. There is also an error if the mailbox was deleted.
     #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {
@@ -414,7 +414,7 @@ impl Converter<'_> {
             return Ok(());
         }
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
-        if self.which == Which::Superseded && !may_be_superseded(&stored) {
+        if self.which == Selection::Superseded && !may_be_superseded(&stored) {
             return Ok(());
         }
         let before = stored.len() as u64;
@@ -486,7 +486,7 @@ impl Converter<'_> {
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
         // Clients cannot read a superseded message, so it must be replaced.
-        let must_change = self.which == Which::Superseded || is_superseded(&stored);
+        let must_change = self.which == Selection::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
             let Some(_permit) = permit else {
                 return match must_change {

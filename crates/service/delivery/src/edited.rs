@@ -41,7 +41,7 @@ impl Delivery {
     ) -> Result<IncomingMessage, DeliveryError> {
         let settings = account.stored_as(self.options().format);
         if sent == served {
-            return self.edited_ordinary(Shape::wanted(settings, false), edited).await;
+            return self.edited_ordinary(Shape::of_ordinary(settings), edited).await;
         }
         let shape = Shape::of_rich(settings);
         if shape == Shape::Mime {

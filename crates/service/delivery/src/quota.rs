@@ -32,10 +32,10 @@ use crate::error::DeliveryError;
 /// owner nothing.
 ///
 /// A flat rate, as the heads of mailboxes count octets and messages, and an expunge does not read
-/// the summaries that it removes. It bounds summaries all the same: the longest summary of any
-/// message is 20 times the octets that the message counts ([`SUMMARY_SHARE`]). So an account's mail
-/// takes at most 21 times its quota on disk. It takes that much only if all of it is made to have
-/// the longest summaries.
+/// the summaries that it removes. It bounds summaries anyway: the longest summary of any message is
+/// 20 times the octets that the message counts ([`SUMMARY_SHARE`]). So an account's mail takes at
+/// most 21 times its quota on disk. It takes that much only if all of it is made to have the
+/// longest summaries.
 pub const MESSAGE_COST: u64 = 1024;
 // The constant part of the longest summary is within the flat rate's share, so the whole is.
 const _: () = assert!(summary_len_max(0) as u64 <= SUMMARY_SHARE as u64 * MESSAGE_COST);

@@ -58,10 +58,9 @@ pub(crate) enum Shape {
 impl Shape {
     pub(crate) const ALL: [Self; 4] = [Self::AsSent, Self::Mime, Self::MimeWithOriginal, Self::Enriched];
 
-    /// The form in which an account stores a message that is rich, or not.
-    pub(crate) fn wanted(settings: FormatSettings, is_rich: bool) -> Self {
+    /// The form in which an account stores a message that is not rich.
+    pub(crate) fn of_ordinary(settings: FormatSettings) -> Self {
         match settings.format {
-            _ if is_rich => Self::of_rich(settings),
             Format::Rich => Self::Enriched,
             Format::Keep | Format::Mime => Self::AsSent,
         }
@@ -95,7 +94,8 @@ pub struct StoredForms {
 impl StoredForms {
     /// The message as an account stores it.
     pub fn of(&self, account: &Account) -> &IncomingMessage {
-        let wanted = Shape::wanted(account.stored_as(self.default), self.is_rich);
+        let settings = account.stored_as(self.default);
+        let wanted = if self.is_rich { Shape::of_rich(settings) } else { Shape::of_ordinary(settings) };
         self.others.iter().find(|(shape, _)| *shape == wanted).map_or(&self.first, |(_, message)| message)
     }
 
@@ -257,8 +257,7 @@ impl Delivery {
         held: Option<SummariesHeld>,
     ) -> Result<StoredForms, DeliveryError> {
         let default = self.options().format;
-        let is_enriched =
-            |r: &Recipient| Shape::wanted(r.account.stored_as(default), false) == Shape::Enriched;
+        let is_enriched = |r: &Recipient| Shape::of_ordinary(r.account.stored_as(default)) == Shape::Enriched;
         let mut others = Vec::new();
         if recipients.iter().any(is_enriched)
             && let Some(stored) = self.as_rich(bytes).await?
@@ -285,7 +284,7 @@ impl Delivery {
         }
     }
 
-    /// The summary and the body are made: no more memory is held than they take.
+    /// The summary and the body are made: memory is held only for them from now on.
     fn take_room(&self, held: Option<&SummariesHeld>, first: &IncomingMessage) {
         let stored = if self.options().compress == Compression::Zstd { first.bytes.len() } else { 0 };
         if let Some(held) = held {
@@ -391,7 +390,8 @@ impl Delivery {
             Some(_) => None,
             None => as_mime_blocking(&account.name, &bytes, self.options().message_len_max),
         };
-        let wanted = Shape::wanted(account.stored_as(self.options().format), rich.is_some());
+        let settings = account.stored_as(self.options().format);
+        let wanted = if rich.is_some() { Shape::of_rich(settings) } else { Shape::of_ordinary(settings) };
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
         let stored = match &rich {
             Some(rich) => rich.stored(wanted, &bytes),

@@ -17,7 +17,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A sample of `wanted` messages out of all; of all of them, if they are no more.
+    /// A sample of `wanted` messages out of `of`, or of all if there are fewer.
     #[must_use]
     pub fn new(wanted: u64, of: u64) -> Self {
         // The keys of the standard library's hash maps are random.

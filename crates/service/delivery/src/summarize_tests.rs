@@ -213,7 +213,7 @@ fn ten_thousand_parts_print_and_are_found() {
 }
 
 /// Boundaries of one width end no other's part. Boundaries that begin alike do (RFC 2046 §5.1.1:
-/// `--10` begins with `--1`), so there are many parts: fewer bytes than the message all the same.
+/// `--10` begins with `--1`), so there are many parts: fewer bytes than the message anyway.
 #[test]
 fn nesting_bombs_print() {
     for (width, most) in [(5, 100_000), (0, 400_000)] {

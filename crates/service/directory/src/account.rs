@@ -118,8 +118,7 @@ pub struct Referral {
     /// The URL of the server (RFC 5092), with the user's name there. The directory does not read
     /// it.
     pub url: String,
-    /// Whether IMAP logins here succeed all the same, for mailboxes that others share with the
-    /// account.
+    /// Whether IMAP logins here succeed anyway, for mailboxes that others share with the account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admits: bool,
 }

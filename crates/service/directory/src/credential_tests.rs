@@ -10,7 +10,7 @@ use posthaste_net::ClientCertificate;
 use posthaste_store::set_directory_entry;
 
 use crate::lease::LeasesToCompare;
-use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, Step, TlsBindings, mechanisms};
+use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, SaslStep, TlsBindings, mechanisms};
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
     AccountChange, By, CertificateLogins, Client, Directory, DirectoryError, Granted, Login, LoginFailure,
@@ -66,7 +66,7 @@ async fn an_app_password_lets_in_beside_the_accounts_own() {
     );
     let changed = text.replace(text.chars().next().unwrap(), "z");
     assert!(changed == text || password_login(&directory, &changed, Service::Imap).await.is_err());
-    // An app password of one account is none of another.
+    // An app password of one account is not valid for another.
     add(&directory, "ben@example.org", "pencil").await;
     assert!(directory.login("ben@example.org", &secret(&text), by(Service::Imap)).await.is_err());
     // A new password of the account leaves it.
@@ -252,12 +252,12 @@ async fn respond(
     let exchange = Exchange::begin(directory, mechanism, channel);
     let mut exchange = exchange.map_err(|error| (error.failure, None))?;
     match exchange.step(directory, Some(response)).await {
-        Step::Done(login) => Ok(*login),
-        Step::Fail(error) => Err((error.failure, None)),
-        Step::Refuse { challenge, error } => {
+        SaslStep::Done(login) => Ok(*login),
+        SaslStep::Fail(error) => Err((error.failure, None)),
+        SaslStep::Refuse { challenge, error } => {
             Err((error.failure, Some(String::from_utf8(challenge).unwrap())))
         }
-        Step::Challenge(octets) => panic!("{octets:?}"),
+        SaslStep::Challenge(octets) => panic!("{octets:?}"),
     }
 }
 

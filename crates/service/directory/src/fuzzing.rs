@@ -11,7 +11,7 @@ use posthaste_net::ClientCertificate;
 use posthaste_store::MemoryEngine;
 use tokio::runtime::Runtime;
 
-use crate::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
+use crate::sasl::{Channel, Exchange, Plaintext, SaslStep, TlsBindings};
 use crate::{
     Address, CertificateLogins, Client, Directory, Granted, LoginSettings, NewAccount, Policy, Service,
     TokenCheck, TokenError,
@@ -51,19 +51,19 @@ pub fn sasl(data: &[u8]) {
     for response in responses {
         let response = response.map(|bytes| replaced(bytes, &nonce));
         match runtime.block_on(exchange.step(directory, response.as_deref())) {
-            Step::Challenge(octets) => {
+            SaslStep::Challenge(octets) => {
                 // server-first-message begins with the nonce: RFC 5802 §7.
                 if let Some(found) = octets.strip_prefix(b"r=") {
                     nonce = found.split(|byte| *byte == b',').next().unwrap_or_default().to_vec();
                 }
             }
-            Step::Done(login) => {
+            SaslStep::Done(login) => {
                 let account = login.account;
                 let has_password = rest.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes());
                 assert!(has_password && account.name == NAME, "{} got in by {mechanism}", account.name);
                 return;
             }
-            Step::Fail(error) | Step::Refuse { error, .. } => {
+            SaslStep::Fail(error) | SaslStep::Refuse { error, .. } => {
                 assert!(!format!("{error} {error:?}").contains(PASSWORD), "a password is logged");
                 return;
             }

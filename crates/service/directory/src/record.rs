@@ -1,7 +1,7 @@
 //! Directory records as they are stored: JSON with a version number, one line each.
 //!
 //! A record of a later version, or with a field that this program does not know, is refused. To
-//! rewrite it would lose that field. Octets are in base 64.
+//! rewrite it would lose that field. Octets are in base64.
 
 use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
@@ -97,7 +97,7 @@ struct AccountRecord {
     sets_quotas: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     app_passwords: Vec<AppPasswordRecord>,
-    /// SHA-256 of each, in base 64.
+    /// SHA-256 of each, in base64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<String>,
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::RwLock;
-use posthaste_mail_model::AccountId;
 
 use crate::account::Account;
 use crate::address::{Address, AddressError};
@@ -21,13 +20,6 @@ pub struct Recipient {
     pub address: Address,
     /// The part after the `+`, if that was not part of a name: RFC 5233 §1.
     pub detail: Option<String>,
-}
-
-impl Recipient {
-    /// The account's id.
-    pub const fn account_id(&self) -> AccountId {
-        self.account.id
-    }
 }
 
 /// Why mail for an address is not taken.

@@ -115,7 +115,7 @@ async fn mail_finds_its_account() {
         ("\"ana\"@xn--bcher-kva.example", &ana, None),
     ] {
         let found = directory.resolve(text).await.unwrap();
-        assert_eq!((found.account_id(), found.detail.as_deref()), (account.id, detail), "{text}");
+        assert_eq!((found.account.id, found.detail.as_deref()), (account.id, detail), "{text}");
     }
     assert!(matches!(directory.resolve("bob@example.org").await, Err(ResolveError::NoSuchUser)));
     assert!(matches!(directory.resolve("bob@example.net").await, Err(ResolveError::NotLocal)));

@@ -91,7 +91,7 @@ impl<'c> Chain<'c> {
         if self.beside_others { SummaryMemory::BesideOthers } else { SummaryMemory::Counted }
     }
 
-    /// To be kept there.
+    /// Keeps the message there.
     pub(crate) fn for_home(self, home: Home) -> Self {
         Self { home, ..self }
     }
@@ -107,7 +107,7 @@ impl<'c> Chain<'c> {
         Self { needs, asked: DsnRequest::default(), submitter: None, ..self }
     }
 
-    /// One script further, and no account's message yet.
+    /// One script further. No account sends the message yet.
     pub(crate) fn next(self) -> Self {
         Self { beside_others: true, ..self.to_members() }
     }
@@ -117,22 +117,22 @@ impl<'c> Chain<'c> {
         Self { depth: self.depth + 1, account: None, is_free: false, ..self }
     }
 
-    /// The next group's copies are not counted against a limit, or were counted before.
+    /// The next group's copies are not counted: there is no limit, or they were counted before.
     pub(crate) fn free(self) -> Self {
         Self { is_free: true, ..self }
     }
 
-    /// Whether they do not count.
+    /// Whether copies are not counted.
     pub(crate) fn is_free(self) -> bool {
         self.is_free
     }
 
-    /// One script further: what this account sends.
+    /// One script further: this account sends the message.
     pub(crate) fn next_by(self, account: &'c Account) -> Self {
         Self { account: Some(account), ..self.next() }
     }
 
-    /// Counted from here on, unless it is counted already.
+    /// Counts from here on, unless something counts already.
     pub(crate) fn counted(self, sends: &'c AtomicUsize) -> Self {
         Self { sends: Some(self.sends.unwrap_or(sends)), ..self }
     }

@@ -313,7 +313,7 @@ mod tests {
         assert!(text.contains("\r\n\r\nSubject: hi\r\n\r\n--refusal-1a--\r\n"), "{text}");
     }
 
-    /// The sender's host would not take a report in UTF-8, and Latin-1 is none.
+    /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.
     #[test]
     fn fields_of_eight_bits_need_no_international_refusal() {
         for (message, subject) in

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
-use posthaste_sharing::{Namespace, Shown, owner_of, right_of};
+use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 
@@ -200,7 +200,7 @@ impl<'f> Filing<'f> {
 
     /// A mailbox of another account, if the recipient may add messages to it: RFC 4314 §2.1, `i`,
     /// or `p`. Scripts make none there.
-    async fn mailbox_of_others(&self, shown: &Shown<'_>) -> Result<FilingTarget, DeliveryError> {
+    async fn mailbox_of_others(&self, shown: &SharedName<'_>) -> Result<FilingTarget, DeliveryError> {
         let directory = self.delivery.directory();
         let no_such = || DeliveryError::from(StoreError::NoSuchName);
         let owner = owner_of(directory, shown).await.map_err(stored)?;

@@ -51,8 +51,8 @@ pub enum Undelivered {
 }
 
 /// The outcome of a message for one recipient. A success is reported to a sender that requests it
-/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report
-/// of that or requested none.
+/// (RFC 3461 §5.2.7). There is no success if a script refuses the message and the sender has a
+/// report of that, or requested none.
 pub type Delivered = Result<Option<Success>, Undelivered>;
 
 /// The recipients for which the protocol can report that a script refuses the message. For the
@@ -334,8 +334,8 @@ impl Filter {
     }
 
     /// Whether a report must say why a script refuses a message. A reply of the protocol has no
-    /// letters beyond ASCII (RFC 5429 §2.2.1). `ereject` prefers the reply all the same, and so
-    /// does a message whose sender can get no report.
+    /// letters beyond ASCII (RFC 5429 §2.2.1). `ereject` uses the reply nevertheless. So does a
+    /// message whose sender can get no report.
     fn needs_report(&self, refusal: &ScriptRefusal, mail: Mail<'_>) -> bool {
         let is_reported = self.relay.is_some()
             && !mail.from.is_empty()
@@ -380,8 +380,8 @@ impl Filter {
             }
             return self.serve_mailboxes(filing, recipient, mail).await;
         }
-        // The copy first: a delivery that fails for now is tried again by the sender, and then
-        // nothing was sent twice.
+        // The copy first. If the delivery fails for now, the sender tries it again, and nothing was
+        // sent twice.
         let done = self.serve_mailboxes(filing, recipient, mail).await;
         if matches!(done, Done::Kept(_))
             && let Err(error) = self.forward(recipient, forward, mail).await
@@ -482,7 +482,7 @@ impl Filter {
         };
         let script = match (&self.site, active) {
             (Some(site), Some(_)) if site.runs => {
-                // Said of it here, and not of the one that includes it.
+                // The script reports this of itself, and not of the one that includes it.
                 scripts.active.clone().map_err(NoOutcome::Broken)?;
                 Arc::clone(&site.with_own)
             }

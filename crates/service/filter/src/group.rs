@@ -187,8 +187,8 @@ impl Filter {
         Ok(Some(if group.owner.is_some() { Success::Delivered } else { Success::Expanded }))
     }
 
-    /// Counts the copies that all groups among these make of a message, together: one by one, those
-    /// of the first would keep the second from ever being allowed.
+    /// Counts the copies that all these groups make of a message. They are counted together: one by
+    /// one, the copies of the first group would use up the limit of the second.
     async fn count_all(&self, from: &str, chain: Chain<'_>, targets: &[Target]) -> Result<(), Undelivered> {
         let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
         for target in targets {
@@ -205,9 +205,9 @@ impl Filter {
         Ok(())
     }
 
-    /// The account, sender or group that copies count for. Without a sender it is the group itself.
-    /// An account that has logged in and a sender of the same name count separately. So a forger
-    /// cannot use up what a user may send.
+    /// The account, sender or group that copies count for. Without a sender they count for the
+    /// group itself. An account that has logged in and a sender of the same name count separately.
+    /// So a forger cannot use up what a user may send.
     async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> Copier {
         if let Some(account) = chain.submitter {
             return Copier::Account(account.to_owned());
@@ -251,7 +251,7 @@ impl Filter {
         if self.relay.is_some() {
             return Ok(outcomes);
         }
-        // An account over its quota must not have the others get the message again.
+        // If an account is over its quota, the others must not get the message again.
         let is_for_now = |error: &DeliveryError| error.is_temporary() && !is_over_quota(error);
         for outcome in &outcomes {
             if let Err(Undelivered::Delivery(error)) = outcome
@@ -263,7 +263,7 @@ impl Filter {
         Ok(outcomes)
     }
 
-    /// Has the queue deliver to members here later; whether it does.
+    /// Makes the queue deliver to members here later. Returns whether it does.
     async fn take_over_members(&self, mail: &GroupMail<'_>, late: &[(&Recipient, DeliveryError)]) -> bool {
         let Some(relay) = self.relay.as_ref().filter(|_| !late.is_empty()) else { return late.is_empty() };
         let envelope = queue::Envelope {
@@ -373,7 +373,8 @@ fn list_fields(group: &Group, message: &[u8]) -> String {
 /// Why a member through which a group would contain itself gets no mail.
 const CIRCULAR: &str = "it leads back to the group";
 
-/// Why members elsewhere must be tried again; none if they permanently do not get the message.
+/// The reason why members elsewhere must be tried again. There is none if they will never get the
+/// message.
 fn temporary(error: NotSent) -> Option<Undelivered> {
     match error {
         NotSent::Delivery(error) | NotSent::Relay(Refusal::Queue(QueueError::Delivery(error)))

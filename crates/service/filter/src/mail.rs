@@ -32,11 +32,11 @@ pub(crate) enum Trigger {
 /// A message under way.
 #[derive(Clone, Copy)]
 pub(crate) struct Mail<'m> {
-    /// As the account keeps it.
+    /// The message as the account keeps it.
     pub(crate) message: &'m IncomingMessage,
-    /// As its clients see it, and its script.
+    /// The message as the account's clients and script see it.
     pub(crate) served: &'m Bytes,
-    /// As it came.
+    /// The message as it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
     pub(crate) trigger: Trigger,

@@ -21,7 +21,7 @@ pub(crate) const DUPLICATE_S: u64 = 7 * DAY_S;
 /// Records looked at for each that is written. One would keep up; more catch up after a rush.
 const LOOKED_AT: usize = 4;
 
-/// The form described here.
+/// The version described here.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -117,8 +117,8 @@ pub(crate) async fn remember(
     Ok(done)
 }
 
-/// Forgets what was remembered at a time, since nothing came of it. Best effort: what stays is over
-/// after its seconds.
+/// Forgets a record of this time, because its action failed. An error is ignored: the record
+/// expires.
 pub(crate) async fn forget(
     engine: &dyn Engine,
     account: AccountId,

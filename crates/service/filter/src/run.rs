@@ -23,7 +23,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs a script; why not, if it fails. A run ends if nobody waits for it.
+/// Runs a script. The error says why it failed. A run ends if no caller waits for it.
 pub(crate) async fn run_script(
     (script, world): (Arc<Script>, World),
     bytes: Bytes,
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// The client has left, or the server stops: the thread is free for others at the next step.
+    /// The client has left or the server stops: at the next step the thread is free for others.
     #[tokio::test]
     async fn a_run_ends_when_nobody_waits_for_it() {
         let source = "require \"mailbox\"; if mailboxexists [\"a\", \"b\", \"c\"] { discard; } elsif mailboxexists \"d\" { stop; }";

@@ -63,8 +63,8 @@ impl Scripts {
 }
 
 impl Drop for Scripts {
-    /// A large script is a hundred thousand pieces of memory. The task that drops it may hold a
-    /// lock or poll a session, so a thread that computes releases them.
+    /// A large script is a hundred thousand allocations. The task that drops it may hold a lock or
+    /// poll a session, so a thread that computes releases them.
     fn drop(&mut self) {
         if self.bytes > DROPPED_HERE_MAX
             && let Ok(runtime) = Handle::try_current()

@@ -150,8 +150,8 @@ impl Filter {
             let chain = match origin {
                 Origin::Elsewhere { .. } => chain,
                 Origin::User { .. } => chain.for_own(RequiredExtensions::of_own(&text)),
-                // RFC 6533 §3: reports have fields and addresses of others. A group gets them
-                // whatever mail without a sender it has had: a lost report is not repeated.
+                // RFC 6533 §3: reports have fields and addresses of others. A group gets a report
+                // even if it has had mail without a sender before: a lost report is not repeated.
                 Origin::Server => chain.for_own(RequiredExtensions::of_report(&text)).free(),
             };
             let Chain { tls, needs, asked, home, .. } = chain;
@@ -168,7 +168,7 @@ impl Filter {
                 (Ok(Target::Account(recipient)), _) => {
                     self.send_here(&text, envelope, &[recipient], chain).await
                 }
-                // Other servers would take this one for the sender of it.
+                // Otherwise another server would take this one for the sender.
                 (Err(ResolveError::NotLocal), Some(_)) if is_quarantined => Err(NotSent::Junk(to.to_owned())),
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     if let Some(account) = chain.account {

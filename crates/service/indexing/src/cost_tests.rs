@@ -57,7 +57,7 @@ async fn a_delivery_costs_the_same_however_many_mailboxes_get_mail() {
     }
     let Reads { segments, messages } = index.reads();
     assert_eq!(segments, 0);
-    // Once when it comes, and once more for its segment.
+    // Once when it comes, and again for its segment.
     assert!(messages <= 2 * 12 * 300, "{messages} messages read");
     for world in &worlds {
         assert!(world.stored().await.1 >= 256);

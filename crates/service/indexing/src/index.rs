@@ -147,7 +147,7 @@ impl SearchIndex {
     /// Which messages of a mailbox may match queries. `None` if the index knows none of its
     /// messages.
     #[boxed]
-    pub async fn ask(&self, mailbox: MailboxId, queries: &[Query]) -> Option<Answer> {
+    pub async fn query(&self, mailbox: MailboxId, queries: &[Query]) -> Option<Answer> {
         if !self.shared.is_on || queries.is_empty() {
             return None;
         }
@@ -174,13 +174,13 @@ impl SearchIndex {
         }
         for kept in known.stored() {
             match self.load(mailbox, kept).await? {
-                Some(segment) => ask(&segment, queries, &mut proposed, &mut asked).await,
+                Some(segment) => query_segment(&segment, queries, &mut proposed, &mut asked).await,
                 // It was damaged after it was listed: its messages are read.
                 None => covered = Arc::new(covered.difference(&kept.meta.indexed)),
             }
         }
         for segment in &known.unsaved {
-            ask(segment, queries, &mut proposed, &mut asked).await;
+            query_segment(segment, queries, &mut proposed, &mut asked).await;
         }
         let mut bytes = 0;
         for (uid, terms) in recent.messages() {
@@ -342,7 +342,7 @@ impl SearchIndex {
 
 /// Looks terms up in a segment, with pauses. `asked`: how many look-ups there were since the last
 /// pause.
-async fn ask(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
+async fn query_segment(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
     for (query, uids) in queries.iter().zip(proposed) {
         uids.append(&mut segment.propose(query));
         *asked += 1;

@@ -4,10 +4,9 @@
 //! [`SearchIndex::run`] is the task in the background. It reads the texts of new messages, and
 //! keeps their terms in memory. As soon as there are 256 of them it stores a segment. It merges
 //! small segments, drops expunged messages, and removes the segments of deleted mailboxes. What it
-//! does for a delivery does not depend on the size of the mailbox: the outline of its segments
-//! is stored with them.
-//! [`SearchIndex::ask`] names the messages that may hold a word, and [`SearchIndex::sort_keys`] has
-//! what SORT and THREAD compare of the messages in segments.
+//! does for a delivery does not depend on the size of the mailbox: the outline of its segments is
+//! stored with them. [`SearchIndex::query`] names the messages that may hold a word, and
+//! [`SearchIndex::sort_keys`] has what SORT and THREAD compare of the messages in segments.
 //!
 //! Invariants: nothing depends on the index. A message that is in no segment is read by each
 //! search. A segment that is lost or damaged is removed and made again. A message's text never

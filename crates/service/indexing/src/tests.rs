@@ -74,7 +74,7 @@ impl World {
         let view = self.mailbox.current().await.unwrap();
         let live = view.uids_of_seqs(&view.all());
         let query = Query::new(Scope::Texts, word.as_bytes()).unwrap();
-        let answer = index.ask(self.id(), &[query]).await;
+        let answer = index.query(self.id(), &[query]).await;
         let answer =
             answer.unwrap_or_else(|| Answer { covered: Arc::default(), proposed: vec![NumSet::new()] });
         let proposed = &answer.proposed[0];

@@ -157,7 +157,7 @@ impl Milter {
         talk.negotiate().await?;
         let outcome = talk.all(envelope, draft).await;
         if outcome.is_ok() {
-            let _ = talk.say(b'Q', &[]).await;
+            let _ = talk.send_command(b'Q', &[]).await;
         }
         outcome
     }
@@ -185,7 +185,7 @@ impl Milter {
 impl Conversation<'_> {
     async fn negotiate(&mut self) -> Result<(), MilterError> {
         let offer = [VERSION, ACTIONS, flags::ALL].map(u32::to_be_bytes).concat();
-        self.say(b'O', &offer).await?;
+        self.send_command(b'O', &offer).await?;
         match self.read_answer().await? {
             Answer::Options(version, actions, wanted)
                 if (VERSION_MIN..=VERSION).contains(&version)
@@ -208,7 +208,7 @@ impl Conversation<'_> {
             return Ok(Outcome::only(verdict));
         }
         self.macros(b'E', &[("i", envelope.id)]).await?;
-        self.say(b'E', &[]).await?;
+        self.send_command(b'E', &[]).await?;
         self.end(draft).await
     }
 
@@ -315,7 +315,7 @@ impl Conversation<'_> {
                 }
             }
         }
-        Err(self.milter.wrong("it wants too many changes"))
+        Err(self.milter.wrong("it requests too many changes"))
     }
 
     /// Sends one command and reads the answer, unless the filter has declined either.
@@ -329,7 +329,7 @@ impl Conversation<'_> {
         if self.flags & without != 0 {
             return Ok(StageOutcome::Continue);
         }
-        self.say(letter, data).await?;
+        self.send_command(letter, data).await?;
         if self.flags & silent != 0 {
             return Ok(StageOutcome::Continue);
         }
@@ -362,10 +362,10 @@ impl Conversation<'_> {
     async fn macros(&mut self, of: u8, all: &[(&str, &str)]) -> Result<(), MilterError> {
         let names = all.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
         let data = [&[of], strings(names).as_slice()].concat();
-        self.say(b'D', &data).await
+        self.send_command(b'D', &data).await
     }
 
-    async fn say(&mut self, letter: u8, data: &[u8]) -> Result<(), MilterError> {
+    async fn send_command(&mut self, letter: u8, data: &[u8]) -> Result<(), MilterError> {
         let packet = command(letter, data);
         let written = timeout(self.milter.within, self.socket.write_all(&packet)).await;
         let written = written.map_err(|_| MilterError::Late(self.milter.to_string()))?;

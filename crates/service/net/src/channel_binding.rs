@@ -6,7 +6,7 @@
 use rustls::{ProtocolVersion, ServerConnection};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// Which bytes.
+/// A kind of channel binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelBinding {
     /// RFC 5929 §4.

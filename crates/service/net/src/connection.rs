@@ -368,11 +368,6 @@ impl Connection {
         }
     }
 
-    /// Sends the rest of earlier writes.
-    pub async fn flush_within(&mut self, within: Duration) -> Result<(), NetError> {
-        timely(&self.clock, within, self.stream.flush()).await
-    }
-
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
     /// Refuses if the peer sent anything after the command. An attacker might insert bytes into the

@@ -142,7 +142,7 @@ impl OriginalRecipient {
 }
 
 /// The octets of an xtext (RFC 3461 §4): printable ASCII without `+` and `=`, which are `+XX`.
-/// `None` if it is none.
+/// `None` if the text is not xtext.
 pub fn xtext(text: &str) -> Option<Vec<u8>> {
     let hex = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

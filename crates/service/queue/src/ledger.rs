@@ -58,19 +58,19 @@ impl Payer {
 pub(crate) struct Ledger {
     /// Octets that may wait for each payer; 0: any number.
     max: AtomicU64,
-    counts: Mutex<Counts>,
+    counts: Mutex<PayerCounts>,
     /// Held while the queue is read.
     pub(crate) reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct PayerCounts {
     /// The time when the queue was read last, unix milliseconds; `None` if it never was.
     read_at: Option<u64>,
     /// Items at that time.
     read: usize,
     items: HashMap<ItemId, (Arc<Payer>, BodyId)>,
-    payers: HashMap<Arc<Payer>, Waiting>,
+    payers: HashMap<Arc<Payer>, WaitingMail>,
     is_being_read: bool,
     /// Items that left the queue since a reading began.
     removed: HashSet<ItemId>,
@@ -78,7 +78,7 @@ struct Counts {
 
 /// The mail that waits because of one account.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingMail {
     /// Octets of all bodies, and of messages that are being added.
     octets: u64,
     bodies: HashMap<BodyId, CountedBody>,
@@ -106,7 +106,7 @@ impl Counted {
     }
 }
 
-impl Counts {
+impl PayerCounts {
     fn is_due(&self) -> bool {
         self.read_at.is_none() || self.items.len() > 2 * self.read + ITEMS_FIRST
     }
@@ -156,7 +156,7 @@ impl Ledger {
     pub fn set_max(&self, octets: u64) {
         self.max.store(octets, Ordering::Release);
         if octets == 0 {
-            *self.counts.lock() = Counts::default();
+            *self.counts.lock() = PayerCounts::default();
         }
     }
 

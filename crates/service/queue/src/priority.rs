@@ -52,9 +52,9 @@ impl fmt::Display for Priority {
 /// The rank of an item: it decides when the item is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
-    /// Not before then, unix seconds.
+    /// The item is not sent before this time, unix seconds.
     pub next: i64,
-    /// Before those of lower ones.
+    /// It is sent before items of a lower priority.
     pub priority: Priority,
 }
 

@@ -149,7 +149,7 @@ impl Queue {
         for (part, uid) in parts.into_iter().zip(&appended.uids) {
             let mut item = Item::new(part, uid.value(), (body, size), now);
             if let Err(error) = self.update(&mut item).await {
-                // It may be there all the same: an answer of the engine can be lost.
+                // It may be there anyway: an answer of the engine can be lost.
                 item.version = 1;
                 items.push(item);
                 self.withdraw(&items).await;

@@ -340,7 +340,7 @@ mod tests {
         (String::from_utf8(report.print()).unwrap(), report.is_international())
     }
 
-    /// The sender's host would not take a report in UTF-8, and Latin-1 is none.
+    /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.
     #[test]
     fn a_header_of_eight_bits_needs_no_international_report() {
         let plain = Item { smtputf8: false, ret: Some(Return::Full), ..sample() };

@@ -21,15 +21,15 @@ pub(crate) struct SeenItems {
     whole: ItemId,
     /// The items seen beyond a missing number.
     beyond: BTreeSet<ItemId>,
-    /// The newest item at earlier looks, and when those were: what was missing before it then has
+    /// The newest item at earlier scans, and when those were: what was missing before it then has
     /// been missing since.
-    looks: VecDeque<(ItemId, Instant)>,
+    scans: VecDeque<(ItemId, Instant)>,
 }
 
 impl SeenItems {
     /// The state in which all items up to this one were seen.
     pub(crate) fn after(whole: ItemId) -> Self {
-        Self { whole, beyond: BTreeSet::new(), looks: VecDeque::new() }
+        Self { whole, beyond: BTreeSet::new(), scans: VecDeque::new() }
     }
 
     /// The next scan reads items after this one.
@@ -40,12 +40,12 @@ impl SeenItems {
     /// Notes that an item was seen; whether it is new.
     pub(crate) fn note(&mut self, id: ItemId) -> bool {
         let is_new = id > self.whole && self.beyond.insert(id);
-        self.go_on();
+        self.advance();
         is_new
     }
 
     /// Advances to the next number that is missing.
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         while self.whole.checked_add(1).is_some_and(|next| self.beyond.remove(&next)) {
             self.whole += 1;
         }
@@ -53,20 +53,20 @@ impl SeenItems {
 
     /// Ends a scan. A number that has been missing for long has left the queue. Each number has
     /// its own time: its neighbour may be missing for milliseconds.
-    pub(crate) fn looked(&mut self, now: Instant) {
+    pub(crate) fn end_scan(&mut self, now: Instant) {
         if let Some(newest) = self.beyond.last().copied()
-            && self.looks.back().is_none_or(|(before, _)| *before < newest)
+            && self.scans.back().is_none_or(|(before, _)| *before < newest)
         {
-            self.looks.push_back((newest, now));
+            self.scans.push_back((newest, now));
         }
         while let Some((newest, _)) =
-            self.looks.pop_front_if(|(newest, since)| *newest <= self.whole || now - *since >= WAIT_MAX)
+            self.scans.pop_front_if(|(newest, since)| *newest <= self.whole || now - *since >= WAIT_MAX)
         {
             if newest > self.whole {
                 self.whole = newest;
                 self.beyond = self.beyond.split_off(&newest);
                 self.beyond.remove(&newest);
-                self.go_on();
+                self.advance();
             }
         }
     }
@@ -82,8 +82,8 @@ mod tests {
         assert!(front.note(5) && !front.note(5) && front.note(7));
         assert_eq!(front.whole(), 5);
         let now = Instant::now();
-        front.looked(now);
-        front.looked(now + WAIT_MAX / 2);
+        front.end_scan(now);
+        front.end_scan(now + WAIT_MAX / 2);
         assert!(!front.note(7) && front.note(6));
         assert_eq!(front.whole(), 7);
         assert!(!front.note(3));
@@ -95,20 +95,20 @@ mod tests {
         let mut front = SeenItems::after(4);
         let now = Instant::now();
         front.note(6);
-        front.looked(now);
+        front.end_scan(now);
         let later = now + WAIT_MAX;
         for id in [101, 102, 104] {
             assert!(front.note(id));
         }
-        front.looked(later);
+        front.end_scan(later);
         assert_eq!(front.whole(), 6);
         assert!(front.note(103), "it comes a moment later");
-        front.looked(later + WAIT_MAX / 2);
+        front.end_scan(later + WAIT_MAX / 2);
         assert_eq!(front.whole(), 6);
-        front.looked(later + WAIT_MAX);
+        front.end_scan(later + WAIT_MAX);
         assert_eq!(front.whole(), 104);
         assert!(!front.note(103) && front.note(105));
-        assert_eq!((front.whole(), front.beyond.len(), front.looks.len()), (105, 0, 0));
+        assert_eq!((front.whole(), front.beyond.len(), front.scans.len()), (105, 0, 0));
     }
 
     #[test]
@@ -117,9 +117,9 @@ mod tests {
         let now = Instant::now();
         front.note(6);
         front.note(9);
-        front.looked(now);
+        front.end_scan(now);
         assert_eq!(front.whole(), 4);
-        front.looked(now + WAIT_MAX);
+        front.end_scan(now + WAIT_MAX);
         assert_eq!(front.whole(), 9);
     }
 }

@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compression, write::GzEncoder};
 use posthaste_queue::date_time;
 
-/// Characters of a line of base 64 (RFC 2045 §6.8).
+/// Characters of a line of base64 (RFC 2045 §6.8).
 const LINE_LEN: usize = 76;
 
 /// The parts of a message.

@@ -493,7 +493,7 @@ fn batches(uids: &NumSet) -> Vec<NumSet> {
 
 /// The messages of `uids` that came into the folder before a time. UIDs are given in the order in
 /// which messages come, so the boundary is found by halving. Each message below it is looked at
-/// all the same: a clock may have been set back.
+/// anyway: a clock may have been set back.
 async fn saved_before(mailbox: &Mailbox, uids: &NumSet, before: i64) -> Result<NumSet, StoreError> {
     let all: Vec<u32> = uids.iter().collect();
     let (mut low, mut high) = (0, all.len());

@@ -19,12 +19,12 @@ const ADDED_MAX: usize = 16 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldChanges {
     add: Vec<u8>,
-    remove: Vec<(String, Which)>,
+    remove: Vec<(String, Occurrence)>,
 }
 
 /// Which of the fields of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum Occurrence {
     /// All of them.
     All,
     /// One, counted from 1: from the first on, or with a minus from the last on.
@@ -32,8 +32,8 @@ pub enum Which {
 }
 
 impl FieldChanges {
-    /// Has a field added. Nothing is added that is none: a name that is not of RFC 5322 §2.2, one
-    /// of [`OURS`], or what finds no room. A value may be folded. Lines that do not continue with a
+    /// Adds a field. It adds nothing for a name that RFC 5322 §2.2 does not allow, for one of
+    /// [`OURS`], or if no space is left. A value may be folded. Lines that do not continue with a
     /// blank, and control characters, are repaired.
     pub fn add(&mut self, name: &str, value: &str) {
         if !may_change(name) {
@@ -60,8 +60,8 @@ impl FieldChanges {
         }
     }
 
-    /// Has fields of a name removed.
-    pub fn remove(&mut self, name: &str, which: Which) {
+    /// Removes fields of a name.
+    pub fn remove(&mut self, name: &str, which: Occurrence) {
         if may_change(name) {
             self.remove.push((name.to_owned(), which));
         }
@@ -96,8 +96,8 @@ impl FieldChanges {
             let fields = HeaderFields::new(received, header).filter(|field| field.is(received, name));
             let of_name: Vec<Span> = fields.map(|field| field.span()).collect();
             match *which {
-                Which::All => spans.extend(of_name),
-                Which::Nth(nth) => {
+                Occurrence::All => spans.extend(of_name),
+                Occurrence::Nth(nth) => {
                     let place = usize::try_from(nth.unsigned_abs()).unwrap_or(usize::MAX).checked_sub(1);
                     let from_end = |place: usize| of_name.len().checked_sub(place + 1);
                     let place = if nth < 0 { place.and_then(from_end) } else { place };
@@ -135,10 +135,10 @@ mod tests {
     #[test]
     fn fields_come_behind_the_trace_and_go_wherever_they_are() {
         let mut changes = FieldChanges::default();
-        changes.remove("x-spam", Which::All);
-        changes.remove("X-Two", Which::Nth(2));
-        changes.remove("X-Last", Which::Nth(-1));
-        changes.remove("X-None", Which::Nth(7));
+        changes.remove("x-spam", Occurrence::All);
+        changes.remove("X-Two", Occurrence::Nth(2));
+        changes.remove("X-Last", Occurrence::Nth(-1));
+        changes.remove("X-None", Occurrence::Nth(7));
         changes.add("X-Score", "3");
         let before = "X-Spam: No\r\n\tat all\r\nSubject: s\r\nX-Two: a\r\nX-Last: a\r\nX-TWO: b\r\nX-SPAM : x\r\n\
                       X-Last: b\r\n\r\nX-Spam: body\r\n";
@@ -156,7 +156,7 @@ mod tests {
         changes.add("No:name", "x");
         changes.add("", "x");
         changes.add("X-Long", &"x".repeat(2_000));
-        changes.remove("Received", Which::All);
+        changes.remove("Received", Occurrence::All);
         assert_eq!(
             applied(&changes, "Received: y\r\n\r\nbody"),
             "X-A: one\r\n\ttwo\r\n\tthree\r\n\tSubject: injected\r\nReceived: y\r\n\r\nbody"
@@ -172,7 +172,7 @@ mod tests {
         fn the_body_stays(name in "[ -~]{0,8}", value in "\\PC{0,40}", nth in -3_i64..3, body in "[ -~\r\n]{0,40}") {
             let mut changes = FieldChanges::default();
             changes.add(&name, &value);
-            changes.remove(&name, if nth == 0 { Which::All } else { Which::Nth(nth) });
+            changes.remove(&name, if nth == 0 { Occurrence::All } else { Occurrence::Nth(nth) });
             let out = applied(&changes, &format!("Subject: s\r\n\r\n{body}"));
             prop_assert!(out.ends_with(&format!("\r\n\r\n{body}")), "{out:?}");
             let (header, _) = out.split_once("\r\n\r\n").unwrap();

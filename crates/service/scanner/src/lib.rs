@@ -55,9 +55,9 @@ pub enum Verdict {
 pub struct Scan {
     /// The verdict.
     pub verdict: Verdict,
-    /// How likely it is junk, and from where on the scanner refuses it.
+    /// The score: the higher it is, the more likely the message is junk.
     pub score: f64,
-    /// See `score`.
+    /// The score from which the scanner refuses a message.
     pub required: f64,
     /// Fields to add and remove.
     pub fields: FieldChanges,

@@ -53,7 +53,7 @@ enum Answer {
 
 /// Queries all lists at once. A list that does not answer in time counts as one without the
 /// address.
-pub(crate) async fn ask(
+pub(crate) async fn query(
     resolver: &TokioResolver,
     lists: &[BlockList],
     address: IpAddr,
@@ -171,7 +171,7 @@ mod tests {
         let standing = |last: u8| {
             let (resolver, lists) = (resolver.clone(), &lists);
             async move {
-                ask(&resolver, lists, Ipv4Addr::new(192, 0, 2, last).into(), Duration::from_secs(20)).await
+                query(&resolver, lists, Ipv4Addr::new(192, 0, 2, last).into(), Duration::from_secs(20)).await
             }
         };
         let Standing::Refused(refusal) = standing(1).await else { panic!("it is on both lists") };

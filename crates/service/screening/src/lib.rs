@@ -97,7 +97,7 @@ impl Screening {
             return Standing::Refused(Refusal::Greeting(wrong));
         }
         let Some(resolver) = &self.resolver else { return Standing::Good };
-        block_list::ask(resolver, &self.options.block_lists, address, self.options.within).await
+        block_list::query(resolver, &self.options.block_lists, address, self.options.within).await
     }
 
     /// Whether a host may name another recipient, who exists or not.

@@ -62,7 +62,7 @@ fn minutes(wait: &Duration) -> u64 {
 pub enum Standing {
     /// Nothing against it.
     Good,
-    /// Its mail goes to the junk folder: a list that is set so has it.
+    /// Its mail goes to the junk folder: a list with that setting has the host.
     Junk,
     /// Mail of the host is refused.
     Refused(Refusal),

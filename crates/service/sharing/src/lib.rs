@@ -30,7 +30,7 @@ use posthaste_mail_model::{Flag, Rights};
 use tokio::sync::watch;
 
 use known::KnownReaders;
-pub use names::{Namespace, Shown};
+pub use names::{Namespace, SharedName};
 pub use visible::{Owner, Visible};
 
 /// Time between two polls of waiters for a change by another process.
@@ -48,7 +48,7 @@ pub const fn right_of(flag: &Flag) -> Rights {
 /// The account that a name among the mailboxes of others leads to, whether it shares anything or
 /// not.
 #[boxed]
-pub async fn owner_of(directory: &Directory, shown: &Shown<'_>) -> Result<Option<Account>> {
+pub async fn owner_of(directory: &Directory, shown: &SharedName<'_>) -> Result<Option<Account>> {
     let owner = match directory.account(shown.owner).await {
         Err(DirectoryError::Address { .. }) => None,
         owner => owner?,
@@ -104,7 +104,7 @@ impl SharedMailboxes {
     /// Waits until something may have changed.
     #[boxed]
     pub async fn wait(watch: &mut watch::Receiver<()>) {
-        // An error means that the service ends. The caller looks once more.
+        // An error means that the service ends. The caller looks again.
         let _ = tokio::time::timeout(POLL_PAUSE, watch.changed()).await;
     }
 }

@@ -15,7 +15,7 @@ pub enum Namespace {
 
 /// A name in one of these namespaces, in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown<'n> {
+pub struct SharedName<'n> {
     /// Which namespace.
     pub namespace: Namespace,
     /// The level below it: the name of an account.
@@ -24,7 +24,7 @@ pub struct Shown<'n> {
     pub name: Option<MailboxName>,
 }
 
-impl Shown<'_> {
+impl SharedName<'_> {
     /// Whether an account has mailboxes of its own there, as one may that had them before there
     /// were namespaces. Then the name is one of its own.
     pub fn is_among(&self, own: &MailboxList) -> bool {
@@ -61,7 +61,7 @@ impl Namespace {
     }
 
     /// The parts of a name; `None` if it is in neither namespace.
-    pub fn split(name: &MailboxName) -> Option<Shown<'_>> {
+    pub fn split(name: &MailboxName) -> Option<SharedName<'_>> {
         Self::ALL.into_iter().find_map(|namespace| {
             let rest = name.as_str().strip_prefix(namespace.root())?.strip_prefix(SEPARATOR)?;
             let (owner, name) = match rest.split_once(SEPARATOR) {
@@ -69,7 +69,7 @@ impl Namespace {
                 Some((owner, name)) => (owner, MailboxName::new(name).ok()),
                 None => (rest, None),
             };
-            Some(Shown { namespace, owner, name })
+            Some(SharedName { namespace, owner, name })
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use posthaste_directory::{Account, Sharing};
 use posthaste_mail_model::{MailboxId, MailboxName, Rights, SEPARATOR};
 
-use crate::names::{Namespace, Shown};
+use crate::names::{Namespace, SharedName};
 
 /// The mailboxes of others in which an account has rights.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Visible {
     }
 
     /// The owner of the mailbox that a name means.
-    pub fn owner(&self, shown: &Shown<'_>) -> Option<&Owner> {
+    pub fn owner(&self, shown: &SharedName<'_>) -> Option<&Owner> {
         self.owner_below(&shown.namespace.top(shown.owner))
     }
 

@@ -18,8 +18,8 @@ use crate::http::{Http, Url, percent_encoded};
 
 /// Octets of an answer: it is a handful of claims.
 const ANSWER_LEN_MAX: usize = 64 * 1024;
-/// Answers that are remembered: 2,048 × 2 × at most some KiB. More users at a time cost a
-/// question more.
+/// Answers that are remembered: 2,048 × 2 × at most some KiB. With more users at a time, some
+/// answers are requested again.
 const REMEMBERED: usize = 2048;
 
 /// The key of an answer: a token is not kept.

@@ -24,8 +24,6 @@ pub mod introspection;
 mod jwt;
 pub mod keys;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain, unix_time};
 use posthaste_mail_model::Secret;
@@ -131,7 +129,3 @@ impl TokenCheck for Tokens {
         self.discovery.as_deref()
     }
 }
-
-/// Clocks of two machines differ by no more if either is kept: RFC 7519 §4.1.4 has "a few
-/// minutes".
-pub const LEEWAY_DEFAULT: Duration = Duration::from_secs(60);

@@ -94,8 +94,8 @@ impl Lists {
             if self.put(&commit, ready).await? == CommitOutcome::Done {
                 return Ok(CommitOutcome::Done);
             }
-            // A sweep fenced the list: nothing else changed. The mailboxes are made once more, in
-            // case it closed them.
+            // A sweep fenced the list: nothing else changed. The mailboxes are made again, in case
+            // it closed them.
             let now = self.read_by(&self.cluster.statements.list.read_serial, commit.account).await?;
             if now.list.version != commit.expected {
                 return Ok(CommitOutcome::Conflict);

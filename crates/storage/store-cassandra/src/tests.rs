@@ -90,7 +90,7 @@ async fn a_batch_that_comes_after_a_sweep_is_refused() {
     suite::maintain(&sweeper).await;
     assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Fenced);
     folder.verify().await;
-    // As the engine does by itself: written once more, it is applied and whole.
+    // As the engine does by itself: written again, it is applied and whole.
     assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
     folder.committed(&commit, None);
     folder.verify().await;
@@ -340,7 +340,7 @@ async fn a_proposal_in_flight_is_completed_before_a_sweep_judges() {
 async fn advice_names_few_copies() {
     let Some(keyspace) = Keyspace::new("advice").await else { return };
     let advice = advice(&keyspace.0).await.unwrap();
-    // scripts/cassandra syncs its commit log, so that nothing else is amiss.
+    // scripts/cassandra syncs its commit log, so that this is the only fault.
     let [why] = &advice[..] else { panic!("{advice:?}") };
     assert!(why.contains("keeps 1 of each row"), "{why}");
 }

@@ -105,7 +105,7 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    lacks: Option<StoreError>,
+    loss: Option<StoreError>,
     /// The lock of a serving process. With it, files of an ended server do not count as work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
@@ -184,7 +184,7 @@ struct WriterThread {
     jobs: mpsc::Sender<Job>,
     thread: std::thread::JoinHandle<()>,
     /// Why the index lacks acknowledged commits.
-    lacks: Option<StoreError>,
+    loss: Option<StoreError>,
 }
 
 /// Starts the thread that writes, and waits until it has redone what ended processes left.
@@ -209,7 +209,7 @@ fn start_writer(
     let thread =
         std::thread::Builder::new().name("writer".into()).spawn(write).map_err(|e| unavailable(&e))?;
     match recovery.recv().map_err(|e| unavailable(&e)).flatten() {
-        Ok(lacks) => Ok(WriterThread { jobs, thread, lacks }),
+        Ok(loss) => Ok(WriterThread { jobs, thread, loss }),
         Err(error) => {
             // The thread has the index open for as long as it runs.
             let _ = thread.join();
@@ -270,9 +270,9 @@ impl LmdbEngine {
         unknown::refuse_foreign_packs(&shared).map_err(with_remedy)?;
         let checkpoint_within = lock.as_ref().map(|_| options.checkpoint_within);
         let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let WriterThread { jobs, thread, lacks } =
+        let WriterThread { jobs, thread, loss } =
             start_writer(&shared, appender, checkpoint_within).map_err(with_remedy)?;
-        Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), lacks, _lock: lock })
+        Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), loss, _lock: lock })
     }
 
     /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
@@ -300,14 +300,14 @@ impl LmdbEngine {
 
     /// Why the store was opened without acknowledged commits: a tail of the log that is damaged,
     /// or that the disk could not read. Reads lack them.
-    pub fn lacks(&self) -> Option<&StoreError> {
-        self.lacks.as_ref()
+    pub fn loss(&self) -> Option<&StoreError> {
+        self.loss.as_ref()
     }
 
     /// Lets maintenance compact the packs that a forced rebuild marked. Returns their number.
     /// Bodies that only unreadable commits named are removed with them.
     pub async fn accept_loss(&self) -> Result<usize> {
-        self.ask(Job::AcceptLoss).await
+        self.submit(Job::AcceptLoss).await
     }
 
     /// The mailboxes that are in no account's list, as [`Engine::check`] names them.
@@ -333,10 +333,10 @@ impl LmdbEngine {
 
     /// Brings the index up to date, if it lacks acknowledged commits that the caller reads.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
-        if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
+        if behind { self.submit(Job::Checkpoint).await } else { Ok(()) }
     }
 
-    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
+    async fn submit<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
         let stopped = || StoreError::Unavailable("the writer has stopped: restart the process".into());
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
@@ -345,7 +345,7 @@ impl LmdbEngine {
     }
 
     async fn change(&self, change: Change) -> Result<CommitOutcome> {
-        self.ask(|reply| Job::Change(change, reply)).await
+        self.submit(|reply| Job::Change(change, reply)).await
     }
 }
 
@@ -364,7 +364,7 @@ impl LmdbEngine {
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();
-        if engine.lacks.is_some() {
+        if engine.loss.is_some() {
             // They cannot be redone here: the state of the index is read.
             engine.shared.unindexed.clear();
         }
@@ -527,7 +527,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
-        self.ask(|reply| Job::Summary((message, summary), reply)).await
+        self.submit(|reply| Job::Summary((message, summary), reply)).await
     }
 
     async fn references(&self, body: BodyId) -> Result<u64> {
@@ -550,7 +550,7 @@ impl Engine for LmdbEngine {
             }
             false => maintenance::PreparedRound::default(),
         };
-        self.ask(|reply| Job::Maintain(Box::new(prepared), reply)).await
+        self.submit(|reply| Job::Maintain(Box::new(prepared), reply)).await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

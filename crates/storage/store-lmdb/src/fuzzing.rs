@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Contents of records, each of its kind.
+    /// Contents of records, one of each kind.
     fn contents() -> Vec<(u8, Vec<u8>)> {
         let mut expunge = an_append(1);
         expunge.expunged.push((expunge.head.modseq, NumSet::range(1, 1)));

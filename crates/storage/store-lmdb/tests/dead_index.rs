@@ -131,7 +131,7 @@ async fn ends_and_loses_nothing(serving: bool) {
         .unwrap();
     let (stderr, stdout) = (String::from_utf8_lossy(&child.stderr), String::from_utf8_lossy(&child.stdout));
     assert_eq!(child.status.code(), Some(17), "{stderr}");
-    assert!(stderr.contains("see to the disk, then start again"), "{stderr}");
+    assert!(stderr.contains("repair the disk, then start again"), "{stderr}");
     let last: u32 =
         stdout.lines().filter_map(|line| line.strip_prefix("done ")?.parse().ok()).next_back().unwrap();
     assert!(last >= 49, "{stdout}");

@@ -240,7 +240,7 @@ async fn a_killed_process_loses_nothing(serving: bool) {
         let there = bodies_in(&engine, inbox).await;
         let held = |n: u32| there.iter().filter(|b| b.0 == Id::new(1 << 40, u128::from(n))).count();
         assert!((0..=last).all(|n| held(n) >= 1), "round {round}: message {last} and all before it");
-        // The one who is left goes on at once, and finds nothing amiss.
+        // The process that is left continues at once, and finds no fault.
         append_one(&engine, inbox, Id::new(4 << 40, round as u128), 1).await;
         assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
     }

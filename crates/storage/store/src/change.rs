@@ -27,13 +27,13 @@ pub struct MailboxCommit {
     /// A slot has another keyword than before only if every message that has it is among `appended`
     /// and `changed`.
     pub head: MailboxHead,
-    /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have
+    /// New messages in UID order, all at or above the old UIDNEXT. Rows here and in `changed` have
     /// mod-sequences above `expected`. Only a transfer, whose mailboxes nobody has open, keeps the
     /// mod-sequences of the source, which are below the head's.
     pub appended: Vec<NewMessage>,
-    /// Changed rows of existing messages, UIDs rising, each at most once.
+    /// Changed rows of existing messages in UID order, each at most once.
     pub changed: Vec<Row>,
-    /// Expunged messages, mod-sequences rising.
+    /// Expunged messages, by ascending mod-sequence.
     pub expunged: Vec<ExpungedUids>,
 }
 

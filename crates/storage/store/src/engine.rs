@@ -36,7 +36,7 @@ pub type BodyRange = Range<u64>;
 pub struct Changes {
     /// The head now.
     pub head: MailboxHead,
-    /// Rows with a higher mod-sequence, UIDs rising: new and changed messages.
+    /// Rows with a higher mod-sequence in UID order: new and changed messages.
     pub rows: Vec<Row>,
     /// Expunged UIDs. May name UIDs that were added and expunged within the span.
     pub expunged: NumSet,

@@ -184,7 +184,7 @@ impl State {
 /// The conditions of every commit.
 fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Message>) -> Result<()> {
     let head = &commit.head;
-    let rising = |mut uids: std::slice::Windows<'_, Uid>| uids.all(|w| w[0] < w[1]);
+    let ascend = |mut uids: std::slice::Windows<'_, Uid>| uids.all(|w| w[0] < w[1]);
     let new: Vec<Uid> = commit.appended.iter().map(|m| m.row.uid()).collect();
     let changed: Vec<Uid> = commit.changed.iter().map(Row::uid).collect();
     let touched = commit.appended.iter().map(|m| &m.row).chain(&commit.changed);
@@ -193,7 +193,7 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
     let mut untouched = after.iter().filter(|(uid, _)| !is_touched(uid)).map(|(_, message)| message);
     let rules = [
         (head.modseq > commit.expected, "the mod-sequence does not rise"),
-        (rising(new.windows(2)) && rising(changed.windows(2)), "UIDs are not in ascending order"),
+        (ascend(new.windows(2)) && ascend(changed.windows(2)), "UIDs are not in ascending order"),
         (new.iter().all(|uid| *uid >= old.uid_next && *uid < head.uid_next), "a new UID is out of bounds"),
         (head.uid_next >= old.uid_next, "UIDNEXT falls"),
         (head.first_recent >= old.first_recent, "the first recent UID falls"),
@@ -446,9 +446,10 @@ impl Engine for MemoryEngine {
                 report.examined += 1;
                 match state.bodies.get(&message.body) {
                     Some(bytes) if is_body_of(bytes, bytes.len() as u64, &message.row) => {}
-                    _ => {
-                        report.faults.push(format!("mailbox {id}, UID {uid}: body {} is amiss", message.body))
-                    }
+                    _ => report.faults.push(format!(
+                        "mailbox {id}, UID {uid}: body {} is missing or differs",
+                        message.body
+                    )),
                 }
             }
         }

@@ -144,8 +144,9 @@ fn values(all: &MessageAnnotations) -> Vec<NewValue> {
     all.iter().map(new).collect()
 }
 
-/// Warns the client if annotations of new messages could not be written. These are there: it would
-/// send or move them again. RFC 9051 §7.1.2: after an untagged NO, a command may still succeed.
+/// Warns the client if annotations of new messages could not be written. The messages are there:
+/// after a NO, the client would send or move them again. RFC 9051 §7.1.2: after an untagged NO, a
+/// command may still succeed.
 pub(crate) fn warn(written: Result<(), Failure>, wire: &mut Wire) {
     if let Err(error) = written {
         tracing::warn!(%error, "new messages lack annotations");

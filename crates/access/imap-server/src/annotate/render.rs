@@ -23,7 +23,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 /// Entries and patterns of one FETCH at most: those that are named are printed for each message.
 const ENTRIES_MAX: usize = 32;
 
-/// Items of one FETCH at most: each holds all values once more. Clients send one.
+/// Items of one FETCH at most: each has another copy of all values. Clients send one.
 const ITEMS_MAX: usize = 2;
 
 /// Steps of comparing two names.

@@ -37,8 +37,8 @@ impl ReportedAnnotations {
         Ok((known.count <= HASHES_MAX).then(|| Box::new(known)))
     }
 
-    /// Takes over the values of these messages, and returns the entries that are others now. Others
-    /// than those with values cost nothing.
+    /// Takes over the values of these messages, and returns the entries that have changed. Messages
+    /// without values cost nothing.
     pub(super) async fn adopt(&mut self, uids: &NumSet, all: &ByUid) -> Vec<(u32, Vec<String>)> {
         let (mut changed, mut pace) = (Vec::new(), Pace::default());
         if uids.is_empty() {

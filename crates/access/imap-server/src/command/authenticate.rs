@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_directory::LoginFailure;
-use posthaste_directory::sasl::{Exchange, Step};
+use posthaste_directory::sasl::{Exchange, SaslStep};
 use posthaste_mail_model::Secret;
 
 use super::login;
@@ -30,17 +30,17 @@ pub(super) async fn run(
     loop {
         let octets = response.as_ref().map(|r| r.expose().as_slice());
         match exchange.step(&session.service.directory, octets).await {
-            Step::Done(login) => return login::accept(session, *login).await,
-            Step::Fail(error) => return login::refuse(session, exchange.name(), error).await,
-            Step::Refuse { challenge, error } => {
+            SaslStep::Done(login) => return login::accept(session, *login).await,
+            SaslStep::Fail(error) => return login::refuse(session, exchange.name(), error).await,
+            SaslStep::Refuse { challenge, error } => {
                 // Logged before the client can give up instead of answering.
                 login::note_refusal(session, exchange.name(), &error).await;
-                session.wire.ask(&STANDARD.encode(challenge)).await?;
+                session.wire.request_continuation(&STANDARD.encode(challenge)).await?;
                 read_response(session).await?;
                 return Err(login::refusal(&error.failure).into());
             }
-            Step::Challenge(challenge) => {
-                session.wire.ask(&STANDARD.encode(challenge)).await?;
+            SaslStep::Challenge(challenge) => {
+                session.wire.request_continuation(&STANDARD.encode(challenge)).await?;
                 response = Some(read_response(session).await?);
             }
         }

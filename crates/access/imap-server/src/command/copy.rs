@@ -52,7 +52,8 @@ pub(super) async fn copy(
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
     let (copied, carried, annotations) = copying.await??;
     let CopyTarget { target, validity, owner, .. } = to;
-    keep_beside(ctx, tag, (&target, &copied), (carried, annotations.copied(&copied))).await;
+    let kept = (carried.note(ctx.service, &copied), annotations.copied(&copied));
+    Box::pin(keep_beside(ctx, tag, (&target, &copied), kept)).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &copied.uids)).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
@@ -84,7 +85,8 @@ pub(super) async fn move_(
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
     let (moved, carried, annotations) = moving.await??;
     let CopyTarget { target, validity, owner, .. } = to;
-    keep_beside(ctx, tag, (&target, &moved.copied), (carried, annotations.moved(&moved))).await;
+    let kept = (carried.note(ctx.service, &moved.copied), annotations.moved(&moved));
+    Box::pin(keep_beside(ctx, tag, (&target, &moved.copied), kept)).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &moved.copied.uids)).await?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
@@ -191,25 +193,27 @@ async fn ready<'s>(
     Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
 }
 
-/// Writes what is kept beside copies: the user's `\Seen` flags in a mailbox of another account, and
-/// annotations. The client is warned of what could not be written.
-async fn keep_beside(
+/// Writes what is kept beside messages that were added: the user's `\Seen` flags in a mailbox of
+/// another account, and annotations. The client is warned of what could not be written.
+pub(super) async fn keep_beside(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
-    (target, copied): (&Destination, &Copied),
-    (carried, annotating): (CarriedSeen, impl Future<Output = Result<(), Failure>>),
+    (target, added): (&Destination, &Copied),
+    (noting, annotating): (
+        impl Future<Output = Result<Option<ModSeq>, Failure>>,
+        impl Future<Output = Result<(), Failure>>,
+    ),
 ) {
-    let service = ctx.service;
-    let noting = async { (carried.note(service, copied).await, annotating.await) };
-    let (noted, written) = ctx.wire.reporting(service.reports(tag), Box::pin(noting)).await;
+    let keeping = async { (noting.await, annotating.await) };
+    let (noted, written) = ctx.wire.reporting(ctx.service.reports(tag), keeping).await;
     carry::warn(written, ctx.wire);
     let touched = seen::warn(noted, ctx.wire);
-    note_own(ctx, target, copied, touched);
+    note_own(ctx, target, added, touched);
 }
 
 /// Messages that the session adds are no news to it: RFC 5465 §5. `touched` is the mod-sequence
 /// of their `\Seen` flags, if these have one of their own.
-pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied, touched: Option<ModSeq>) {
+fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied, touched: Option<ModSeq>) {
     if let Some(notify) = &mut ctx.notify {
         let (mailbox, count) = (target.id(), copied.uids.count() as u32);
         let here = ctx.selected.mailbox.id() == mailbox;

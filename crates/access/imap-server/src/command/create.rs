@@ -77,8 +77,8 @@ pub(super) fn permit_below(resolved: &ResolvedName, list: &MailboxList) -> Resul
     if rights.contains(Act::CreateBelow.needs()) { Ok(()) } else { Err(not_there()) }
 }
 
-/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them. New are the
-/// level `lowest` and those above it that did not exist before.
+/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them. The new ones
+/// are the level `lowest` and those above it that did not exist before.
 pub(super) async fn inherit(
     asker: Asker<'_>,
     resolved: &ResolvedName,

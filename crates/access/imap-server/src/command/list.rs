@@ -122,7 +122,7 @@ pub(super) trait Stepwise: Send + 'static {
     fn step(&mut self) -> Result<Option<u64>, Failure>;
 }
 
-/// Does work on another thread, in pieces. Between them others get the place.
+/// Does work on another thread, in pieces. Between them, other accounts may use the thread.
 pub(super) async fn in_pieces<W: Stepwise>(
     service: &ImapService,
     account: AccountId,

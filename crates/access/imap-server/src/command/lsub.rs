@@ -20,7 +20,7 @@ use crate::session::Session;
 
 /// The names that are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum LsubNames {
     /// Subscriptions here: LSUB.
     Local,
     /// Mailboxes of other servers, too: RLSUB.
@@ -31,12 +31,12 @@ pub(super) async fn run(
     session: &mut Session,
     tag: &Tag,
     (reference, pattern): (&MailboxArg, &ListPattern),
-    shown: Shown,
+    shown: LsubNames,
 ) -> Result<Reply, Failure> {
     let (asker, wire, reports) = session.reporting(tag)?;
     let reading = Box::pin(asker.service.store.list(asker.login.id));
     let mut mailboxes = wire.reporting(reports, reading).await?;
-    if shown == Shown::Everywhere {
+    if shown == LsubNames::Everywhere {
         let mut all = MailboxList::clone(&mailboxes);
         all.subscribed.extend(referred::names(session.login()?));
         mailboxes = Arc::new(all);

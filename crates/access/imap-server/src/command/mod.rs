@@ -195,10 +195,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, tag, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, tag, &args)).await,
         CommandBody::Lsub { reference, pattern } => {
-            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::Shown::Local)).await
+            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::LsubNames::Local)).await
         }
         CommandBody::Rlsub { reference, pattern } => {
-            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::Shown::Everywhere)).await
+            Box::pin(lsub::run(session, tag, (&reference, &pattern), lsub::LsubNames::Everywhere)).await
         }
         CommandBody::Rlist { reference, pattern } => {
             Box::pin(rlist::run(session, tag, reference, pattern)).await

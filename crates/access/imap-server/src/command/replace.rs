@@ -4,7 +4,7 @@
 //! messages, or neither: one commit adds the new one and expunges the old one, as in a MOVE.
 
 use posthaste_delivery::{Prepared, Usage};
-use posthaste_directory::{NewValue, Reading};
+use posthaste_directory::Reading;
 use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
@@ -13,15 +13,15 @@ use posthaste_mail_model::{AccountId, ModSeq, NumSet, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
-use super::copy::{CopyTarget, happened, not_copied, note_own, reserve_quota, target_of};
+use super::copy::{CopyTarget, happened, keep_beside, not_copied, reserve_quota, target_of};
 use super::expunge::forget;
 use super::urlauth::UrlSource;
-use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
+use crate::service::ImapService;
 use crate::session::{Ctx, Session, logged_in};
 use crate::table::Numbers;
 
@@ -71,16 +71,15 @@ pub(super) async fn run(
             Numbering::Uid => no_such().into(),
         });
     }
-    let noting = Box::pin(note_new(reader, reading, (&replaced.copied.uids, values)));
-    let (noted, written) = ctx.wire.reporting(reports, noting).await;
-    carry::warn(written, ctx.wire);
-    let touched = seen::warn(noted, ctx.wire);
+    let uids = &replaced.copied.uids;
+    let noting = note_seen(ctx.service, reading, uids);
+    let annotating = reader.write_new(uids.iter().zip([values]).collect());
+    Box::pin(keep_beside(&mut ctx, tag, (&target, &replaced.copied), (noting, annotating))).await;
     forget(&ctx, &replaced.expunged.uids).await;
-    note_own(&mut ctx, &target, &replaced.copied, touched);
-    happened(&mut ctx, tag, &target, (&owner, Cause::Append, &replaced.copied.uids)).await?;
+    happened(&mut ctx, tag, &target, (&owner, Cause::Append, uids)).await?;
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
-    let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
+    let code = Code::AppendUid(validity, UidRanges::from(uids));
     ctx.wire.say_code(code, "The new message is stored");
     ctx.announce(Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
     if ctx.enabled.qresync {
@@ -106,18 +105,16 @@ async fn prepared(
     session.wire.reporting(reports, Box::pin(preparing)).await
 }
 
-/// Writes what is kept beside the new message: the user's `\Seen` flag in a mailbox of another
-/// account, and annotations.
-async fn note_new(
-    reader: AnnotationReader<'_>,
+/// Writes the user's `\Seen` flag in a mailbox of another account.
+async fn note_seen(
+    service: &ImapService,
     reading: Option<Reading>,
-    (uids, values): (&NumSet, Vec<NewValue>),
-) -> (Result<Option<ModSeq>, Failure>, Result<(), Failure>) {
-    let noted = match reading {
-        Some(reading) => seen::note(reader.service, reading, uids).await,
+    uids: &NumSet,
+) -> Result<Option<ModSeq>, Failure> {
+    match reading {
+        Some(reading) => seen::note(service, reading, uids).await,
         None => Ok(None),
-    };
-    (noted, reader.write_new(uids.iter().zip([values]).collect()).await)
+    }
 }
 
 /// RFC 8508 §3.4: how much the owner's usage grows. The old message makes room for the new one.

@@ -23,7 +23,7 @@ use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
-use crate::keys::{Answered, Asked, Direction, Order, without_key};
+use crate::keys::{Direction, Order, OrderAnswer, OrderRequest, without_key};
 use crate::offload::{find_steps, range_steps, row_steps};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -109,7 +109,7 @@ async fn open_context(
     ctx: &mut Ctx<'_>,
     context: RequestedContext,
     criteria: Vec<SortCriterion>,
-    sorted: &Sorted,
+    sorted: &SortResult,
 ) -> Result<(), Failure> {
     let uids = saved(ctx, sorted.gathered.seqs.clone()).await?;
     let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
@@ -124,7 +124,7 @@ async fn open_context(
 }
 
 /// Messages in order.
-struct Sorted {
+struct SortResult {
     gathered: Arc<Gathered>,
     /// The sequence numbers in the order of the mailbox: as many as UIDs and places.
     seqs: Vec<u32>,
@@ -134,7 +134,7 @@ struct Sorted {
     scores: Option<Scores>,
 }
 
-impl Sorted {
+impl SortResult {
     /// RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL, or all.
     fn reported(&self, returns: SearchReturn, page: Option<&Range<usize>>) -> NumSet<SeqNum> {
         if returns.all || returns.count || !(returns.min || returns.max || page.is_some()) {
@@ -174,34 +174,34 @@ async fn sort(
     criteria: &[SortCriterion],
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
-) -> Result<Sorted, Failure> {
+) -> Result<SortResult, Failure> {
     let criteria = deduplicated(criteria);
     let mut gathered = Gathered::listed(source, found, pace).await?;
-    let (asked, mut answered) = (asked(&criteria), None);
-    if let Some(asked) = &asked {
-        (gathered, answered) = gathered.answered(source, asked.clone()).await?;
+    let (request, mut answered) = (order_request(&criteria), None);
+    if let Some(request) = &request {
+        (gathered, answered) = gathered.answered(source, request.clone()).await?;
     }
     let (places, gathered) = match answered {
-        Some(Answered::Sort(places)) => (places, Arc::new(gathered)),
+        Some(OrderAnswer::Sort(places)) => (places, Arc::new(gathered)),
         _ => {
             gathered.gather(source, &wanted(&criteria), pace).await?;
             let gathered = Arc::new(gathered);
             let places = order(&gathered, source, (&criteria, scores.as_ref(), ranks), pace).await?;
-            if let Some(asked) = asked {
-                gathered.remember(source, asked, Answered::Sort(Arc::clone(&places))).await?;
+            if let Some(request) = request {
+                gathered.remember(source, request, OrderAnswer::Sort(Arc::clone(&places))).await?;
             }
             (places, gathered)
         }
     };
     let of = Arc::clone(&gathered);
     let seqs = source.threads().run(gathered.uid_steps(), move || of.seqs.iter().collect()).await?;
-    Ok(Sorted { gathered, seqs, places, scores })
+    Ok(SortResult { gathered, seqs, places, scores })
 }
 
-/// The name of the result in the cache. `None` if the keys may change, or belong to one search.
-fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
+/// What names the result in the cache. `None` if the keys may change, or belong to one search.
+fn order_request(criteria: &[SortCriterion]) -> Option<OrderRequest> {
     let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_) | SortKey::ModSeq);
-    (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))
+    (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| OrderRequest::Sort(criteria.to_vec()))
 }
 
 fn wanted(criteria: &[SortCriterion]) -> KeysWanted {
@@ -353,7 +353,7 @@ async fn esearch(
     numbering: Numbering,
     mut returns: SearchReturn,
     by_modseq: bool,
-    sorted: &Sorted,
+    sorted: &SortResult,
 ) -> Result<(), Failure> {
     let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
     let count = sorted.places.len();

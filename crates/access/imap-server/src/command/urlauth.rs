@@ -185,7 +185,7 @@ async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result
 #[derive(Default)]
 struct UrlData {
     is_there: bool,
-    values: Vec<(UrlFetchParam, Value)>,
+    values: Vec<(UrlFetchParam, ParamValue)>,
     /// Memory of the values.
     _paid: Vec<BytePermit>,
 }
@@ -205,14 +205,14 @@ impl UrlData {
 }
 
 /// The answer to one parameter.
-enum Value {
+enum ParamValue {
     Nil,
     Literal(Vec<u8>),
     Literal8(Vec<u8>),
     Printed(Vec<u8>),
 }
 
-impl Value {
+impl ParamValue {
     async fn send(self, session: &mut Session) -> Result<(), Failure> {
         let out = session.wire.out();
         match &self {
@@ -235,7 +235,7 @@ async fn value(
     part: &UrlPart,
     param: UrlFetchParam,
     paid: &mut Vec<BytePermit>,
-) -> Result<Value, Failure> {
+) -> Result<ParamValue, Failure> {
     let (service, account) = (source.service, source.reader.account.id);
     let needed = match param {
         UrlFetchParam::Body => part.read_len(),
@@ -251,37 +251,37 @@ async fn value(
             service.delivery.read_url(part, &mut bytes).await?;
             // RFC 9051 §9, CHAR8: as in FETCH BODY.
             without_nul(&mut bytes).await;
-            Value::Literal(bytes)
+            ParamValue::Literal(bytes)
         }
         UrlFetchParam::Binary => {
-            service.delivery.read_url_decoded(part).await?.map_or(Value::Nil, Value::Literal8)
+            service.delivery.read_url_decoded(part).await?.map_or(ParamValue::Nil, ParamValue::Literal8)
         }
         UrlFetchParam::Structure => {
             let found = or_nil(service.delivery.structure_of_url(source.reader, url).await)?;
-            found.flatten().map_or(Value::Nil, Value::Printed)
+            found.flatten().map_or(ParamValue::Nil, ParamValue::Printed)
         }
     })
 }
 
 /// RFC 5524 §3: with BINARY, the structure describes the bytes that are sent. Those of a
 /// composite part or of a whole message are sent as they are.
-async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, Value)]) {
+async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)]) {
     let is_whole_part = ImapUrl::parse(url).is_ok_and(|url| {
         let section = url.section.unwrap_or_default();
         url.partial.is_none() && section.text == SectionText::Whole && !section.part.0.is_empty()
     });
     let sent = values.iter().find_map(|(_, value)| match value {
-        Value::Literal8(bytes) => Some(bytes),
+        ParamValue::Literal8(bytes) => Some(bytes),
         _ => None,
     });
     let Some(sent) = sent.filter(|_| is_whole_part) else { return };
     let (mut decoded, mut pace) = (Decoded::default(), Pace::default());
     for piece in sent.chunks(PIECE_BYTES) {
-        decoded.look_at(piece);
+        decoded.count(piece);
         pace.worked(piece.len() as u64).await;
     }
     for (_, value) in values {
-        if let Value::Printed(printed) = value
+        if let ParamValue::Printed(printed) = value
             && let Some(described) = structure_of_decoded(printed, decoded)
         {
             *printed = described;

@@ -14,7 +14,7 @@ const WORDS: usize = 4;
 
 /// UIDs with the same upper 24 bits.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct BitBlock {
     /// The upper 24 bits.
     number: u32,
     /// A bit for each UID.
@@ -25,7 +25,7 @@ struct Block {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     /// The blocks that are not empty, by their numbers.
-    blocks: Vec<Block>,
+    blocks: Vec<BitBlock>,
 }
 
 /// The block of a UID, its word and its bit there.
@@ -66,7 +66,7 @@ impl Members {
     pub(super) fn insert(&mut self, uid: u32) {
         let (number, word, bit) = place(uid);
         let at = self.find(number).unwrap_or_else(|at| {
-            self.blocks.insert(at, Block { number, bits: [0; WORDS] });
+            self.blocks.insert(at, BitBlock { number, bits: [0; WORDS] });
             at
         });
         if let Some(bits) = self.blocks.get_mut(at).and_then(|block| block.bits.get_mut(word)) {
@@ -90,7 +90,7 @@ impl Members {
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block>()
+        self.blocks.capacity() * size_of::<BitBlock>()
     }
 }
 

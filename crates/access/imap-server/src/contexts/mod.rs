@@ -26,7 +26,7 @@ use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{BytePermit, Holder};
 
 use self::members::Members;
-use self::ordered::Order;
+use self::ordered::OrderedMembers;
 use crate::service::ImapService;
 
 /// Contexts of one session. A client shows one or two folders by a few criteria each. Twice as many
@@ -63,14 +63,14 @@ struct Context {
     /// Bytes of the criteria and the items.
     asked_bytes: usize,
     members: Members,
-    sorted: Option<Sorted>,
+    sorted: Option<SortedContext>,
 }
 
 /// The order of a SORT.
-struct Sorted {
+struct SortedContext {
     criteria: Vec<SortCriterion>,
     /// The members in order.
-    order: Order,
+    order: OrderedMembers,
 }
 
 impl Context {

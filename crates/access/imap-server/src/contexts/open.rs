@@ -6,9 +6,9 @@ use posthaste_mail_model::NumSet;
 
 use super::kept::kept;
 use super::members::Members;
-use super::ordered::Order;
+use super::ordered::OrderedMembers;
 use super::update::Searcher;
-use super::{CONTEXTS_MAX, Context, Sorted, print};
+use super::{CONTEXTS_MAX, Context, SortedContext, print};
 use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -83,7 +83,9 @@ impl RequestedContext {
         let pace = &mut Pace::default();
         let members = Members::of(&found.uids, pace).await;
         let sorted = match found.order {
-            Some((criteria, uids)) => Some(Sorted { criteria, order: Order::of(&uids, pace).await }),
+            Some((criteria, uids)) => {
+                Some(SortedContext { criteria, order: OrderedMembers::of(&uids, pace).await })
+            }
             None => None,
         };
         let named = tag.clone();

@@ -2,7 +2,7 @@
 //!
 //! A new message is placed by a search among the members. At each round the keys of a few members
 //! are read from their summaries. So a message costs some 60 summaries in a result of a million.
-//! [`Order`] holds the members.
+//! [`OrderedMembers`] holds the members.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use posthaste_imap_codec::command::{SortCriterion, SortKey};
 use posthaste_mail_model::NumSet;
 
-use super::ordered::Order;
+use super::ordered::OrderedMembers;
 use crate::command::gather::{Source, Value, values};
 use crate::heavy::Pace;
 use crate::reply::Failure;
@@ -26,7 +26,7 @@ const PROBES: usize = 7;
 pub(super) async fn add(
     source: Source<'_>,
     criteria: &[SortCriterion],
-    order: &mut Order,
+    order: &mut OrderedMembers,
     more: &NumSet,
     pace: &mut Pace,
 ) -> Result<bool, Failure> {
@@ -64,7 +64,7 @@ impl Arrival {
 async fn place(
     source: Source<'_>,
     criteria: &[SortCriterion],
-    order: &Order,
+    order: &OrderedMembers,
     batch: &[u32],
     pace: &mut Pace,
 ) -> Result<Option<Vec<(usize, u32)>>, Failure> {
@@ -96,7 +96,7 @@ async fn place(
 fn narrow(
     message: &mut Arrival,
     criteria: &[SortCriterion],
-    order: &Order,
+    order: &OrderedMembers,
     known: &HashMap<u32, Vec<Value>>,
 ) {
     for at in message.probes() {

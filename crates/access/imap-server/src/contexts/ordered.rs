@@ -22,7 +22,7 @@ const MAPPED_BYTES: usize = 16;
 pub(super) type Run = (u32, Vec<u32>);
 
 /// Some of the members.
-struct Block {
+struct MemberBlock {
     /// The number stays the same while blocks before this one are added and removed.
     name: u32,
     uids: Vec<u32>,
@@ -30,9 +30,9 @@ struct Block {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Order {
+pub(super) struct OrderedMembers {
     /// No block is empty.
-    blocks: Vec<Block>,
+    blocks: Vec<MemberBlock>,
     /// The number of members before each block.
     before: Vec<usize>,
     /// The index of each block by its name.
@@ -43,14 +43,14 @@ pub(super) struct Order {
     of: BTreeMap<u32, u32>,
 }
 
-impl Order {
+impl OrderedMembers {
     /// Members in this order.
     pub(super) async fn of(uids: &[u32], pace: &mut Pace) -> Self {
         let mut order = Self::default();
         for chunk in uids.chunks(BLOCK) {
             let name = order.blocks.len() as u32;
             order.of.extend(chunk.iter().map(|uid| (*uid, name)));
-            order.blocks.push(Block { name, uids: chunk.to_vec() });
+            order.blocks.push(MemberBlock { name, uids: chunk.to_vec() });
             pace.worked(MEMBER_STEPS / 4 * chunk.len() as u64).await;
         }
         order.count();
@@ -149,7 +149,7 @@ impl Order {
             // The order was empty.
             let name = self.name();
             self.of.insert(uid, name);
-            self.blocks.push(Block { name, uids: vec![uid] });
+            self.blocks.push(MemberBlock { name, uids: vec![uid] });
             self.count();
             return;
         };
@@ -160,7 +160,7 @@ impl Order {
             let uids = block.uids.split_off(BLOCK);
             let name = self.name();
             self.of.extend(uids.iter().map(|uid| (*uid, name)));
-            self.blocks.insert(index + 1, Block { name, uids });
+            self.blocks.insert(index + 1, MemberBlock { name, uids });
             self.count();
         }
     }
@@ -189,7 +189,7 @@ impl Order {
     pub(super) fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.uids.capacity() * size_of::<u32>()).sum();
         let lists = (self.before.capacity() + self.index.capacity()) * size_of::<usize>();
-        blocks + self.blocks.capacity() * size_of::<Block>() + lists + self.of.len() * MAPPED_BYTES
+        blocks + self.blocks.capacity() * size_of::<MemberBlock>() + lists + self.of.len() * MAPPED_BYTES
     }
 }
 
@@ -197,7 +197,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn all(order: &Order) -> Vec<u32> {
+    fn all(order: &OrderedMembers) -> Vec<u32> {
         (0..order.len()).filter_map(|at| order.get(at)).collect()
     }
 
@@ -206,7 +206,7 @@ mod tests {
     async fn it_is_a_list() {
         let pace = &mut Pace::default();
         let mut model: Vec<u32> = (1..=2000).rev().collect();
-        let mut order = Order::of(&model, pace).await;
+        let mut order = OrderedMembers::of(&model, pace).await;
         let (mut state, mut next) = (7_u64, 2001);
         let mut random = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -257,7 +257,7 @@ mod tests {
     async fn a_change_concerns_one_block() {
         let pace = &mut Pace::default();
         let uids: Vec<u32> = (1..=100_000).collect();
-        let mut order = Order::of(&uids, pace).await;
+        let mut order = OrderedMembers::of(&uids, pace).await;
         let at: Vec<*const u32> = order.blocks.iter().map(|block| block.uids.as_ptr()).collect();
         order.remove(&NumSet::range(50_000, 50_000), pace).await;
         order.insert(&[(70_000, 200_000)], pace).await;

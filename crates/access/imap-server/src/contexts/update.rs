@@ -21,7 +21,7 @@ use crate::offload::Threads;
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::service::ImapService;
-use crate::turns::{Of, Turn};
+use crate::turns::{LongWork, Turn};
 use crate::wire::Wire;
 
 /// Steps of finding a message in the view before.
@@ -74,7 +74,7 @@ pub(crate) async fn report_expunged(
     let pace = &mut Pace::default();
     contexts.pending = contexts.pending.difference(expunged);
     for context in &mut contexts.list {
-        to.turn.take(Of::Evaluated(expunged.count())).await;
+        to.turn.take(LongWork::Evaluated(expunged.count())).await;
         let mut dropped = NumSet::new();
         for uid in expunged.iter() {
             if context.members.remove(uid) {
@@ -203,7 +203,7 @@ impl Context {
         step: &ViewChange<'_>,
         due: &NumSet<SeqNum>,
     ) -> Result<UpdateOutcome, Failure> {
-        to.turn.take(Of::Evaluated(due.count() + step.diff.changed.count())).await;
+        to.turn.take(LongWork::Evaluated(due.count() + step.diff.changed.count())).await;
         // `kept` rejects criteria that depend on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
@@ -255,7 +255,7 @@ impl Context {
         // The turn is given up: the FETCH responses may wait for the client.
         to.turn.give();
         Box::pin(new.fetch(to.wire, selected, self.items.clone())).await?;
-        to.turn.take(Of::Evaluated(added.count())).await;
+        to.turn.take(LongWork::Evaluated(added.count())).await;
         Ok(())
     }
 

@@ -106,7 +106,7 @@ impl<'q> QueryReader<'q> {
             Some('-') => {
                 self.rest = &self.rest[1..];
                 if self.rest.is_empty() || self.rest.starts_with(char::is_whitespace) {
-                    return Err("- needs a term behind it".to_owned());
+                    return Err("- needs a term after it".to_owned());
                 }
                 let term = self.term(depth + 1, meaning)?;
                 Ok(SearchKey::Not(Box::new(term)))

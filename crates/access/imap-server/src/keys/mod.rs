@@ -24,7 +24,7 @@ use posthaste_store::StoreError;
 pub(crate) use column::Column;
 pub(crate) use links::{Link, LinkColumn, NewLinks};
 pub(crate) use order::{Direction, Order};
-pub(crate) use remembered::{Answered, Asked, ThreadStep};
+pub(crate) use remembered::{OrderAnswer, OrderRequest, ThreadStep};
 use remembered::{PART_MIN, RESULTS_MAX, Remembered};
 pub(crate) use texts::{NewTexts, Texts};
 
@@ -213,14 +213,19 @@ impl KeyCache {
     }
 
     /// The result for the messages of these ascending UIDs, if it is remembered.
-    pub(crate) fn answered(&self, mailbox: MailboxId, asked: &Asked, uids: &[u32]) -> Option<Answered> {
+    pub(crate) fn answered(
+        &self,
+        mailbox: MailboxId,
+        request: &OrderRequest,
+        uids: &[u32],
+    ) -> Option<OrderAnswer> {
         let candidates: Vec<Arc<Remembered>> = {
             let mut state = self.state();
             state.uses += 1;
             let used = state.uses;
             let kept = state.mailboxes.get_mut(&mailbox)?;
             kept.used = used;
-            let may_answer = |result: &&Arc<Remembered>| result.may_answer(asked, uids.len());
+            let may_answer = |result: &&Arc<Remembered>| result.may_answer(request, uids.len());
             kept.results.iter().filter(may_answer).cloned().collect()
         };
         // They are compared without the lock.
@@ -240,14 +245,14 @@ impl KeyCache {
     pub(crate) fn remember(
         &self,
         (mailbox, exists): (MailboxId, usize),
-        asked: Asked,
+        request: OrderRequest,
         uids: &[u32],
-        answered: Answered,
+        answered: OrderAnswer,
     ) {
         if uids.len() < exists / PART_MIN {
             return;
         }
-        let result = Arc::new(Remembered::new(asked, uids, answered));
+        let result = Arc::new(Remembered::new(request, uids, answered));
         let mut state = self.state();
         let mut cached = state.take(mailbox);
         if cached.results.len() == RESULTS_MAX {
@@ -308,15 +313,15 @@ mod tests {
         let mailbox = MailboxId(Id::from_bytes([1; 16]));
         let cache = KeyCache::new(1 << 20);
         let criterion = |key| SortCriterion { key, is_reverse: false };
-        let sort = |key| Asked::Sort(vec![criterion(key)]);
+        let sort = |key| OrderRequest::Sort(vec![criterion(key)]);
         let uids: Vec<u32> = (5..2005).collect();
         let places: Arc<[u32]> = (0..2000).rev().collect();
-        let is_given = |asked: &Asked, uids: &[u32]| match cache.answered(mailbox, asked, uids) {
-            Some(Answered::Sort(given)) => Arc::ptr_eq(&given, &places),
+        let is_given = |request: &OrderRequest, uids: &[u32]| match cache.answered(mailbox, request, uids) {
+            Some(OrderAnswer::Sort(given)) => Arc::ptr_eq(&given, &places),
             _ => false,
         };
-        let answer = || Answered::Sort(Arc::clone(&places));
-        let remember = |asked| cache.remember((mailbox, 2000), asked, &uids, answer());
+        let answer = || OrderAnswer::Sort(Arc::clone(&places));
+        let remember = |request| cache.remember((mailbox, 2000), request, &uids, answer());
         remember(sort(SortKey::Date));
         assert!(is_given(&sort(SortKey::Date), &uids));
         // Fewer messages, more, and others; another order; a table that is added and removed.
@@ -327,7 +332,7 @@ mod tests {
             assert!(!is_given(&sort(SortKey::Date), changed));
         }
         assert!(!is_given(&sort(SortKey::Subject), &uids));
-        assert!(!is_given(&Asked::Thread(ThreadAlgorithm::Refs), &uids));
+        assert!(!is_given(&OrderRequest::Thread(ThreadAlgorithm::Refs), &uids));
         cache.keep(mailbox, Table::default(), 2000);
         cache.forget(mailbox);
         assert!(is_given(&sort(SortKey::Date), &uids));
@@ -355,7 +360,7 @@ mod tests {
         assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
         // A small part of the mailbox takes no place.
         let part = uids.get(..249).unwrap();
-        small.remember((mailbox, 2000), sort(SortKey::Cc), part, Answered::Sort((0..249).collect()));
+        small.remember((mailbox, 2000), sort(SortKey::Cc), part, OrderAnswer::Sort((0..249).collect()));
         assert!(small.answered(mailbox, &sort(SortKey::Cc), part).is_none());
         assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
     }

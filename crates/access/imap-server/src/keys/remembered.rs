@@ -16,7 +16,7 @@ pub(super) const PART_MIN: usize = 8;
 
 /// The question that a result answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum OrderRequest {
     /// SORT by these criteria. They compare what never changes.
     Sort(Vec<SortCriterion>),
     /// THREAD.
@@ -35,7 +35,7 @@ pub(crate) struct ThreadStep {
 
 /// Messages in their order.
 #[derive(Clone, Debug)]
-pub(crate) enum Answered {
+pub(crate) enum OrderAnswer {
     /// The places of the messages among those that were asked for, from 0.
     Sort(Arc<[u32]>),
     /// Each before its children.
@@ -45,34 +45,34 @@ pub(crate) enum Answered {
 /// A result.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
-    asked: Asked,
+    request: OrderRequest,
     /// The messages that the search found.
     uids: NumSet,
     count: usize,
-    answered: Answered,
+    answered: OrderAnswer,
 }
 
 impl Remembered {
-    /// The result for the messages of these UIDs, which rise.
-    pub(super) fn new(asked: Asked, uids: &[u32], answered: Answered) -> Self {
-        Self { asked, uids: uids.iter().copied().collect(), count: uids.len(), answered }
+    /// The result for the messages of these ascending UIDs.
+    pub(super) fn new(request: OrderRequest, uids: &[u32], answered: OrderAnswer) -> Self {
+        Self { request, uids: uids.iter().copied().collect(), count: uids.len(), answered }
     }
 
     /// Whether it may answer this for as many messages.
-    pub(super) fn may_answer(&self, asked: &Asked, count: usize) -> bool {
-        self.count == count && self.asked == *asked
+    pub(super) fn may_answer(&self, request: &OrderRequest, count: usize) -> bool {
+        self.count == count && self.request == *request
     }
 
     /// The answer, if it is for these messages and no others.
-    pub(super) fn answer(&self, uids: &[u32]) -> Option<&Answered> {
+    pub(super) fn answer(&self, uids: &[u32]) -> Option<&OrderAnswer> {
         self.uids.iter().eq(uids.iter().copied()).then_some(&self.answered)
     }
 
     /// Bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let answered = match &self.answered {
-            Answered::Sort(places) => size_of_val::<[u32]>(places),
-            Answered::Thread(steps) => size_of_val::<[ThreadStep]>(steps),
+            OrderAnswer::Sort(places) => size_of_val::<[u32]>(places),
+            OrderAnswer::Thread(steps) => size_of_val::<[ThreadStep]>(steps),
         };
         answered + self.uids.ranges().len() * 8 + size_of::<Self>()
     }

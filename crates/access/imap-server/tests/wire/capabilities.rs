@@ -92,7 +92,7 @@ fn the_table_says_what_is_announced() {
             }
         }
     }
-    // And all that is announced is in the table, but for what belongs to the login and to a row.
+    // All that is announced is in the table, except what belongs to the login or to a row.
     let known: Vec<&str> = rows.iter().flat_map(|row| row.words.iter().copied()).collect();
     for capability in &full {
         let is_known = known.iter().any(|word| is_in(&BTreeSet::from([capability.clone()]), word));

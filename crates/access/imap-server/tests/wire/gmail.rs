@@ -402,7 +402,7 @@ fn queries_that_are_refused_and_queries_in_other_commands() {
         C: h2 SEARCH X-GM-RAW "dinner ()"
         S: h2 NO [CANNOT] X-GM-RAW: brackets have no terms in them
         C: h3 SEARCH X-GM-RAW "dinner -"
-        S: h3 NO [CANNOT] X-GM-RAW: - needs a term behind it
+        S: h3 NO [CANNOT] X-GM-RAW: - needs a term after it
         C: i UID SORT (SUBJECT) UTF-8 X-GM-RAW "from:amy OR from:bo"
         S: * SORT 1 2 3
         S: i OK …

@@ -146,7 +146,7 @@ impl Server {
             loop {
                 let mut known = 0;
                 for (mailbox, _) in index.sizes(None).await.expect("sizes") {
-                    known += index.ask(mailbox, &query).await.map_or(0, |answer| answer.covered.count());
+                    known += index.query(mailbox, &query).await.map_or(0, |answer| answer.covered.count());
                 }
                 if known == wanted {
                     return;

@@ -173,7 +173,7 @@ fn segments_serve_other_servers_and_lose_expunged_messages() {
         let query = [Query::new(Scope::Texts, b"needle").expect("a word that is long enough")];
         server.wait(async {
             let sizes = other.sizes(None).await.expect("sizes");
-            let answer = other.ask(inbox, &query).await.expect("segments");
+            let answer = other.query(inbox, &query).await.expect("segments");
             let stored: Vec<_> = sizes.iter().map(|(of, size)| (*of, size.segments, size.messages)).collect();
             (stored, answer.proposed)
         })

@@ -26,7 +26,7 @@ fn no_expunge_during_fetch_store_search_by_number() {
         C: d FETCH 2 (UID FLAGS)
         S: * 2 FETCH (UID 2 FLAGS (…))
         S: d OK …
-        # Nothing can be stored in it. RFC 2180 §4.2.1: .SILENT is OK all the same.
+        # Nothing can be stored in it. RFC 2180 §4.2.1: .SILENT is OK anyway.
         C: d2 STORE 1:2 +FLAGS.SILENT (\Answered)
         S: d2 OK [EXPUNGEISSUED] …
         C: d3 STORE 2 FLAGS (\Seen)

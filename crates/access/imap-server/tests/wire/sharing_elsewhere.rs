@@ -45,7 +45,7 @@ fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
         S: h OK …
         "#
     ));
-    // Without `l` it may be open all the same.
+    // Without `l` it may be open anyway.
     server.grant(USER, "P", BO, "r");
     bo.run(&format!(
         r#"

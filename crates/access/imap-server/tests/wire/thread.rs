@@ -151,7 +151,7 @@ fn threads_of_one_subject_are_merged() {
     let same = "REFERENCES UTF-8 ALL";
     // A reply goes below the message that is not a reply, in any order.
     threads(&[(1, "a", "", "Re: x"), (2, "b", "", "x"), (3, "c", "", "Fwd: x")], &[(same, "(2 (1)(3))")]);
-    // Two replies, or two messages that are none, get a common parent that no message is.
+    // Two replies, or two messages that are no replies, get a common parent without a message.
     threads(&[(1, "a", "", "Re: x"), (2, "b", "", "RE: x")], &[(same, "((1)(2))")]);
     threads(&[(1, "a", "", "x"), (2, "b", "", "X"), (3, "c", "", "Re: x")], &[(same, "((1)(2)(3))")]);
     // A parent that no message is takes the others, and its children those of another.

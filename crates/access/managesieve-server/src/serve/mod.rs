@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
     Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
-    sasl::{self, Channel, Exchange, Plaintext, Step},
+    sasl::{self, Channel, Exchange, Plaintext, SaslStep},
 };
 use posthaste_net::{
     AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,
@@ -288,19 +288,19 @@ impl Driver {
         };
         let mut response = match initial.map(|text| BASE64.decode(text)).transpose() {
             Ok(response) => response,
-            Err(_) => return Ok(self.cancelled("the response is not in base 64")),
+            Err(_) => return Ok(self.cancelled("the response is not in base64")),
         };
         let mut refused = None::<LoginError>;
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
-                Step::Done(login) => return Ok(self.logged_in(*login)),
-                Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
-                Step::Refuse { challenge, error } => {
+                SaslStep::Done(login) => return Ok(self.logged_in(*login)),
+                SaslStep::Fail(error) => return self.login_failed(exchange.name(), &error).await,
+                SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
-                    self.ask(&challenge);
+                    self.print_challenge(&challenge);
                     refused = Some(error);
                 }
-                Step::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
             let line = match self.input().await? {
                 Input::Whole(line) => line,
@@ -320,7 +320,7 @@ impl Driver {
                         }
                         None => Some(octets),
                     },
-                    Err(_) => return Ok(self.cancelled("the response is not in base 64")),
+                    Err(_) => return Ok(self.cancelled("the response is not in base64")),
                 },
                 Err(why) => return Ok(self.cancelled(why)),
             };
@@ -328,7 +328,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, challenge: &[u8]) {
+    fn print_challenge(&mut self, challenge: &[u8]) {
         string(&BASE64.encode(challenge), &mut self.output);
         self.output.push_str("\r\n");
     }

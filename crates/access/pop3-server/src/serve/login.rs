@@ -1,9 +1,9 @@
-//! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base 64 and `*` are POP3's, the
+//! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base64 and `*` are POP3's, the
 //! rest is the directory's.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_delivery::{DeliveryError, Holding, Opening};
-use posthaste_directory::sasl::{Exchange, Step};
+use posthaste_directory::sasl::{Exchange, SaslStep};
 use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{LoginEnd, NetError};
@@ -49,14 +49,14 @@ impl Driver {
         loop {
             let octets = response.as_ref().map(|octets| octets.expose().as_slice());
             match exchange.step(&self.service.directory, octets).await {
-                Step::Done(login) => return Ok(self.accept(*login).await),
-                Step::Fail(error) => return Ok(self.login_failed(exchange.name(), &error).await),
-                Step::Refuse { challenge, error } => {
+                SaslStep::Done(login) => return Ok(self.accept(*login).await),
+                SaslStep::Fail(error) => return Ok(self.login_failed(exchange.name(), &error).await),
+                SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
-                    self.ask(&challenge);
+                    self.print_challenge(&challenge);
                     refused = Some(error);
                 }
-                Step::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
             response = match self.response().await? {
                 // RFC 7628 §3.2.3: the client's answer to it does not count.
@@ -78,7 +78,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, challenge: &[u8]) {
+    fn print_challenge(&mut self, challenge: &[u8]) {
         self.out.extend_from_slice(b"+ ");
         self.out.extend_from_slice(BASE64.encode(challenge).as_bytes());
         self.out.extend_from_slice(b"\r\n");

@@ -243,8 +243,7 @@ impl Driver {
     async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
         let Some(Inbox { owner, mailbox, .. }) = &self.inbox else { return Ok(()) };
         let removed = mailbox.remove(uids).await.map_err(|error| Refusal::of_store(&error))?;
-        // The annotations of all users (RFC 5257). If this fails, the messages are removed all the
-        // same.
+        // The annotations of all users (RFC 5257). If this fails, the messages are removed anyway.
         let directory = &self.service.directory;
         if let Err(error) = directory.message_annotations().forget(*owner, mailbox.id(), &removed.uids).await
         {

@@ -309,7 +309,8 @@ async fn capabilities_say_what_can_be_had_now() {
     let mut client = server.logged_in().await;
     client.play("C: CAPA\nS: +OK …").await;
     let after = client.lines().await;
-    // RFC 2449 §5: what was there before the login, but STLS, which is permitted no more.
+    // RFC 2449 §5: the capabilities from before the login, without STLS, which is no longer
+    // permitted.
     for listed in ["UIDL", "LOGIN-DELAY 90", "USER", "SASL SCRAM-SHA-256 PLAIN LOGIN"] {
         assert!(after.contains(&listed.to_owned()), "{listed}: {after:?}");
     }

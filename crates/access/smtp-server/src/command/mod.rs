@@ -344,9 +344,9 @@ fn initial_response(text: &str) -> Result<Vec<u8>, SyntaxError> {
     if text == "=" { Ok(Vec::new()) } else { response(text.as_bytes()) }
 }
 
-/// A line of an authentication exchange: base 64 of a response, decoded.
+/// A line of an authentication exchange: base64 of a response, decoded.
 pub fn response(line: &[u8]) -> Result<Vec<u8>, SyntaxError> {
-    BASE64.decode(line).map_err(|_| SyntaxError::Argument("this is not base 64"))
+    BASE64.decode(line).map_err(|_| SyntaxError::Argument("this is not base64"))
 }
 
 impl BodyKind {

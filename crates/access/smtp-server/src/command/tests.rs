@@ -92,7 +92,7 @@ fn what_is_wrong_is_said() {
         ("BDAT 123456789012345678901", Argument("BDAT octets [LAST]")),
         ("AUTH", Argument("AUTH mechanism [initial-response]")),
         ("AUTH A!", Argument("AUTH mechanism [initial-response]")),
-        ("AUTH PLAIN ???", Argument("this is not base 64")),
+        ("AUTH PLAIN ???", Argument("this is not base64")),
         ("NOOP a\nb", Line),
         ("NOOP a\rb", Line),
         ("NOOP a\0b", Line),

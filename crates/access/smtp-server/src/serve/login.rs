@@ -1,10 +1,10 @@
-//! AUTH: the exchange between client and directory (RFC 4954 §4). Base 64 and `*` are SMTP's, the
+//! AUTH: the exchange between client and directory (RFC 4954 §4). Base64 and `*` are SMTP's, the
 //! rest is SASL's.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
     LoginError, Service, Source,
-    sasl::{Exchange, Step},
+    sasl::{Exchange, SaslStep},
 };
 use posthaste_net::NetError;
 
@@ -26,7 +26,7 @@ impl Driver {
         let (mut response, mut refused) = (initial, None::<LoginError>);
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
-                Step::Done(login) => {
+                SaslStep::Done(login) => {
                     let account = &login.account;
                     let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
                     let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
@@ -40,13 +40,13 @@ impl Driver {
                     self.say(&reply);
                     return Ok(Next::Command);
                 }
-                Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
-                Step::Refuse { challenge, error } => {
+                SaslStep::Fail(error) => return self.login_failed(exchange.name(), &error).await,
+                SaslStep::Refuse { challenge, error } => {
                     self.note_refusal(exchange.name(), &error).await;
-                    self.ask(&challenge);
+                    self.print_challenge(&challenge);
                     refused = Some(error);
                 }
-                Step::Challenge(octets) => self.ask(&octets),
+                SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
             response = match (self.response().await?, refused) {
                 // RFC 7628 §3.2.3: the client's answer to it does not count.
@@ -61,7 +61,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, challenge: &[u8]) {
+    fn print_challenge(&mut self, challenge: &[u8]) {
         self.replies.extend_from_slice(b"334 ");
         self.replies.extend_from_slice(BASE64.encode(challenge).as_bytes());
         self.replies.extend_from_slice(b"\r\n");

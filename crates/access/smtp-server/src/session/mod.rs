@@ -387,7 +387,7 @@ impl Session {
         self.transaction.as_ref().map_or("", |transaction| transaction.from.as_str())
     }
 
-    /// The client cancelled with `*`, or sent what is not base 64 (RFC 4954 §4).
+    /// The client cancelled with `*`, or sent what is not base64 (RFC 4954 §4).
     pub fn login_cancelled(&mut self, error: Option<&SyntaxError>) -> Action {
         let reply = match error {
             None => replies::login_cancelled(),

@@ -47,7 +47,7 @@ pub(super) fn priority_lowered() -> Reply {
 pub(super) fn recipient_ok() -> Reply {
     reply(250, (2, 1, 5), "Recipient taken")
 }
-pub(super) fn go_on() -> Reply {
+pub(super) fn start_mail_input() -> Reply {
     Reply::bare(354, "Send the message, end with a dot on a line of its own")
 }
 /// The reply to the delivery of a message to one recipient.

@@ -144,7 +144,7 @@ impl Session {
         match self.ready(Stage::Envelope) {
             // RFC 3030 §3: octets that are no lines come by BDAT.
             Ok(()) if self.is_binary() => self.mistake(replies::sequence("Binary mail must be sent by BDAT")),
-            Ok(()) => Action::Data(replies::go_on()),
+            Ok(()) => Action::Data(replies::start_mail_input()),
             Err(reply) => self.mistake(reply),
         }
     }

@@ -173,7 +173,7 @@ fn with_a_small_queue(delivery: Delivery) -> Arc<dyn MailSink> {
     Arc::new(Filter::new(delivery, Some(relay), host))
 }
 
-/// `limits.account_queued`: the octets do not come from the client, and count all the same.
+/// `limits.account_queued`: the octets do not come from the client, and count anyway.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_from_a_mailbox_counts_among_those_that_wait() {
     let setup = Setup { sink: Some(with_a_small_queue), ..Setup::new(Role::Submission) };

@@ -12,7 +12,7 @@ pub fn whose_inbox(size: usize) -> String {
     format!("has{size}@example.org")
 }
 
-/// A folder nobody has open, its index on disk but in the page cache; then once more.
+/// A folder nobody has open, its index on disk but in the page cache. The same is done again.
 pub fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
     let mut client = Client::login(server.address("imap"));
     for size in sizes {

@@ -109,7 +109,7 @@ pub enum Command {
     /// store records for each mailbox which messages were imported into it, and how often. Messages
     /// are the same if their bytes are the same; flags and dates do not count. A message that the
     /// source holds twice is imported twice, but a second run does not add a third one. A message
-    /// that was moved or deleted since then does not come back. To import everything once more, use
+    /// that was moved or deleted since then does not come back. To import everything again, use
     /// --again, or delete the mailbox first. On a cluster, a run after an interrupted one first
     /// waits 30 seconds, as the other may still be running.
     Import(Import),
@@ -163,11 +163,10 @@ pub enum Command {
     /// Copy accounts and all their mail from one store to another.
     ///
     /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
-    /// aliases are kept. Data that was copied before is not copied again, so an interrupted run
-    /// can be repeated. Run it once while the server runs, and once more after the server has
-    /// stopped. At the end both stores are compared; exit status 0 means that they are equal.
-    /// Accounts that are only in --to stay unchanged. Nobody may change the copied accounts in
-    /// --to meanwhile.
+    /// aliases are kept. Data that was copied before is not copied again, so an interrupted run can
+    /// be repeated. Run it once while the server runs, and again after the server has stopped. At
+    /// the end both stores are compared; exit status 0 means that they are equal. Accounts that are
+    /// only in --to stay unchanged. Nobody may change the copied accounts in --to meanwhile.
     CopyStore(CopyStore),
     /// Back up accounts and all their mail into a directory. The server may run meanwhile.
     ///

@@ -236,7 +236,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     let aliases = aliases_of(opened, &account).await?;
     let (list, heads) = mailboxes(opened, &account).await?;
     let certificates = credentials::certificates(&opened.directory, name).await?;
-    let shown = Shown { account, aliases, list, heads, certificates };
+    let shown = AccountDetails { account, aliases, list, heads, certificates };
     match json {
         true => shown.print_json(),
         false => shown.print_text(opened.delivery.options().format),
@@ -245,7 +245,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
 }
 
 /// An account as `account show` prints it.
-struct Shown {
+struct AccountDetails {
     account: Account,
     aliases: Vec<String>,
     list: Arc<MailboxList>,
@@ -253,7 +253,7 @@ struct Shown {
     certificates: Vec<String>,
 }
 
-impl Shown {
+impl AccountDetails {
     fn print_json(&self) {
         let Self { account, aliases, list, heads, certificates } = self;
         let boxes = list.entries.iter().zip(heads).map(|(e, h)| json!({"name": e.name.as_str(),

@@ -99,7 +99,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let place = place_of(&config);
     prepare(&options.target, &config.data)?;
     let _lock = EngineLock::acquire(&options.target)?;
-    let (from, lacks) = open_instant(&config, &place).await?;
+    let (from, loss) = open_instant(&config, &place).await?;
     let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
     let ends = StorePair::new(from, to)?;
     let last = last_run(&*ends.to).await?;
@@ -111,7 +111,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     }
     // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
-    let job = BackupJob { ends, options: &options, begun, attempts: attempts(&config), lacks };
+    let job = BackupJob { ends, options: &options, begun, attempts: attempts(&config), loss };
     job.run(&config).await
 }
 
@@ -234,7 +234,7 @@ struct BackupJob<'o> {
     /// The number of times that an account is looked at.
     attempts: u32,
     /// Why the store may lack commits that it acknowledged.
-    lacks: Option<StoreError>,
+    loss: Option<StoreError>,
 }
 
 /// The result of a run: copies, and faults.
@@ -270,12 +270,12 @@ impl BackupJob<'_> {
         }
         self.copy_settings().await?;
         let Copied { whole_accounts, mut damaged, faults } = self.copy_until_equal(&accounts, total).await?;
-        damaged.extend(self.lacks.iter().map(|why| {
+        damaged.extend(self.loss.iter().map(|why| {
             format!(
                 "damaged: the store: {why}. Mail that was acknowledged last may be missing from this backup"
             )
         }));
-        if faults.is_empty() && self.lacks.is_none() {
+        if faults.is_empty() && self.loss.is_none() {
             for account in &whole_accounts {
                 let id = account.id.to_string();
                 let taken = AccountRecord { id, taken: self.begun, run: Some(self.begun) };
@@ -488,9 +488,9 @@ fn left_out_words(name: &str, LeftOut { mailbox, unreadable, passed }: &LeftOut)
     }
     if !passed.is_empty() {
         words.push(format!(
-            "left out: {name}: {mailbox}: UID {passed} is not in the backup, which has come past it: an earlier run could \
-             not read it, or the store was set back to an earlier state since, and this is new mail. Back up into a new \
-             directory, and keep this one for the earlier mail"
+            "left out: {name}: {mailbox}: UID {passed} is not in the backup, which already has later messages: an earlier run \
+             could not read it, or the store was set back to an earlier state since, and this is new mail. Back up into a \
+             new directory, and keep this one for the earlier mail"
         ));
     }
     words

@@ -61,7 +61,7 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
     let engine = LmdbEngine::open(directory, crate::open::embedded(config))?;
     // Its last commits would be missing in a copy. A target would redo them at the first write, and
     // what was read of it before would be wrong.
-    match engine.lacks() {
+    match engine.loss() {
         Some(why) => Err(Failure::Usage(format!("{place} was opened without its last commits: {why}"))),
         None => Ok(Arc::new(engine)),
     }
@@ -74,8 +74,8 @@ pub async fn open_instant(config: &Config, place: &str) -> Result<(Arc<dyn Engin
         return Ok((open(config, place, How::ReadOneInstant).await?, None));
     }
     let engine = snapshot(config, Path::new(place))?;
-    let lacks = engine.lacks().cloned();
-    Ok((Arc::new(engine), lacks))
+    let loss = engine.loss().cloned();
+    Ok((Arc::new(engine), loss))
 }
 
 fn require(directory: &Path) -> Result<()> {

@@ -81,7 +81,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     if same(&backup).is_some() && same(&backup) == same(&place) {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
-    let (from, lacks) = open_instant(&config, &backup).await?;
+    let (from, loss) = open_instant(&config, &backup).await?;
     let ends = StorePair::new(from, open(&config, &place, How::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as names one account; say --account once".into()));
@@ -90,7 +90,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     let job = RestoreJob { ends, keeps_uid_validity: options.keep_uidvalidity };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
-    damaged.extend(lacks.map(|why| format!("left out: the last commits of the backup: {why}")));
+    damaged.extend(loss.map(|why| format!("left out: the last commits of the backup: {why}")));
     for account in accounts {
         let name =
             options.name.as_deref().map_or_else(|| account.name.clone(), |name| full_name(name, &config));

@@ -146,7 +146,7 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     assert!(lines[0].contains("MESSAGES 3"), "nothing that was refused is there: {lines:?}");
     let checked = server.command(&["check"], "");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-    // All of it was logged, but for the key of the store.
+    // All of it was logged, except the key of the store.
     let secret = variable("AWS_SECRET_ACCESS_KEY").unwrap();
     assert!(!server.logged("").is_empty());
     assert_eq!(server.logged(&secret), [""; 0]);

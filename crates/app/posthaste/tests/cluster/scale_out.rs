@@ -4,7 +4,9 @@
 //! Only where `POSTHASTE_CASSANDRA` names one (`scripts/cassandra env`). Windows are short, and say
 //! nothing about speed.
 
-use posthaste_load_study::{Build, Cassandra, Length, Options, Watched, Which, conduct, load, may_begin};
+use posthaste_load_study::{
+    Build, Cassandra, Length, Options, ServerChoice, Watched, conduct, load, may_begin,
+};
 
 /// A variable that is set.
 fn offered(name: &str) -> Option<String> {
@@ -23,7 +25,7 @@ fn nodes_on_one_cassandra_are_started_filled_and_measured() {
     let pid = offered("POSTHASTE_CASSANDRA_PID").map(|pid| Watched::process(pid.parse().unwrap()));
     let cassandra = Cassandra { place: Some(host.parse().unwrap()), watched: pid.into_iter().collect() };
     let has_store = !cassandra.watched.is_empty();
-    let servers = vec![Which::Build(build)];
+    let servers = vec![ServerChoice::Build(build)];
     let options = Options { cassandra, ..Options::new(servers, folder.path().join("work")) };
     assert_eq!(may_begin(&study, &options), Ok(()));
     let result = conduct(&study, &options).unwrap();

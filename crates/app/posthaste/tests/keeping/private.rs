@@ -64,7 +64,7 @@ fn stores_backups_and_exports_are_their_owners_alone() {
         &["export", &path("maildir"), "--account", USER, "--format", "maildir"],
     ] {
         let output = server.command(args, "");
-        // A file that is no mail cannot be imported; the attempt makes files all the same.
+        // A file that is no mail cannot be imported; the attempt makes files anyway.
         assert!(args[0] == "import" || output.status.success(), "{output:?}");
     }
     for name in ["data", "backup", "mbox", "maildir"] {

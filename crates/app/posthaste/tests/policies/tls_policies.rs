@@ -414,7 +414,7 @@ fn the_host_of_a_route_gets_a_login() {
         world.submit(&message(count));
         let got = world.inbox(&world.b, "bo@b.test", count);
         assert!(got[count - 1].contains("with ESMTPSA"), "{}", got[count - 1]);
-        // All of it was logged, but for the password: as it is, or as AUTH PLAIN has it.
+        // All of it was logged, except the password: as it is, or as AUTH PLAIN has it.
         assert!(!world.a().logged("TRACE").is_empty());
         for secret in ["another horse", "AGFuYUBhLnRlc3QAYW5vdGhlciBob3JzZQ=="] {
             assert_eq!(world.a().logged(secret), [""; 0]);

@@ -29,9 +29,9 @@ pub(crate) fn capability(c: &mut Cursor<'_>) -> Parsed<Capability> {
     }
 }
 
-/// `flag` as a client may write it: RFC 9051 §9; `\Recent` is none. `None` for a `flag-extension`:
-/// it is in no list of PERMANENTFLAGS, and to set what is not is no error but changes nothing
-/// (RFC 9051 §7.1, PERMANENTFLAGS).
+/// `flag` as a client may write it: RFC 9051 §9, without `\Recent`. `None` for a `flag-extension`:
+/// it is in no list of PERMANENTFLAGS. A flag that is not there can be set without an error and
+/// without an effect (RFC 9051 §7.1, PERMANENTFLAGS).
 pub(super) fn flag(c: &mut Cursor<'_>) -> Parsed<Option<Flag>> {
     let at = c.clone();
     if c.eat(b'\\') {

@@ -1,10 +1,9 @@
 //! IMAP URLs: RFC 5092, with the authorisation of RFC 4467 (URLAUTH).
 //!
-//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is
-//! absolute (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand
-//! (`/INBOX/;UID=3`), or relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a
-//! mailbox, a search or a server are not such URLs. Relative names of mailboxes are not
-//! supported, either.
+//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is absolute
+//! (`imap://ana@example.org/INBOX/;UID=3`), a path on this server (`/INBOX/;UID=3`), or relative to
+//! a mailbox (`;UID=3/;SECTION=1`). URLs that name only a mailbox, a search or a server are not
+//! such URLs. Relative names of mailboxes are not supported, either.
 //!
 //! Mailbox names are UTF-8 in percent encoding, independent of the encoding of names on the
 //! connection (§8).
@@ -30,11 +29,11 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 /// A URL of a message, or of a part of one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ImapUrl {
-    /// The server, and the user there; `None` for the server at hand.
+    /// The server, and the user there; `None` for this server.
     pub server: Option<UrlServer>,
-    /// The mailbox; `None` for the one at hand, only without a server.
+    /// The mailbox; `None` for the current one, only without a server.
     pub mailbox: Option<UrlMailbox>,
-    /// The message; `None` for the one at hand, only without a mailbox.
+    /// The message; `None` for the current one, only without a mailbox.
     pub uid: Option<Uid>,
     /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
@@ -104,7 +103,7 @@ pub enum UrlAccess {
 pub struct UrlProof {
     /// The mechanism in capitals: `INTERNAL` is the one that RFC 4467 defines.
     pub mechanism: String,
-    /// The token: hexadecimal digits as they stand.
+    /// The token: hexadecimal digits as they are.
     pub token: String,
 }
 

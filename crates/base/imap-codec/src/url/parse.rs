@@ -138,7 +138,8 @@ impl ImapUrl {
     }
 }
 
-/// Stands in a URL between `;EXPIRE=` and `;URLAUTH=`: no user has an empty name.
+/// The access of a URL whose `;EXPIRE=` was read, and whose `;URLAUTH=` was not. No user has an
+/// empty name.
 const UNKNOWN_ACCESS: UrlAccess = UrlAccess::User(String::new());
 
 pub(crate) fn server_and_path(text: &str) -> Result<(Option<UrlServer>, &str), UrlError> {

@@ -314,9 +314,9 @@ proptest! {
     }
 }
 
-/// The words that the tap gets of a message, split at ASCII that is no letter and no digit. With
-/// a key, HTML is rendered whole; without one, only the words are given that it does not have as
-/// it stands.
+/// The words that the tap gets of a message, split at ASCII that is no letter and no digit. With a
+/// key, HTML is rendered whole; without one, only words that the unrendered HTML does not have are
+/// given.
 fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
     let record = encode(message, &Structure::parse(message));
     let summary = SummaryRef::new(&record).expect("its own record");

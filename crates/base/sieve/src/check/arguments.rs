@@ -28,7 +28,7 @@ impl<'a> Arguments<'a> {
         let mut found = (0..self.all.len()).filter(|at| self.all.get(*at).is_some_and(is_it));
         let at = found.next()?;
         if let Some(again) = found.next().and_then(|at| self.all.get(at)) {
-            checker.error(again.place, format!("\":{name}\" stands twice: remove one"));
+            checker.error(again.place, format!("\":{name}\" occurs twice: remove one"));
         }
         for at in (0..self.all.len()).filter(|at| self.all.get(*at).is_some_and(is_it)) {
             self.take(at);
@@ -68,7 +68,7 @@ impl<'a> Arguments<'a> {
             }
             None => {
                 let place = self.all.get(at).map_or(self.place, |argument| argument.place);
-                checker.error(place, format!("\":{name}\" wants {wanted} after it"));
+                checker.error(place, format!("\":{name}\" needs {wanted} after it"));
                 None
             }
         }
@@ -105,7 +105,7 @@ impl<'a> Arguments<'a> {
         match value.value {
             Value::Number(number) => Some((value.place, number)),
             _ => {
-                checker.error(value.place, format!("\":{name}\" wants a number, without quotes"));
+                checker.error(value.place, format!("\":{name}\" needs a number, without quotes"));
                 None
             }
         }
@@ -133,7 +133,7 @@ impl<'a> Arguments<'a> {
             let place = first.place;
             checker.error(
                 place,
-                format!("the tags of \"{}\" stand before its other arguments: move them", self.what),
+                format!("the tags of \"{}\" must precede its other arguments: move them", self.what),
             );
             return None;
         }
@@ -144,7 +144,7 @@ impl<'a> Arguments<'a> {
             Err(_) => {
                 let wanted = if N == 0 { "nothing".into() } else { wanted.join(", then ") };
                 let found = if count == 1 { "1 argument".into() } else { format!("{count} arguments") };
-                checker.error(self.place, format!("\"{}\" wants {wanted}; there is {found}", self.what));
+                checker.error(self.place, format!("\"{}\" needs {wanted}; there is {found}", self.what));
                 None
             }
         }
@@ -167,7 +167,7 @@ pub(crate) fn text_of(checker: &mut Checker<'_>, argument: &Argument, what: &str
         Value::String(text) => Some(checker.text(argument.place, text)),
         // RFC 5228 §2.4.2.1 lets a string be written for a list, not a list for a string.
         _ => {
-            checker.error(argument.place, format!("{what}: a string in double quotes must stand here"));
+            checker.error(argument.place, format!("{what}: a string in double quotes is expected here"));
             None
         }
     }
@@ -189,7 +189,7 @@ pub(crate) fn strings_of<'a>(
         Value::String(text) => Some(vec![(argument.place, text)]),
         Value::List(strings) => Some(strings.iter().map(|(place, text)| (*place, text.as_str())).collect()),
         Value::Tag(_) | Value::Number(_) => {
-            checker.error(argument.place, format!("{what}: a string or a list of strings must stand here"));
+            checker.error(argument.place, format!("{what}: a string or a list of strings is expected here"));
             None
         }
     }

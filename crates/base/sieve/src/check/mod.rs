@@ -81,16 +81,13 @@ fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
                 Some(chain(checker, command, rest.in_bounds(..more)))
             }
             "elsif" | "else" => {
-                checker.error(
-                    command.place,
-                    format!("\"{}\" stands after \"if\" or \"elsif\" only", command.name),
-                );
+                checker.error(command.place, format!("\"{}\" must follow \"if\" or \"elsif\"", command.name));
                 None
             }
             "require" => {
                 checker.error(
                     command.place,
-                    "\"require\" stands before all other commands: move it to the beginning",
+                    "\"require\" must precede all other commands: move it to the beginning",
                 );
                 None
             }
@@ -118,8 +115,10 @@ fn chain(checker: &mut Checker<'_>, first: &Command, more: &[Command]) -> Op {
     let mut is_decided = false;
     for command in std::iter::once(first).chain(more) {
         if otherwise.is_some() {
-            checker
-                .error(command.place, format!("\"{}\" stands after \"else\": move it before", command.name));
+            checker.error(
+                command.place,
+                format!("\"{}\" must not follow \"else\": move it before", command.name),
+            );
             break;
         }
         if command.name == "else" {
@@ -137,7 +136,7 @@ fn chain(checker: &mut Checker<'_>, first: &Command, more: &[Command]) -> Op {
         let [source] = command.tests.as_slice() else {
             checker.error(
                 command.place,
-                format!("\"{}\" wants one test: put several into allof (…) or anyof (…)", command.name),
+                format!("\"{}\" needs one test: put several into allof (…) or anyof (…)", command.name),
             );
             continue;
         };
@@ -162,7 +161,7 @@ fn block_of(checker: &mut Checker<'_>, command: &Command) -> Block {
     match &command.block {
         Some(block) => commands_of(checker, block),
         None => {
-            checker.error(command.place, format!("\"{}\" wants a block in braces", command.name));
+            checker.error(command.place, format!("\"{}\" needs a block in braces", command.name));
             Block::default()
         }
     }

@@ -39,8 +39,8 @@ pub(crate) fn test(checker: &mut Checker<'_>, source: &syntax::Test) -> Checked 
     };
     if !tests_wanted.contains(&source.tests.len()) {
         let message = match name {
-            "not" => "\"not\" wants one test after it".into(),
-            "allof" | "anyof" => format!("\"{name}\" wants tests in parentheses: {name} (test, test)"),
+            "not" => "\"not\" needs one test after it".into(),
+            "allof" | "anyof" => format!("\"{name}\" needs tests in parentheses: {name} (test, test)"),
             _ => format!("\"{name}\" takes no tests"),
         };
         checker.error(place, message);
@@ -61,7 +61,7 @@ pub(crate) fn test(checker: &mut Checker<'_>, source: &syntax::Test) -> Checked 
             if !source.is_list {
                 checker.error(
                     place,
-                    format!("the tests of \"{name}\" stand in parentheses: {name} (test, test)"),
+                    format!("the tests of \"{name}\" must be in parentheses: {name} (test, test)"),
                 );
             }
             several(checker, &source.tests, name == "allof")
@@ -296,7 +296,7 @@ fn header_tags(
 }
 
 fn size(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Test> {
-    // RFC 5228 §5.9: the tag is no option: one of the two must stand there.
+    // RFC 5228 §5.9: the tag is no option: one of the two must be there.
     let over = arguments.number_value(checker, "over");
     let under = arguments.number_value(checker, "under");
     match (over, under) {
@@ -309,7 +309,7 @@ fn size(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Test
         _ => {
             checker.error(
                 arguments.place,
-                "\"size\" wants either \":over\" or \":under\", with a number after it",
+                "\"size\" needs either \":over\" or \":under\", with a number after it",
             );
             None
         }

@@ -69,7 +69,7 @@ pub(crate) enum Pattern {
     Contains(Box<str>),
     Matches(Glob),
     Regex(Box<Regular>),
-    /// The key as it stands, for `:value` and `:count`.
+    /// The unchanged key, for `:value` and `:count`.
     Relation(Relation, Box<str>),
 }
 

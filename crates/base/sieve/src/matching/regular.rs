@@ -45,7 +45,8 @@ pub(crate) struct Regular {
 }
 
 impl Regular {
-    /// Compiles an expression of draft-ietf-sieve-regex; why not, if it is none or is too large.
+    /// Compiles an expression of draft-ietf-sieve-regex. The error says why it is invalid or too
+    /// large.
     pub(crate) fn new(key: &str, IgnoresCase(ignores_case): IgnoresCase, max: usize) -> Result<Self, String> {
         if key.len() > SOURCE_BYTES_MAX {
             return Err(format!("the regular expression is longer than {SOURCE_BYTES_MAX} bytes: cut it"));

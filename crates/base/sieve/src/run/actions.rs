@@ -118,8 +118,8 @@ pub(crate) fn add_header(
 /// RFC 5293 §5.
 pub(crate) fn delete_header(machine: &mut Machine<'_>, delete: &DeleteHeader) -> Result<(), Fault> {
     let name = machine.text(&delete.name)?;
-    // RFC 5293 §5: traces stay, and so does what stops loops of replies and of redirects. Under a
-    // field that is deleted, another one could stand in its place.
+    // RFC 5293 §5: traces stay, and so does what stops loops of replies and of redirects. If one
+    // were deleted, the next field of that name would take its place.
     const KEPT: [&str; 4] =
         ["received", "auto-submitted", "x-sieve-redirected-from", "authentication-results"];
     if KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {

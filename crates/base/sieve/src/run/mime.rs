@@ -61,8 +61,9 @@ pub(crate) fn text_of(message: &Message<'_>, part: &Part) -> Option<String> {
     Some(text)
 }
 
-/// Whether a media type is one that `:content` names. RFC 5173 §5.2: empty is all, a type without
-/// subtype is all of it, and what has more slashes is none.
+/// Whether a media type is one that `:content` names. RFC 5173 §5.2: an empty name matches every
+/// type, and a type without a subtype matches all its subtypes. A name with more slashes matches
+/// nothing.
 pub(crate) fn is_content(media: &Media<'_>, wanted: &str) -> bool {
     if wanted.is_empty() {
         return true;
@@ -78,7 +79,7 @@ pub(crate) fn content_of<'m>(message: &Message<'m>, part: &Part) -> Vec<Cow<'m, 
     let bytes: &'m [u8] = message.bytes;
     let lossy = |span: posthaste_mime_summary::Span| String::from_utf8_lossy(span.of(bytes));
     match part.kind {
-        // Multiparts: what stands before and after the parts.
+        // Multiparts: what is before and after the parts.
         Kind::Multipart => vec![lossy(part.preamble), lossy(part.epilogue)],
         // Messages: the header of the message inside.
         Kind::Message => vec![String::from_utf8_lossy(header_of(part.body.of(bytes)))],

@@ -84,7 +84,7 @@ pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result
     machine.results.vacation(Some(Effect::Vacation(Box::new(reply))))
 }
 
-/// No line end, so that it can stand in a header.
+/// No line end, so that it can be in a header.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().into()
 }
@@ -164,7 +164,7 @@ fn silence(machine: &Machine<'_>, addresses: &[String], key: &str, seconds: Opti
             .any(|(local, domain)| is_own(&format!("{local}@{domain}")))
     });
     if !is_named {
-        return Some("no address of the account stands in To, Cc or Bcc: name it with :addresses".into());
+        return Some("no address of the account is in To, Cc or Bcc: name it with :addresses".into());
     }
     (seconds != Some(0) && context.was_answered(key, sender, seconds))
         .then(|| format!("{sender} had this reply already"))

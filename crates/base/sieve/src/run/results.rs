@@ -41,7 +41,7 @@ impl Results {
 
     fn push(&mut self, effect: Effect) -> Result<(), Fault> {
         if self.effects.len() >= self.actions_max {
-            return Err(Fault(format!("the script wants more than {} actions", self.actions_max)));
+            return Err(Fault(format!("the script takes more than {} actions", self.actions_max)));
         }
         self.effects.push(effect);
         Ok(())

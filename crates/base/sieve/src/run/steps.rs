@@ -217,7 +217,7 @@ fn run_include<'s>(
     }
     if open.stack.len() >= machine.limits.include_depth_max || open.seen.len() >= machine.limits.includes_max
     {
-        return Err(fault(format!("too many scripts are included, \"{name}\" is the first too many")));
+        return Err(fault(format!("too many scripts are included, \"{name}\" is over the limit")));
     }
     let found = machine.context.script(location, name);
     let found: Option<Arc<Script>> =

@@ -59,7 +59,7 @@ impl<'t> Trial<'t> {
     pub(crate) fn value(&mut self, machine: &Machine<'_>, value: &str) -> Result<bool, Fault> {
         self.count += 1;
         if self.counts() || self.patterns.is_empty() {
-            // The value was made all the same.
+            // The value was made anyway.
             machine.step_bytes(value.len() as u64)?;
             return Ok(false);
         }

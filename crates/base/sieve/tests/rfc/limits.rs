@@ -125,7 +125,7 @@ fn a_pattern_is_left_when_the_steps_are_spent() {
     }
 }
 
-/// A header that is at the bounds as it comes gets fields here. Scripts run for it all the same.
+/// A header that is at the bounds as it comes gets fields here. Scripts run for it anyway.
 #[test]
 fn a_header_at_its_bounds_may_get_traces() {
     let own = "Return-Path: <a@b.c>\r\nReceived: by a\r\n";

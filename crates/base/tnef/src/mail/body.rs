@@ -48,7 +48,7 @@ pub(super) struct Bodies {
 impl Bodies {
     /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
     /// Text is taken from its own property, or from RTF, or is made from HTML. A report has a text
-    /// of its own: MS-OXOMSG §2.2.2. What has no words hides none of the others.
+    /// of its own: MS-OXOMSG §2.2.2. A form without words does not hide another one.
     pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
         let is_word = |c: char| !c.is_whitespace() && !matches!(c, '\0' | '\u{feff}');
         let has_words = |text: &String| text.contains(is_word);
@@ -127,8 +127,8 @@ fn html(message: &Message) -> Option<String> {
     }
 }
 
-/// The code page of HTML. Bytes are in that of the Internet (MS-OXCMSG §2.2.1.56.6). 8-bit text
-/// is in that of the message, as other 8-bit text. The default of attributes is no statement.
+/// The code page of HTML. Bytes are in that of the Internet (MS-OXCMSG §2.2.1.56.6). 8-bit text is
+/// in that of the message, as other 8-bit text. The default code page of attributes does not count.
 fn code_page(message: &Message, html: &Value) -> Option<u32> {
     let of = |id: u16| {
         let number = message.property(id).and_then(Value::number);

@@ -38,7 +38,7 @@ mod has {
 /// Writers from this version on add what clients highlight.
 const HIGHLIGHTS: u32 = 0x3009;
 
-/// Reads the changed occurrences, of which there are so many at most.
+/// Reads the changed occurrences: at most `limit`.
 pub(super) fn changes(
     reader: &mut Reader<'_>,
     writer: u32,
@@ -51,7 +51,7 @@ pub(super) fn changes(
     }
     let changes: Result<Vec<_>, Damage> = (0..count).map(|_| Change::read(reader, code_page)).collect();
     let mut changes = changes?;
-    // Texts stand twice. Those in 8 bits are enough where the others are missing.
+    // Each text is there twice. The one in 8 bits is enough if the other is missing.
     let _ = unicode_texts(&mut changes, reader, writer);
     Ok(changes)
 }

@@ -183,7 +183,7 @@ fn changed_occurrences_have_a_bound() {
     assert!(!events(&series(REQUEST, blob(&many, 0x3009)), 1 << 20)[0].contains("RRULE"));
 }
 
-/// Without its end, or without any of them, the days are known all the same.
+/// Without its end, or without any of them, the days are known anyway.
 #[test]
 fn details_that_are_cut_are_left_out() {
     let whole = blob(&[moved(), changed()], 0x3009);

@@ -5,10 +5,10 @@
 //! | it is the message | the header stays, without Content-*; the content is new |
 //! | in a multipart/mixed, the same text before it | that text gets further parts: HTML, a meeting |
 //! | in a multipart/mixed, another text before it | both texts stay |
-//! | in a multipart/mixed, without a text | the text stands in the part's place |
-//! | in another multipart | one multipart/mixed stands in the part's place |
+//! | in a multipart/mixed, without a text | the text takes the part's place |
+//! | in another multipart | one multipart/mixed takes the part's place |
 //!
-//! In a multipart/mixed, the attachments stand in the part's place.
+//! In a multipart/mixed, the attachments take the part's place.
 //!
 //! Mail that is signed or encrypted is not changed, since any change would break it.
 
@@ -27,7 +27,7 @@ use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::headers::header_fields;
 use super::look::{is_rich, might_be_rich};
-use super::outer_text::{Essence, Outer, Role, Texts};
+use super::outer_text::{Essence, Outer, PartRole, Texts};
 use super::people::People;
 use super::whole::Whole;
 use crate::decode::decode_and_name;
@@ -395,7 +395,7 @@ impl<'m> Conversion<'m> {
         let Some(parent) = part.parent() else { return };
         let structure = self.structure;
         let before = self.texts.of_multipart(self.message, structure, parent);
-        // Parts stand in their order in the message.
+        // Parts keep their order in the message.
         let before = before.iter().take_while(|index| **index < at);
         let before = before.filter_map(|index| Some((*index, structure.part(*index)?)));
         let before = before.filter(|(_, child)| !self.used.contains(&child.body.range().start));
@@ -405,7 +405,7 @@ impl<'m> Conversion<'m> {
         let shown = shown.and_then(|html| Essence::of(&html_lines(html)));
         for (place, (index, text)) in before.into_iter().enumerate() {
             let outer = Outer::of(self.message, structure, index, &mut self.texts);
-            let is_plain = self.texts.role(self.message, structure, index) == Role::Plain;
+            let is_plain = self.texts.role(self.message, structure, index) == PartRole::Plain;
             let has_text = own.as_ref().is_some_and(|own| outer.has_text(own));
             let has_html = shown.as_ref().is_some_and(|shown| outer.has_html(shown));
             let has_no_words = whole.text.is_none() && whole.html.is_none();
@@ -486,7 +486,7 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
     multiparts.filter_map(boundary).collect()
 }
 
-/// The hash of a message that each boundary has which its conversion makes.
+/// The hash of a message, which each new boundary contains.
 pub fn hash_in_boundaries(message: &[u8]) -> String {
     Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -505,13 +505,13 @@ fn stem(message: &[u8], taken: &HashMap<PartIndex, Box<[u8]>>) -> Option<String>
     leads.map(|lead| format!("{lead}=_{hash}")).find(is_free)
 }
 
-/// Whether a class is that of ordinary mail, which may be empty: all that it says is in its header.
+/// Whether a class is that of ordinary mail, which may be empty: its header has all that it says.
 fn is_note(class: &str) -> bool {
     class.is_empty() || class.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Note"))
 }
 
-/// Whether a class is a report's or a meeting's. A text before it says what it has to say. A
-/// task, a journal entry and the like have more than that.
+/// Whether a class is a report's or a meeting's. The text before it has all that it says. Messages
+/// of other classes, such as a task, have more.
 fn is_notice(class: &str) -> bool {
     let begins = |prefix: &str| class.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
     begins("REPORT.") || begins("IPM.Schedule.")

@@ -1,4 +1,4 @@
-//! What stands within a multipart does not end it, and a file that is a message is one.
+//! What is within a multipart does not end it, and a file that is a message is one.
 
 use super::kept::{COMMENT, with_text};
 use super::*;
@@ -38,7 +38,7 @@ fn a_forged_header_ends_no_multipart_around_it() {
     }
 }
 
-/// RFC 2046 §5.1.1: a line that begins with a delimiter is one, whatever stands behind it.
+/// RFC 2046 §5.1.1: a line that begins with a delimiter is one, whatever is behind it.
 #[test]
 fn no_boundary_of_a_stranger_begins_a_new_one() {
     let mail = String::from_utf8(samples::mail(&forwards("X-A: b\r\n\r\n"))).expect("ASCII");

@@ -58,7 +58,7 @@ impl Entity<'_> {
         self
     }
 
-    /// Whether octets over 127 may stand in it as they are.
+    /// Whether octets over 127 may be in it as they are.
     pub fn is_8bit(&self) -> bool {
         match self {
             Entity::File { encoding, .. } => *encoding == AsItIs::EightBit,

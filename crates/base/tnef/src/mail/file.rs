@@ -1,11 +1,11 @@
-//! A file that is a message: whether its bytes may stand as a message in mail.
+//! A file that is a message: whether its bytes may be a message in mail.
 
 use posthaste_mime_summary::{HeaderFields, InBounds, Span, bounded_header_len};
 
 /// The type of a message in a message: RFC 2046 §5.2.1.
 pub(super) const MESSAGE: &str = "message/rfc822";
 
-/// The transfer encodings that a message may have: RFC 2046 §5.2.1. Its bytes stand as they are.
+/// The transfer encodings that a message may have: RFC 2046 §5.2.1. Its bytes stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AsItIs {
     SevenBit,
@@ -13,7 +13,7 @@ pub(super) enum AsItIs {
 }
 
 impl AsItIs {
-    /// The encoding of a message with these bytes. None if they can only stand in base64, or are no
+    /// The encoding of a message with these bytes. None if they can only be in base64, or are no
     /// message.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let header = bytes.in_bounds(..bounded_header_len(bytes)?);

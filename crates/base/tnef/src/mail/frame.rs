@@ -4,7 +4,7 @@
 //! and attachments with their bytes. One property more, the *frame*, has what those lack: the
 //! header, the boundaries, and for each text and attachment how it was encoded. [`restore`] puts
 //! all of it together again. What cannot be made again from text or attachment, such as base64 of
-//! uneven lines, stands in the frame as it was.
+//! uneven lines, is in the frame as it was.
 //!
 //! The frame is one byte with its version, and pieces:
 //!
@@ -39,10 +39,10 @@ const SET: Guid =
 const NAME: &str = "Frame";
 /// The version of frames.
 const VERSION: u8 = 1;
-/// Attachments at most; further ones stand in the frame.
+/// Attachments at most; further ones are in the frame.
 const ATTACHMENTS_MAX: usize = 1_000;
 /// Text in other charsets than UTF-8 up to this length becomes a property. It takes up to eight
-/// times its length meanwhile; longer text stands in the frame alone.
+/// times its length meanwhile; longer text is in the frame alone.
 const READ_MAX: usize = 1 << 20;
 /// The code page of text in UTF-8.
 const UTF_8: i32 = 65_001;
@@ -218,7 +218,7 @@ impl<'m> Framing<'m> {
         }
     }
 
-    /// Bytes up to `end` stand in the frame as they are.
+    /// Puts bytes up to `end` into the frame as they are.
     fn as_was(&mut self, end: usize) {
         let bytes = self.message.in_bounds(self.done..end);
         if !bytes.is_empty() {
@@ -265,8 +265,8 @@ fn is_inside(structure: &Structure, part: &Part) -> bool {
     false
 }
 
-/// Whether text can stand as it is in a property of 8-bit text. A NUL would end it. Text without a
-/// charset is ASCII (RFC 2045 §5.2), or UTF-8 all the same.
+/// Whether text can stay as it is in a property of 8-bit text. A NUL would end it. Text without a
+/// charset is ASCII (RFC 2045 §5.2); in practice it may be UTF-8.
 fn is_utf8(charset: &[u8], content: &[u8]) -> bool {
     let is = |prefix: &[u8]| charset.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
     let is_declared = charset.is_empty()

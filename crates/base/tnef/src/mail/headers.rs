@@ -45,7 +45,7 @@ pub(super) fn header_of_embedded(message: &Message, people: &People) -> String {
     out
 }
 
-/// Whether the lines of a field are valid as they stand: RFC 5322 §2.1.1 and §2.2.
+/// Whether the lines of a field are valid as they are: RFC 5322 §2.1.1 and §2.2.
 fn may_stand(lines: &str) -> bool {
     let fits = |b: u8| matches!(b, b' '..=b'~' | b'\t' | b'\r' | b'\n');
     lines.bytes().all(fits)
@@ -129,11 +129,11 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
 fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     let has_author = people.from.as_ref().is_some_and(|from| from.address.is_some());
-    // RFC 5322 §3.6.2: it stands only where it differs from the author.
+    // RFC 5322 §3.6.2: it is present only where it differs from the author.
     let agent = people::agent(message).filter(|agent| has_author && agent.address.is_some());
     let agent = agent.filter(|agent| people.from.as_ref().is_some_and(|from| from.address != agent.address));
     fields.extend(agent.map(|agent| ("Sender", agent.in_header())));
-    // What is a blind copy of mail is a room of a meeting.
+    // The number of a blind copy in mail means a room in a meeting.
     if Method::of(message).is_none() {
         let blind = people.recipients.iter().filter(|(role, _)| *role == Role::Bcc);
         let blind: Vec<_> = blind.map(|(_, person)| person.in_header()).collect();
@@ -148,7 +148,7 @@ fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, Str
     fields
 }
 
-/// Ids that may stand in a header as they are: RFC 5322 §3.6.4.
+/// Ids that may be in a header as they are: RFC 5322 §3.6.4.
 fn message_ids(text: &str) -> Vec<String> {
     const IDS_MAX: usize = 100;
     let fits = |word: &&str| {

@@ -96,7 +96,7 @@ impl<'m> Item<'m> {
         Some(Self { name, extension, media, charset, id, location, fields, inner })
     }
 
-    /// The item as an entity. `number` stands in the name of a file that has none.
+    /// The item as an entity. A file without a name is named by `number`.
     pub fn entity(&self, bytes: &'m [u8], disposition: Disposition, number: usize) -> Entity<'m> {
         let name = self.name.clone().unwrap_or_else(|| {
             let extension = self.extension.clone().unwrap_or_else(|| extension_of(&self.media));
@@ -257,8 +257,8 @@ fn file_name(text: &str) -> String {
     name.in_bounds(..name.floor_char_boundary(NAME_MAX)).to_owned()
 }
 
-/// `type/subtype` in lower case. A composite type would have to be opened, so it is none, except a
-/// message.
+/// `type/subtype` in lower case. A composite type would have to be parsed. It does not count as a
+/// type, unless it is a message.
 fn media_type(tag: &str) -> Option<String> {
     let media = tag.split(';').next()?.trim().to_ascii_lowercase();
     let (top, sub) = media.split_once('/')?;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Attachment;
 
-/// The text that stands before the TNEF part of the samples, replaced.
+/// The text that is before the TNEF part of the samples, replaced.
 pub fn with_text(rich: &Message, text: &str) -> Vec<u8> {
     let mail = String::from_utf8(samples::mail(rich)).expect("ASCII");
     let old = "Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\

@@ -39,10 +39,10 @@ pub fn declares_rich(structure: &Structure, message: &[u8]) -> bool {
 }
 
 fn any_part_says(structure: &Structure, message: &[u8]) -> bool {
-    structure.parts().iter().any(|part| says(part, message))
+    structure.parts().iter().any(|part| part_declares_rich(part, message))
 }
 
-fn says(part: &Part, message: &[u8]) -> bool {
+fn part_declares_rich(part: &Part, message: &[u8]) -> bool {
     part.kind == Kind::Leaf && !is_text(part, message) && (has_type(part, message) || has_name(part, message))
 }
 

@@ -216,7 +216,7 @@ fn each_text_and_its_header_are_read_once_however_many_rich_parts_there_are() {
     let other = mail.replace("Gr=FC=DFe, bold", "other, it would").replace("text/plain;", "text/other;");
     assert!(other.len() == mail.len() && other != mail);
     assert_eq!(conversion.texts.of_multipart(other.as_bytes(), &structure, 0)[..], [1]);
-    assert_eq!(conversion.texts.role(other.as_bytes(), &structure, 1), Role::Plain);
+    assert_eq!(conversion.texts.role(other.as_bytes(), &structure, 1), PartRole::Plain);
     let outer = Outer::of(other.as_bytes(), &structure, 1, &mut conversion.texts);
     let text = Essence::of("Gr\u{fc}\u{df}e, bold &");
     assert!(text.is_some_and(|text| outer.has_text(&text)));
@@ -291,7 +291,7 @@ fn a_changed_occurrence_is_no_attachment() {
     assert!(attached("IPM.Note"));
 }
 
-/// A text and a file of its own stand nowhere in the calendar.
+/// A text and a file of its own are nowhere in the calendar.
 #[test]
 fn a_changed_occurrence_with_a_text_or_a_file_stays_a_message() {
     const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";

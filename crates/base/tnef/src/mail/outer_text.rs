@@ -41,7 +41,7 @@ impl Read {
 
 /// The role of a part beside a TNEF part, by its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PartRole {
     Plain,
     Html,
     /// Several forms of a text.
@@ -50,7 +50,7 @@ pub(super) enum Role {
     Other,
 }
 
-impl Role {
+impl PartRole {
     fn of(part: &Part, message: &[u8]) -> Self {
         let media = part.media(message);
         let role = match part.kind {
@@ -71,7 +71,7 @@ impl Role {
 pub(super) struct Texts {
     /// By the place of a text's body. `None` if it is too long to be compared.
     by_place: HashMap<usize, Option<Read>>,
-    roles: HashMap<PartIndex, Role>,
+    roles: HashMap<PartIndex, PartRole>,
     /// The texts among the parts of a multipart.
     of_multipart: HashMap<PartIndex, Rc<[PartIndex]>>,
     outers: HashMap<PartIndex, Outer>,
@@ -82,8 +82,8 @@ impl Texts {
         *self.by_place.entry(part.body.range().start).or_insert_with(make)
     }
 
-    pub fn role(&mut self, message: &[u8], structure: &Structure, index: PartIndex) -> Role {
-        let role = || structure.part(index).map_or(Role::Other, |part| Role::of(part, message));
+    pub fn role(&mut self, message: &[u8], structure: &Structure, index: PartIndex) -> PartRole {
+        let role = || structure.part(index).map_or(PartRole::Other, |part| PartRole::of(part, message));
         *self.roles.entry(index).or_insert_with(role)
     }
 
@@ -98,7 +98,8 @@ impl Texts {
             return Rc::clone(texts);
         }
         let children = structure.children(index).map(|(child, _)| child);
-        let texts = children.filter(|child| self.role(message, structure, *child) != Role::Other).collect();
+        let texts =
+            children.filter(|child| self.role(message, structure, *child) != PartRole::Other).collect();
         Rc::clone(self.of_multipart.entry(index).or_insert(texts))
     }
 }
@@ -118,10 +119,10 @@ impl Outer {
                 continue;
             }
             match texts.role(message, structure, at) {
-                Role::Plain if outer.plain.is_none() => {
+                PartRole::Plain if outer.plain.is_none() => {
                     outer.plain = texts.read(part, || Some(Read::of(&decoded(part, message)?)));
                 }
-                Role::Html if outer.html.is_none() => {
+                PartRole::Html if outer.html.is_none() => {
                     let shown = || Some(Read::of(&html_lines(&decoded(part, message)?)));
                     outer.html = texts.read(part, shown);
                 }

@@ -42,7 +42,7 @@ impl Person {
 pub(super) enum Role {
     To,
     Cc,
-    /// A blind copy, or a room and the like of a meeting.
+    /// A blind copy; of a meeting, a room or other equipment.
     Bcc,
 }
 
@@ -256,7 +256,7 @@ fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
     Some((role, person))
 }
 
-/// An address that may stand in a header as it is.
+/// An address that may be in a header as it is.
 pub(super) fn mail_address(text: &str) -> Option<String> {
     let text = text.trim().trim_matches('\'');
     let (local, domain) = text.rsplit_once('@')?;
@@ -298,7 +298,7 @@ mod tests {
         Property::new(id, Value::Binary(bytes))
     }
 
-    /// A name hides no address that the message has elsewhere.
+    /// A name does not replace an address that the message has elsewhere.
     #[test]
     fn a_sender_who_has_an_address_counts() {
         let name = || text(property::SENT_REPRESENTING_NAME, "Ana");

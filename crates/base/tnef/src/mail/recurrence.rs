@@ -160,7 +160,7 @@ impl Pattern {
         let last = i64::from(reader.u32(WHAT)?);
         let (_reader, writer) = (reader.u32(WHAT)?, reader.u32(WHAT)?);
         let (starts_at, ends_at) = (i64::from(reader.u32(WHAT)?), i64::from(reader.u32(WHAT)?));
-        // Without them, the days of changed occurrences are known all the same.
+        // Without them, the days of changed occurrences are known anyway.
         let changes = changes(&mut reader, writer, code_page, EXCEPTIONS_MAX).unwrap_or_default();
         // 0 is the default calendar, 1 the Gregorian one.
         let rule = match calendar {

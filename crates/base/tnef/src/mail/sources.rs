@@ -1,6 +1,6 @@
 //! The bytes of a stream that a frame refers to. Nothing is copied, and no model is made.
 //!
-//! They are those that [`crate::decode()`] finds. What no frame refers to is passed over.
+//! They are those that [`crate::decode()`] finds. What no frame refers to is skipped.
 
 use crate::decode::{Decoder, SIGNATURE, attribute_of, sized, utf_16};
 use crate::error::Damage;

@@ -37,11 +37,12 @@ impl<'m> Whole<'m> {
     pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
         let Bodies { text, html, pictures } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
-        let shown_ones = Shown::of(html.as_deref().unwrap_or_default());
+        let shown_ones = ReferredParts::of(html.as_deref().unwrap_or_default());
         for (place, picture) in pictures.into_iter().enumerate() {
             let is_shown = shown_ones.ids.contains(picture.id.as_str());
             let entity = picture_entity(picture, place + 1);
-            // One that the text has no more, in the form that counts, is not lost.
+            // A picture that the chosen text does not show becomes an attachment, so it is not
+            // lost.
             if is_shown { shown.push(entity) } else { attachments.push(entity.attached()) }
         }
         let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
@@ -155,8 +156,8 @@ impl<'m> Said<'m> {
 }
 
 /// Whether it is a changed occurrence of a series (MS-OXOCAL §2.2.10.1) with these texts, and the
-/// calendar says all of it. One with a text or a file of its own stays a message: these stand
-/// nowhere else.
+/// calendar says all of it. One with a text or a file of its own stays a message: these are nowhere
+/// else.
 fn is_changed_occurrence(attachment: &Attachment, usual: &Said<'_>) -> bool {
     const CLASS: &str = "IPM.OLE.CLASS.{00061055-0000-0000-C000-000000000046}";
     let Some(Value::Object(object)) = find(&attachment.properties, property::ATTACH_DATA) else {
@@ -186,13 +187,13 @@ fn picture_entity<'m>(picture: Picture, number: usize) -> Entity<'m> {
 }
 
 /// The images and files that HTML refers to.
-struct Shown<'h> {
+struct ReferredParts<'h> {
     ids: HashSet<Cow<'h, str>>,
     /// The values of `src` and `background`.
     locations: HashSet<&'h str>,
 }
 
-impl<'h> Shown<'h> {
+impl<'h> ReferredParts<'h> {
     fn of(html: &'h str) -> Self {
         Self { ids: shown_ids(html), locations: shown_locations(html) }
     }

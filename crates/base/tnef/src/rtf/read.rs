@@ -1,9 +1,9 @@
 //! RTF to the text and the HTML that it encodes.
 //!
 //! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
-//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
+//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives exactly the
 //! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
-//! struck text, links. Lists become paragraphs with their bullets. A text box stands where it is
+//! struck text, links. Lists become paragraphs with their bullets. A text box is where it is
 //! anchored. Pictures are parts of the message: [`super::pictures`].
 
 use std::collections::HashMap;
@@ -108,6 +108,13 @@ enum Out {
     Text(String),
     /// Text and HTML made here.
     Simple(Simple),
+}
+
+/// The end of a line of text.
+#[derive(Debug, Clone, Copy)]
+enum LineEnd {
+    WithinParagraph,
+    OfParagraph,
 }
 
 /// The destination of a group's text.
@@ -350,7 +357,8 @@ impl Machine {
     fn word(&mut self, word: &[u8], number: Option<i32>, is_optional: bool) -> Result<(), Damage> {
         let is_on = number != Some(0);
         match word {
-            b"par" | b"line" | b"row" | b"page" | b"sect" => return self.line_end(word == b"line"),
+            b"line" => return self.line_end(LineEnd::WithinParagraph),
+            b"par" | b"row" | b"page" | b"sect" => return self.line_end(LineEnd::OfParagraph),
             b"b" => self.style(BOLD, is_on),
             b"i" => self.style(ITALIC, is_on),
             b"ul" => self.style(UNDERLINED, is_on),
@@ -438,7 +446,7 @@ impl Machine {
         };
     }
 
-    /// Ends the line, if anything stands on it.
+    /// Ends the line, if anything is on it.
     fn end_paragraph(&mut self) {
         if let Out::Simple(simple) = &mut self.out {
             simple.end_paragraph();
@@ -500,13 +508,12 @@ impl Machine {
         self.group.code_page = code_page;
     }
 
-    fn line_end(&mut self, is_within_paragraph: bool) -> Result<(), Damage> {
+    fn line_end(&mut self, end: LineEnd) -> Result<(), Damage> {
         match (&mut self.out, self.group.destination) {
             (Out::Simple(simple), Destination::Document) => {
-                if is_within_paragraph {
-                    simple.line()
-                } else {
-                    simple.paragraph()
+                match end {
+                    LineEnd::WithinParagraph => simple.line(),
+                    LineEnd::OfParagraph => simple.paragraph(),
                 }
                 self.check()
             }

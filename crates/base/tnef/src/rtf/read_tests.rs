@@ -72,7 +72,7 @@ fn characters_by_code_page_font_and_number() {
         (r"\'cf\'f0", "Пр"),
         (r"\f1\'93\'fa\'96\'7b", "日本"),
         (r"\f1\'93\'fa{\f0\'cf}\'96{}", "日П\u{fffd}"),
-        // A second byte that is a letter stands as it is.
+        // A second byte that is a letter stays as it is.
         (r"\f1\'83A", "ア"),
         (r"\f2\'b7\f3\'cf", "•П"),
         (r"\htmlrtf\f1\htmlrtf0\'93\'fa", "日"),

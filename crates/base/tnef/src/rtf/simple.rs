@@ -109,7 +109,7 @@ impl Simple {
         }
     }
 
-    /// Ends the paragraph, if anything stands on its last line.
+    /// Ends the paragraph, if anything is on its last line.
     pub fn end_paragraph(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.paragraph();
@@ -242,12 +242,12 @@ impl Html {
     }
 }
 
-/// Shortens text to a length that it had.
+/// Shortens text to an earlier length.
 pub(super) fn take_back(text: &mut String, len: usize) {
     text.truncate(text.floor_char_boundary(len));
 }
 
-/// Text as it stands in HTML. A tab becomes four spaces that do not collapse.
+/// Text as it is in HTML. A tab becomes four spaces that do not collapse.
 pub(super) fn escape_into(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {

@@ -230,7 +230,7 @@ impl Slimmer {
         self.data = Some(Data { depth: self.depth, kind, high: None });
     }
 
-    /// Whether the text of this group is data. That of groups in it is none.
+    /// Whether the text of this group is data. The text of groups in it is not.
     fn is_in_data(&self) -> bool {
         self.data.is_some_and(|data| data.depth == self.depth)
     }
@@ -254,7 +254,7 @@ impl Slimmer {
         self.out.push(byte);
     }
 
-    /// A digit of data. Line ends stand between them.
+    /// A digit of data. Line ends are between them.
     fn hex(&mut self, byte: u8) {
         let Some(digit) = char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()) else {
             return;

@@ -1,6 +1,6 @@
 //! RTF bytes to tokens: RTF 1.9.1, Conventions of an RTF Reader.
 
-/// A token. Line ends between tokens mean nothing and are passed over.
+/// A token. Line ends between tokens mean nothing and are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'r> {
     /// `{`

@@ -38,7 +38,7 @@ pub fn full(stage: &Stage) -> Outcome {
     let connect = |n: usize| {
         let (network, host) = (n % 128, 1 + n / 128 % 250);
         let address = Ipv4Addr::new(198, 18, network as u8, host as u8);
-        // One that is closed before its header was sent is out of it.
+        // A connection that is closed before its header was sent does not count.
         stage.socket_from(PROTOCOLS[n % PROTOCOLS.len()], address).ok()
     };
     let first = possible * 9 / 10;

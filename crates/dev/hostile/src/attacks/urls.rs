@@ -16,7 +16,8 @@ fn said(client: &mut LineClient, command: &[u8]) -> Result<String, String> {
     }
 }
 
-/// A message of nothing but parts has the longest summary there is. Each URL has it read.
+/// A message of nothing but parts has the longest summary there is. Each URL makes the server read
+/// it.
 pub fn storm(stage: &Stage) -> Outcome {
     let mut client = stage.login(ATTACKER).map_err(text)?;
     client.imap("CREATE Urls").map_err(text)?;

@@ -42,7 +42,7 @@ use pop3::Maildrop;
 use response::response;
 use way::{PROXY, Way};
 
-/// Whose sessions send anything.
+/// The account whose sessions send anything.
 const FUZZED: &str = "fuzz@example.org";
 
 /// Bytes over its rest that the server may take. Some forty sessions with messages of 64 KiB, and

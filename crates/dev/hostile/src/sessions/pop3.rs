@@ -10,7 +10,7 @@ use super::way::Way;
 
 /// Whose maildrop it is.
 pub const USER: &str = "pop@example.org";
-/// Messages from which no more are delivered.
+/// The number of messages from which on no more are delivered.
 const MESSAGES_MAX: usize = 12;
 
 /// The account as it must be.

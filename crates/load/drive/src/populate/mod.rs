@@ -257,7 +257,7 @@ impl Progress {
     fn line(&self) -> String {
         let there = self.added + self.found;
         let left = match self.added {
-            0 => "time left not known yet".to_owned(),
+            0 => "time left is not known yet".to_owned(),
             _ => {
                 let left = self.total.saturating_sub(there) as f64 / self.rate();
                 format!("{} left", show_duration(Duration::from_secs(left as u64)))

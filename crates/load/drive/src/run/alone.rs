@@ -3,7 +3,7 @@
 //! prepare the transaction or undo it do not.
 //!
 //! One user does it, and nothing else happens on the server. The first transaction of a run is a
-//! rehearsal, and is not counted: it has the cost of a session's first of its kind.
+//! rehearsal, and is not counted: it has the cost of a first transaction in a session.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use super::model::{DELETED, MailboxModel, Message};
 use super::open_loop::Outgoing;
 use super::options::SendBy;
 use super::read::ANY_COUNT;
-use super::session::{Asking, conclude};
+use super::session::{Expected, conclude};
 use super::user::User;
 use crate::target::Scheme;
 
@@ -28,8 +28,8 @@ impl User {
         uids.iter().filter_map(|uid| mailbox.by_uid(*uid).copied()).collect()
     }
 
-    /// With an audit to come: finds out which messages these are before they are changed, where a
-    /// listing did not say. Costs a command; without an audit it is not done.
+    /// Before an audit: finds out which messages these are before they change, if a listing did not
+    /// show it. This costs a command. Without an audit it is not done.
     async fn identify(&mut self, uids: &[u32]) -> Result<(), Failure> {
         if self.shared.ledger.is_none() {
             return Ok(());
@@ -39,7 +39,7 @@ impl User {
             return Ok(());
         }
         let line = format!("UID FETCH {unknown} (UID BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])");
-        self.ask(&line, Asking::default()).await.map(drop)
+        self.command(&line, Expected::default()).await.map(drop)
     }
 
     /// STORE. The model changes first: the answers are compared with the expected flags.
@@ -62,7 +62,7 @@ impl User {
             _ => change(&|_| Some(bits)),
         }
         let set: NumSet = uids.iter().copied().collect();
-        let done = self.ask(&format!("UID STORE {set} {how} ({flags})"), Asking::default()).await;
+        let done = self.command(&format!("UID STORE {set} {how} ({flags})"), Expected::default()).await;
         if let Err(failure) = done {
             for uid in &uids {
                 if let Some(message) = self.model.current().and_then(|m| m.by_uid(*uid)) {
@@ -85,7 +85,7 @@ impl User {
         if let Some(ledger) = &shared.ledger {
             going.iter().for_each(|m| ledger.removing(self.who.account, m.serial));
         }
-        let outcome = self.ask("EXPUNGE", Asking { expunging: true, ..Asking::default() }).await?;
+        let outcome = self.command("EXPUNGE", Expected { expunging: true, ..Expected::default() }).await?;
         let mut left = None;
         for message in &going {
             let expunged = outcome.expunged.iter().any(|e| e.uid == message.uid);
@@ -112,7 +112,7 @@ impl User {
             messages.iter().for_each(|m| ledger.adding(self.who.account, m.serial));
         }
         let line = format!("UID COPY {} {}", set(&messages), quoted(&name));
-        let outcome = self.ask(&line, Asking::default()).await;
+        let outcome = self.command(&line, Expected::default()).await;
         if let (Some(ledger), Err(failure)) = (&shared.ledger, &outcome)
             && failure.is_refusal()
         {
@@ -149,7 +149,7 @@ impl User {
             messages.iter().for_each(|m| ledger.adding(self.who.account, m.serial));
         }
         let line = format!("UID MOVE {} {}", set(&messages), quoted(&name));
-        let outcome = self.ask(&line, Asking { expunging: true, ..Asking::default() }).await;
+        let outcome = self.command(&line, Expected { expunging: true, ..Expected::default() }).await;
         if let Some(ledger) = &shared.ledger
             && outcome.as_ref().err().is_none_or(Failure::is_refusal)
         {
@@ -260,7 +260,7 @@ impl User {
     pub async fn create(&mut self) -> Result<(), Failure> {
         let name = self.model.new_name();
         self.model.uncertain_names = true;
-        self.ask(&format!("CREATE {}", quoted(&name)), Asking::default()).await?;
+        self.command(&format!("CREATE {}", quoted(&name)), Expected::default()).await?;
         self.model.uncertain_names = false;
         self.model.mailboxes.push(MailboxModel::created(&name));
         Ok(())
@@ -275,7 +275,7 @@ impl User {
             mailbox.messages.iter().for_each(|m| ledger.removing(self.who.account, m.serial));
         }
         self.model.uncertain_names = true;
-        self.ask(&format!("DELETE {}", quoted(&mailbox.name)), Asking::default()).await?;
+        self.command(&format!("DELETE {}", quoted(&mailbox.name)), Expected::default()).await?;
         self.model.uncertain_names = false;
         if let Some(ledger) = &shared.ledger {
             mailbox.messages.iter().for_each(|m| ledger.removed(self.who.account, m.serial));
@@ -284,13 +284,13 @@ impl User {
         Ok(())
     }
 
-    /// RENAME of such a one.
+    /// RENAME of such a mailbox.
     pub async fn rename(&mut self) -> Result<(), Failure> {
         let Some(at) = self.model.expendable(&mut self.random) else { return Ok(()) };
         let new = self.model.new_name();
         let Some(old) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
         self.model.uncertain_names = true;
-        self.ask(&format!("RENAME {} {}", quoted(&old), quoted(&new)), Asking::default()).await?;
+        self.command(&format!("RENAME {} {}", quoted(&old), quoted(&new)), Expected::default()).await?;
         self.model.uncertain_names = false;
         if let Some(mailbox) = self.model.mailboxes.get_mut(at) {
             mailbox.name = new;

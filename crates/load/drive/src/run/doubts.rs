@@ -49,8 +49,8 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
             options.measure.as_secs_f64()
         ));
     }
-    // Where no transaction ends, as with idle sessions, there is no throughput that could be
-    // steady. There is none, either, if a transaction waits until the server is at rest.
+    // If no transaction ends, as with idle sessions, no throughput can be steady. The same holds if
+    // a transaction waits until the server is at rest.
     let has_throughput = result.total.count > 0 && !options.workload.is_measured_alone();
     if !window.steady && has_throughput {
         caveats.push(format!(

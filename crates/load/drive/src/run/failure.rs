@@ -54,7 +54,7 @@ impl Failure {
 
     /// Whether the session has to be given up. After a wrong answer too: what is known about the
     /// mailbox is no longer known, and one fault would be counted again and again.
-    pub fn ends_session(&self) -> bool {
+    pub(super) fn ends_session(&self) -> bool {
         match self {
             Self::Connection(_) | Self::Wrong(_) | Self::Stopped => true,
             Self::Refused { text, .. } => is_unavailable(text),
@@ -72,7 +72,7 @@ impl Failure {
     }
 
     /// Whether this shows a server, or a part that it needs, that is not available for a while.
-    pub fn is_outage(&self) -> bool {
+    pub(super) fn is_outage(&self) -> bool {
         match self {
             Self::Connection(Error::Refused { text, .. }) | Self::Refused { text, .. } => {
                 is_unavailable(text)

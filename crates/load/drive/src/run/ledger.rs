@@ -69,7 +69,7 @@ impl Ledger {
     }
 
     /// The message was refused permanently.
-    pub fn not_added(&self, account: u32, serial: Serial) {
+    pub(super) fn not_added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }
 
@@ -84,7 +84,7 @@ impl Ledger {
     }
 
     /// The message was not removed after all.
-    pub fn not_removed(&self, account: u32, serial: Serial) {
+    pub(super) fn not_removed(&self, account: u32, serial: Serial) {
         self.change(account, serial, 1, 0);
     }
 

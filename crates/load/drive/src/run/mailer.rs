@@ -76,7 +76,7 @@ impl Mailer {
         let hello = if target.scheme == Scheme::Lmtp { "LHLO" } else { "EHLO" };
         let mut offers = mailer.hello(hello).await?;
         if target.endpoint.security == Security::StartTls {
-            mailer.say("STARTTLS\r\n").await?;
+            mailer.write_text("STARTTLS\r\n").await?;
             mailer.expect("STARTTLS", 2).await?;
             mailer.input.clear();
             mailer.wire = dialer.secure(mailer.wire, &target.endpoint).await?;
@@ -85,14 +85,14 @@ impl Mailer {
         mailer.pipelining = offers.to_ascii_uppercase().contains("PIPELINING");
         if let Some((user, password)) = login {
             let token = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{password}"));
-            mailer.say(&format!("AUTH PLAIN {token}\r\n")).await?;
+            mailer.write_text(&format!("AUTH PLAIN {token}\r\n")).await?;
             mailer.expect("AUTH", 2).await?;
         }
         Ok(mailer)
     }
 
     async fn hello(&mut self, verb: &str) -> Result<String, MailerError> {
-        self.say(&format!("{verb} posthaste-load.invalid\r\n")).await?;
+        self.write_text(&format!("{verb} posthaste-load.invalid\r\n")).await?;
         self.expect("the hello", 2).await
     }
 
@@ -100,23 +100,23 @@ impl Mailer {
     pub async fn send(&mut self, from: &str, to: &str, mail: &[u8]) -> Result<(), MailerError> {
         let (mail_from, rcpt) = (format!("MAIL FROM:<{from}>\r\n"), format!("RCPT TO:<{to}>\r\n"));
         if self.pipelining {
-            self.say(&format!("{mail_from}{rcpt}DATA\r\n")).await?;
+            self.write_text(&format!("{mail_from}{rcpt}DATA\r\n")).await?;
             let first = self.expect("MAIL", 2).await;
             let second = self.expect("RCPT", 2).await;
             let third = self.expect("DATA", 3).await;
             // Had DATA been accepted without a recipient, the server would be waiting: end it with
             // nothing sent.
             if third.is_ok() && (first.is_err() || second.is_err()) {
-                self.say(".\r\n").await?;
+                self.write_text(".\r\n").await?;
                 let _ = self.reply().await?;
             }
             first.and(second).and(third)?;
         } else {
-            self.say(&mail_from).await?;
+            self.write_text(&mail_from).await?;
             self.expect("MAIL", 2).await?;
-            self.say(&rcpt).await?;
+            self.write_text(&rcpt).await?;
             self.expect("RCPT", 2).await?;
-            self.say("DATA\r\n").await?;
+            self.write_text("DATA\r\n").await?;
             self.expect("DATA", 3).await?;
         }
         let mut data = Vec::with_capacity(mail.len() + 16);
@@ -128,7 +128,7 @@ impl Mailer {
 
     /// Says goodbye.
     pub async fn quit(mut self) {
-        let _ = self.say("QUIT\r\n").await;
+        let _ = self.write_text("QUIT\r\n").await;
         self.wire.shut().await;
     }
 
@@ -137,7 +137,7 @@ impl Mailer {
         (self.wire.bytes_in, self.wire.bytes_out)
     }
 
-    async fn say(&mut self, text: &str) -> Result<(), MailerError> {
+    async fn write_text(&mut self, text: &str) -> Result<(), MailerError> {
         self.write(text.as_bytes()).await
     }
 

@@ -141,13 +141,13 @@ pub struct RunOptions {
 
 impl RunOptions {
     /// The server of a user who was sent to the `turn`th.
-    pub fn server_at(&self, turn: u32) -> &Target {
+    pub(super) fn server_at(&self, turn: u32) -> &Target {
         one_of(&self.server, &self.cluster.others, turn)
     }
 
     /// The server that takes mail of the `turn`th sender, where `first` is the first of them. Mail
     /// by another protocol than that of the further ones has one server.
-    pub fn sender_at<'a>(&'a self, first: &'a Target, turn: u32) -> &'a Target {
+    pub(super) fn sender_at<'a>(&'a self, first: &'a Target, turn: u32) -> &'a Target {
         let senders = self.cluster.senders.as_slice();
         match senders.iter().all(|sender| sender.scheme == first.scheme) {
             true => one_of(first, senders, turn),
@@ -161,7 +161,7 @@ impl RunOptions {
         u64::from(self.pools.receiving.map_or(all, |n| n.clamp(1, all)))
     }
 
-    /// The think time that holds.
+    /// The think time: that of the options, else that of the workload.
     pub fn think(&self) -> Think {
         self.think.unwrap_or(self.workload.think)
     }

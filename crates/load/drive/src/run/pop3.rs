@@ -37,15 +37,15 @@ impl Pop3 {
 
     /// USER and PASS.
     pub async fn login(&mut self, user: &str, password: &str) -> Result<(), Failure> {
-        self.say(&format!("USER {user}\r\n")).await?;
+        self.write_text(&format!("USER {user}\r\n")).await?;
         self.status("login").await?;
-        self.say(&format!("PASS {password}\r\n")).await?;
+        self.write_text(&format!("PASS {password}\r\n")).await?;
         self.status("login").await.map(drop)
     }
 
     /// One command with a one-line answer.
     pub async fn command(&mut self, line: &str) -> Result<String, Failure> {
-        self.say(&format!("{line}\r\n")).await?;
+        self.write_text(&format!("{line}\r\n")).await?;
         match self.status("command").await {
             Err(Failure::Connection(Error::Refused { text, .. })) => {
                 Err(Failure::Refused { command: line.to_owned(), text })
@@ -121,7 +121,7 @@ impl Pop3 {
         (self.wire.bytes_in, self.wire.bytes_out)
     }
 
-    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+    async fn write_text(&mut self, text: &str) -> Result<(), Failure> {
         match tokio::time::timeout(self.timeout, self.wire.write(text.as_bytes())).await {
             Ok(written) => Ok(written.map_err(Error::from)?),
             Err(_) => Err(Error::Timeout { seconds: self.timeout.as_secs() }.into()),

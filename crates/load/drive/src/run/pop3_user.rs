@@ -27,7 +27,7 @@ impl User {
         for step in &transaction.steps {
             let start = Instant::now();
             let done = self.pop3_step(&mut pop3, &mut drop, step).await;
-            // These two are any number of commands, none included: each is noted where it is given.
+            // These two steps send any number of commands, or none. Each is noted where it is sent.
             if !matches!(step, TransactionStep::Retr(_) | TransactionStep::Dele) {
                 self.note_command(step.verb(), start, done.is_ok());
             }

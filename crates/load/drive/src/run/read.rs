@@ -10,15 +10,14 @@ use posthaste_mail_model::NumSet;
 use super::failure::Failure;
 use super::follow::{Sum, Wanted, enough_of, enough_to_sum};
 use super::model::{DELETED, Message, SEEN};
-use super::session::Asking;
+use super::session::Expected;
 use super::user::User;
 
 /// More messages than any mailbox has.
 pub const ANY_COUNT: u32 = u32::MAX;
 
 impl User {
-    /// The index of a mailbox by its part in the story. A random one has fewer than `max`
-    /// messages.
+    /// The index of the mailbox that a step names. A random one has fewer than `max` messages.
     pub fn pick_mailbox(&mut self, which: &Mailbox, max: u32) -> Option<usize> {
         match which {
             Mailbox::Current => self.model.current.or_else(|| Some(self.model.inbox())),
@@ -36,7 +35,7 @@ impl User {
         let Some(name) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
         self.model.current = None;
         let verb = if examine { "EXAMINE" } else { "SELECT" };
-        let outcome = self.ask(&format!("{verb} {}", quoted(&name)), Asking::default()).await?;
+        let outcome = self.command(&format!("{verb} {}", quoted(&name)), Expected::default()).await?;
         let wrong = |what: String| Err(Failure::Wrong(format!("{verb} {name}: {what}")));
         let Some(exists) = outcome.exists else { return wrong("no EXISTS".into()) };
         let tracked = self.shared.options.workload.track == Track::Messages;
@@ -63,7 +62,7 @@ impl User {
         Ok(())
     }
 
-    /// UIDs of messages by their part in the story; empty if there are none such.
+    /// UIDs of the messages that a step names; empty if there are no such messages.
     pub fn pick_messages(&mut self, which: &Messages) -> Vec<u32> {
         let Some(mailbox) = self.model.here() else { return Vec::new() };
         let known = &mailbox.messages;
@@ -111,8 +110,8 @@ impl User {
                 return Ok(());
             }
             let enough = Some(enough_of(items));
-            let asking = Asking { wanted: Wanted::From(first), bodies, enough, ..Asking::default() };
-            self.ask(&format!("FETCH {first}:* ({items})"), asking).await?;
+            let expected = Expected { wanted: Wanted::From(first), bodies, enough, ..Expected::default() };
+            self.command(&format!("FETCH {first}:* ({items})"), expected).await?;
             if let Some(mailbox) = self.model.current() {
                 mailbox.shown = mailbox.messages.len();
             }
@@ -123,8 +122,9 @@ impl User {
             }
             let set = uids.iter().copied().collect::<NumSet>();
             let enough = Some(enough_of(items));
-            let asking = Asking { wanted: Wanted::Uids(uids.clone()), bodies, enough, ..Asking::default() };
-            self.ask(&format!("UID FETCH {set} ({items})"), asking).await?;
+            let expected =
+                Expected { wanted: Wanted::Uids(uids.clone()), bodies, enough, ..Expected::default() };
+            self.command(&format!("UID FETCH {set} ({items})"), expected).await?;
             // RFC 9051 §6.4.5: BODY[] sets \Seen, BODY.PEEK[] does not.
             if items.contains("BODY[") && !self.model.read_only {
                 for uid in uids {
@@ -145,8 +145,8 @@ impl User {
             return Ok(());
         }
         let enough = Some(enough_to_sum(items));
-        let asking = Asking { wanted: Wanted::Count(Sum::default()), enough, ..Asking::default() };
-        let outcome = self.ask(&format!("FETCH 1:* ({items})"), asking).await?;
+        let expected = Expected { wanted: Wanted::Count(Sum::default()), enough, ..Expected::default() };
+        let outcome = self.command(&format!("FETCH 1:* ({items})"), expected).await?;
         let now = outcome.sum.unwrap_or_default();
         if now.0 != exists {
             return Err(Failure::Wrong(format!("{name}: FETCH 1:* gave {} of {exists} messages", now.0)));
@@ -172,7 +172,7 @@ impl User {
             Criterion::Deleted => "DELETED".to_owned(),
             Criterion::Raw(program) => program.clone(),
         };
-        let mut found = self.ask(&format!("UID SEARCH {program}"), Asking::default()).await?.found;
+        let mut found = self.command(&format!("UID SEARCH {program}"), Expected::default()).await?.found;
         if matches!(what, Criterion::Raw(_)) {
             return Ok(());
         }
@@ -196,7 +196,8 @@ impl User {
         let Some(mailbox) = self.model.mailboxes.get(at) else { return Ok(()) };
         let (name, known, selected) = (mailbox.name.clone(), mailbox.exists, self.model.current == Some(at));
         let inbox = mailbox.is_inbox();
-        let outcome = self.ask(&format!("STATUS {} ({items})", quoted(&name)), Asking::default()).await?;
+        let outcome =
+            self.command(&format!("STATUS {} ({items})", quoted(&name)), Expected::default()).await?;
         let messages = outcome.status.and_then(|(_, items)| items.into_iter().find(|(n, _)| n == "MESSAGES"));
         let (Some((_, now)), Some(known)) = (messages, known) else { return Ok(()) };
         let known = u64::from(known);
@@ -206,7 +207,7 @@ impl User {
         Ok(())
     }
 
-    /// IDLE for so long.
+    /// IDLE for this time.
     pub async fn idle(&mut self, seconds: f64) -> Result<(), Failure> {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let shared = self.shared.clone();
@@ -234,7 +235,7 @@ impl User {
         const HEADER: &str = "UID FLAGS BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]";
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let serial = self.model.last_sent;
-        self.ask("NOOP", Asking::default()).await?;
+        self.command("NOOP", Expected::default()).await?;
         loop {
             self.fetch(&Messages::New, HEADER).await?;
             let there = |m: &super::model::MailboxModel| m.messages.iter().rev().any(|m| m.serial == serial);
@@ -258,7 +259,7 @@ impl User {
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
         if !client.capabilities().has("IDLE") {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            return self.ask("NOOP", Asking::default()).await.map(drop);
+            return self.command("NOOP", Expected::default()).await.map(drop);
         }
         let mut follow = super::follow::Follow::mailbox(self.model.current());
         if let Err(refused) = client.idle(&mut follow).await? {

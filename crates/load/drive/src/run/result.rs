@@ -135,7 +135,7 @@ impl Ending<'_> {
             share_of_server: server_cpu_s.filter(|s| *s > 0.0).map(|s| (user + system) / s),
             rss_max_bytes: after.rss_max_bytes,
             late_p99_ms: (lateness.count() > 0).then(|| lateness.percentile_ms(99.0)),
-            // Steps that are not measured are nobody's work here.
+            // While transactions are measured alone, the steps around them are not other work.
             other_cpus: here
                 .filter(|_| self.shared.meter.is_none())
                 .and_then(|server_s| self.watched.others(self.window(), server_s)),

@@ -36,7 +36,7 @@ pub struct Outcome {
 
 /// The manner of sending a command, besides its words.
 #[derive(Default)]
-pub struct Asking {
+pub struct Expected {
     /// FETCH responses that must come.
     pub wanted: Wanted,
     /// Messages may vanish.
@@ -89,7 +89,7 @@ impl User {
 
     /// LIST; the answer is compared with the mailboxes known.
     pub async fn list(&mut self, pattern: &str) -> Result<(), Failure> {
-        let outcome = self.ask(&format!("LIST \"\" \"{pattern}\""), Asking::default()).await?;
+        let outcome = self.command(&format!("LIST \"\" \"{pattern}\""), Expected::default()).await?;
         let names: Vec<&str> =
             outcome.listed.iter().filter(|l| l.selectable).map(|l| l.name.as_str()).collect();
         if pattern != "*" {
@@ -117,16 +117,16 @@ impl User {
     }
 
     /// Sends a command, follows its answers, and returns the result if the answer was OK and true.
-    pub async fn ask(&mut self, line: &str, asking: Asking) -> Result<Outcome, Failure> {
+    pub async fn command(&mut self, line: &str, expected: Expected) -> Result<Outcome, Failure> {
         let tracked = self.shared.options.workload.track == Track::Messages;
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
         let book = self.shared.ledger.as_ref().map(|ledger| (ledger, self.who.account));
         let mailbox = if tracked { self.model.current() } else { None };
         let before = mailbox.as_ref().and_then(|m| m.exists);
-        let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
-        follow.expunging = asking.expunging;
-        follow.bodies = asking.bodies;
-        follow.enough = asking.enough;
+        let mut follow = Follow::mailbox(mailbox).wanting(expected.wanted);
+        follow.expunging = expected.expunging;
+        follow.bodies = expected.bodies;
+        follow.enough = expected.enough;
         follow.book = book;
         let completion = client.command(line, &mut follow).await?;
         self.used.fetched += follow.fetched;

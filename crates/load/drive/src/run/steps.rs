@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use posthaste_load_workload::{Mailbox, Messages, TransactionStep};
 
 use super::failure::Failure;
-use super::session::Asking;
+use super::session::Expected;
 use super::user::User;
 
 impl User {
@@ -31,15 +31,15 @@ impl User {
     /// One step.
     pub(super) async fn step(&mut self, step: &TransactionStep) -> Result<(), Failure> {
         match step {
-            TransactionStep::Capability => self.ask("CAPABILITY", Asking::default()).await.map(drop),
-            TransactionStep::Raw(command) => self.ask(command, Asking::default()).await.map(drop),
-            TransactionStep::Noop => self.ask("NOOP", Asking::default()).await.map(drop),
-            TransactionStep::Check => self.ask("CHECK", Asking::default()).await.map(drop),
+            TransactionStep::Capability => self.command("CAPABILITY", Expected::default()).await.map(drop),
+            TransactionStep::Raw(command) => self.command(command, Expected::default()).await.map(drop),
+            TransactionStep::Noop => self.command("NOOP", Expected::default()).await.map(drop),
+            TransactionStep::Check => self.command("CHECK", Expected::default()).await.map(drop),
             TransactionStep::List(pattern) => self.list(pattern).await,
             TransactionStep::Status(mailbox, items) => self.status(mailbox, items).await,
             TransactionStep::Select { mailbox, examine } => self.select(mailbox, *examine).await,
             TransactionStep::Unselect => {
-                let done = self.ask("UNSELECT", Asking::default()).await.map(drop);
+                let done = self.command("UNSELECT", Expected::default()).await.map(drop);
                 self.model.current = None;
                 done
             }

@@ -13,7 +13,7 @@ use super::spread::{Spread, shown};
 use crate::settings::FILLED_BYTES;
 
 /// A figure of a run.
-type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
+type ValueOf<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
 /// The size of the filled store on the disk.
 pub(super) fn disk_mb(run: &RunResult) -> Option<f64> {
@@ -61,13 +61,13 @@ impl<'a> AtRest<'a> {
     }
 
     /// A value with the option ÷ that without it, in each round.
-    fn ratio(&self, pair: (&str, &str), of: Of) -> Option<Spread> {
+    fn ratio(&self, pair: (&str, &str), of: ValueOf) -> Option<Spread> {
         self.points.ratio(self.workload, pair, of)
     }
 
     /// A column for each option.
     pub(super) fn table(&self, actions: &[&str]) -> Option<Table> {
-        let row = |name: &str, of: Of| {
+        let row = |name: &str, of: ValueOf| {
             let mut row = vec![name.to_owned()];
             row.extend(self.pairs.iter().map(|pair| shown(self.ratio(*pair, of))));
             row
@@ -89,11 +89,11 @@ impl<'a> AtRest<'a> {
 
     /// A row for each measure, with a bar for each option.
     pub(super) fn chart(&self) -> Option<BarChart> {
-        let bar = |of: Of, (at, pair): (usize, &(&'a str, &'a str))| {
+        let bar = |of: ValueOf, (at, pair): (usize, &(&'a str, &'a str))| {
             let ratio = self.ratio(*pair, of)?;
             Some(Bar { parts: vec![(at, ratio.median)], note: ratio.show() })
         };
-        let row = |name: &str, of: Of| BarRow {
+        let row = |name: &str, of: ValueOf| BarRow {
             name: name.to_owned(),
             bars: self.pairs.iter().enumerate().filter_map(|pair| bar(of, pair)).collect(),
         };
@@ -111,7 +111,7 @@ impl<'a> AtRest<'a> {
     /// A sentence for each option.
     pub(super) fn findings(&self) -> Vec<String> {
         let said = |pair: &(&'a str, &'a str)| {
-            let ratio = |of: Of| Some(self.ratio(*pair, of)?.show());
+            let ratio = |of: ValueOf| Some(self.ratio(*pair, of)?.show());
             let (disk, cpu, time) = (ratio(&disk_mb)?, ratio(&cpu_us)?, ratio(&mean_ms)?);
             let (with, without) = pair;
             Some(format!(

@@ -144,7 +144,7 @@ fn fetch_rate(run: &RunResult) -> Option<f64> {
     run.commands.iter().find(|c| c.name == "FETCH").map(|c| c.summary.rate_per_s)
 }
 
-/// Users a day whose fetches so many fetches a second are, by the article's arithmetic.
+/// The users a day who make so many fetches a second, by the article's arithmetic.
 fn daily(fetch_rate: f64) -> f64 {
     daily_users(fetch_rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR)
 }
@@ -170,7 +170,7 @@ fn sentence(name: &str, projection: &Projection, fetches: Option<f64>) -> String
     }
 }
 
-/// The fits that bear on the projection. The projected one covers the measured range, and extends
+/// The fits that belong to the projection. The projected one covers the measured range, and extends
 /// to the limit if that is at most twice as far. The parabola that it replaces covers the measured
 /// range.
 fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {

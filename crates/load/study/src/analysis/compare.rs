@@ -6,7 +6,7 @@ use posthaste_load_results::{Analysis, RunResult, StudyPoint, Summary, Table};
 
 use super::operations::cpu_us;
 use super::points::{Points, figure, plot, whole};
-use super::spread::{shown, spread};
+use super::spread::{cells_beside_first, heads_beside_first, shown, spread};
 
 /// A figure of a run by its title.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>);
@@ -144,13 +144,8 @@ fn of_kinds(points: Points, title: &str, of: fn(&Summary) -> f64) -> Option<Tabl
 }
 
 fn table(points: Points, title: &str, unit: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
-    let mut head = vec!["Workload".to_owned(), "at".to_owned()];
-    for (n, server) in points.servers().enumerate() {
-        head.push(server.to_owned());
-        if n > 0 {
-            head.push(format!("÷ {}", points.servers[0].name));
-        }
-    }
+    let mut head = vec!["Workload".to_owned()];
+    head.extend(heads_beside_first(points, "at"));
     let same = |a: &StudyPoint, b: &StudyPoint| a.workload == b.workload && a.at == b.at;
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (at, point) in points.points.iter().enumerate() {
@@ -159,17 +154,7 @@ fn table(points: Points, title: &str, unit: &str, of: fn(&RunResult) -> Option<f
         }
         let place: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
         let mut row = vec![point.workload.clone(), place.join(", ")];
-        let value = |server: &str| spread(points, server, |p| same(p, point), of);
-        let first = points.servers().next().and_then(value);
-        for (n, server) in points.servers().enumerate() {
-            let value = value(server);
-            row.push(shown(value));
-            if n > 0 {
-                let ratio =
-                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-                row.push(ratio.map_or("–".into(), figure));
-            }
-        }
+        row.extend(cells_beside_first(points, |p| same(p, point), of));
         rows.push(row);
     }
     // `response time (ms)`: the title names it already.

@@ -28,7 +28,7 @@ const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items"
 const ARTICLE_GAIN: &str = "under 0.90";
 
 /// A figure of a run.
-type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
+type ValueOf<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
 /// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
@@ -74,7 +74,7 @@ impl<'a> Columns<'a> {
         self.points.servers()
     }
 
-    fn value(self, server: &str, of: Of) -> Option<Spread> {
+    fn value(self, server: &str, of: ValueOf) -> Option<Spread> {
         spread(self.points, server, |p| p.workload == self.workload, of)
     }
 
@@ -84,18 +84,18 @@ impl<'a> Columns<'a> {
         Table { title: format!("{title}, {}", self.workload), head, rows }
     }
 
-    fn row(self, name: &str, of: Of) -> Vec<String> {
+    fn row(self, name: &str, of: ValueOf) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         row.extend(self.servers().map(|server| shown(self.value(server, of))));
         row
     }
 
     /// The ratio of a value to that of an arm in the same build, round by round.
-    fn ratio(self, server: &str, to: &str, of: Of) -> Option<Spread> {
+    fn ratio(self, server: &str, to: &str, of: ValueOf) -> Option<Spread> {
         self.points.ratio(self.workload, (server, &beside(server, to)), of)
     }
 
-    fn ratios(self, name: &str, of: Of) -> Vec<String> {
+    fn ratios(self, name: &str, of: ValueOf) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         let ratio = |server: &str| match article_or_items(arm(server)) {
             true => self.ratio(server, CHEAPEST, of),
@@ -116,7 +116,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The ratios of arms with items to the same arms without them, round by round.
-    fn gains(self, name: &str, of: Of) -> Vec<String> {
+    fn gains(self, name: &str, of: ValueOf) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         let ratio = |server: &str| self.ratio(server, without_items(arm(server))?, of);
         row.extend(self.servers().map(|server| shown(ratio(server))));
@@ -171,7 +171,7 @@ impl<'a> Columns<'a> {
     fn old_reads(self) -> Option<Vec<String>> {
         const OLD: &str = "read-old";
         let count = |run: &RunResult, name: &str| Some(transaction(run, name)?.count as f64);
-        let share: Of = &|run| {
+        let share: ValueOf = &|run| {
             let (old, new) = (count(run, OLD)?, count(run, "read-new")?);
             (old + new > 0.0).then(|| old / (old + new) * 100.0)
         };
@@ -179,8 +179,8 @@ impl<'a> Columns<'a> {
     }
 
     fn cpu(self) -> Table {
-        let percent: Of = &|run| Some(run.server.as_ref()?.cpu_percent);
-        let each: Of = &cpu_us;
+        let percent: ValueOf = &|run| Some(run.server.as_ref()?.cpu_percent);
+        let each: ValueOf = &cpu_us;
         let rows = vec![
             self.row("CPU of the server, % of the machine", percent),
             self.ratios("÷ mime", percent),

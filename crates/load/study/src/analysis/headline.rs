@@ -20,7 +20,7 @@ struct Measure {
     of: fn(&RunResult) -> Option<f64>,
 }
 
-/// CPU of a transaction, but for the study whose question is another.
+/// The CPU of a transaction; for the study of memory, the time of one.
 fn measure(which: Analysis) -> Measure {
     match which {
         Analysis::Memory => Measure {

@@ -5,14 +5,14 @@ use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint,
 
 use super::bottleneck;
 use super::points::{Points, figure, plot, whole};
-use super::spread::{PointRuns, Spread, shown, spread};
+use super::spread::{PointRuns, cells_beside_first, heads_beside_first};
 
 /// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
 /// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
-/// cost of all counts. (Small counts bear the fixed cost of a session and are dearer, as in the
-/// article.)
+/// cost of all counts. Small counts bear the fixed cost of a session, so they cost more, as in the
+/// article.
 pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
     let flat = per_message.iter().map(|p| p.1).reduce(f64::min)?;
     per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))
@@ -176,27 +176,10 @@ fn table(points: Points, title: &str, of: fn(&RunResult) -> Option<f64>) -> Tabl
     let mut counts: Vec<f64> = points.measured().filter_map(|(p, _)| p.at.get("items").copied()).collect();
     counts.sort_by(f64::total_cmp);
     counts.dedup();
-    let mut head = vec!["messages in the folder".to_owned()];
-    for (n, server) in points.servers().enumerate() {
-        head.push(server.to_owned());
-        if n > 0 {
-            head.push(format!("÷ {}", points.servers[0].name));
-        }
-    }
+    let head = heads_beside_first(points, "messages in the folder");
     let row = |x: &f64| {
         let mut row = vec![whole(*x)];
-        let mut first: Option<Spread> = None;
-        for (n, server) in points.servers().enumerate() {
-            let value = spread(points, server, |p| p.at.get("items") == Some(x), of);
-            row.push(shown(value));
-            if n == 0 {
-                first = value;
-            } else {
-                let ratio =
-                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-                row.push(ratio.map_or("–".into(), figure));
-            }
-        }
+        row.extend(cells_beside_first(points, |p| p.at.get("items") == Some(x), of));
         row
     };
     Table { title: title.into(), rows: counts.iter().map(row).collect(), head }
@@ -251,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_knee_of_the_article() {
-        // Dear at 100 by the session's own cost, flat to 10,000, then rising.
+        // The session's own cost is high at 100. The cost is flat to 10,000, and then rises.
         let points = [
             (100.0, 1.5),
             (500.0, 1.05),

@@ -82,7 +82,7 @@ pub fn analyse(points: Points) -> Analysis {
     plots.retain(|p| !p.curves.is_empty());
     for plot in &mut plots {
         plot.log_x = true;
-        // Below what a server needs its times grow a hundredfold.
+        // With less memory than a server needs, its times grow a hundredfold.
         plot.log_y = plot.y.ends_with("(ms)");
     }
     let findings = by(|r| Some(send_mail(r).mean_ms).filter(|_| send_mail(r).count > 0))

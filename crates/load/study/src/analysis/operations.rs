@@ -11,7 +11,7 @@ use posthaste_load_results::{
 use posthaste_load_text::figure::percent;
 
 use super::points::{Points, figure, whole};
-use super::spread::{shown, spread};
+use super::spread::{cells_beside_first, heads_beside_first, spread};
 
 /// Server CPU of one transaction, in microseconds.
 pub(super) fn cpu_us(run: &RunResult) -> Option<f64> {
@@ -30,7 +30,7 @@ pub fn analyse(points: Points) -> Analysis {
         analysis.tables.push(table(points, items, &title, cpu_us));
         let title = format!("Median response time{folder} (ms)");
         analysis.tables.push(table(points, items, &title, |r| Some(r.total.p50_ms)));
-        cheaper.extend(dearer_than_a_peer(points, items));
+        cheaper.extend(costlier_than_a_peer(points, items));
     }
     analysis.headline = alone(points);
     let is_measured = |server: &str| points.measured().any(|(point, _)| point.server == server);
@@ -55,7 +55,7 @@ fn alone(points: Points) -> Option<Headline> {
     };
     let costs = points.workloads().into_iter().filter_map(|name| Some((name, cost(name)?)));
     let costs: Vec<(&str, f64)> = costs.collect();
-    let (dearest, most) = *costs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (costliest, most) = *costs.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let place = items.map_or_else(String::new, |n| format!(" in a folder of {} messages", whole(n)));
     let row = |(name, us): &(&str, f64)| BarRow {
         name: (*name).to_owned(),
@@ -63,7 +63,7 @@ fn alone(points: Points) -> Option<Headline> {
     };
     Some(Headline {
         sentence: format!(
-            "The dearest operation of {server}{place} is {dearest}: {} µs of CPU.",
+            "The most expensive operation of {server}{place} is {costliest}: {} µs of CPU.",
             figure(most)
         ),
         chart: BarChart {
@@ -84,28 +84,11 @@ fn sizes(points: Points) -> Vec<Option<f64>> {
 }
 
 fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
-    let mut head = vec!["operation".to_owned()];
-    for (n, server) in points.servers().enumerate() {
-        head.push(server.to_owned());
-        if n > 0 {
-            head.push(format!("÷ {}", points.servers[0].name));
-        }
-    }
+    let head = heads_beside_first(points, "operation");
     let row = |operation: &String| {
         let wanted = |p: &StudyPoint| p.workload == *operation && p.at.get("items").copied() == items;
         let mut row = vec![operation.clone()];
-        let mut first = None;
-        for (n, server) in points.servers().enumerate() {
-            let value = spread(points, server, wanted, of);
-            row.push(shown(value));
-            if n == 0 {
-                first = value;
-            } else {
-                let ratio =
-                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-                row.push(ratio.map_or("–".into(), figure));
-            }
-        }
+        row.extend(cells_beside_first(points, wanted, of));
         row
     };
     let operations: Vec<String> = points.workloads().into_iter().map(str::to_owned).collect();
@@ -113,7 +96,7 @@ fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> 
 }
 
 /// A sentence for each operation in which another server is cheaper than the first.
-fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
+fn costlier_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
     let mut said = Vec::new();
     let Some(first) = points.servers().next() else { return said };
     for operation in points.workloads() {
@@ -168,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_medians_with_their_spread_and_dearer_rows_are_named() {
+    fn cells_are_medians_with_their_spread_and_costlier_rows_are_named() {
         let servers = sample::servers(["A", "B"]);
         let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.01, 0.04])]
             .iter()
@@ -210,7 +193,7 @@ mod tests {
             let headline = analysis.headline.unwrap();
             assert_eq!(
                 headline.sentence,
-                "The dearest operation of A in a folder of 100 messages is STORE: 20.0 µs of CPU."
+                "The most expensive operation of A in a folder of 100 messages is STORE: 20.0 µs of CPU."
             );
             let notes = headline.chart.rows.iter().map(|row| (row.name.as_str(), row.bars[0].note.as_str()));
             assert_eq!(notes.collect::<Vec<_>>(), [("STORE", "20.0 µs"), ("NOOP", "1.00 µs")]);

@@ -92,7 +92,7 @@ pub(super) fn figure(value: f64) -> String {
     posthaste_load_text::figure::figure(value)
 }
 
-/// A count, its thousands apart.
+/// A count with its thousands separated.
 pub(super) fn whole(value: f64) -> String {
     posthaste_load_text::figure::whole(value as u64)
 }

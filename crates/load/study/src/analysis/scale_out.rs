@@ -289,10 +289,20 @@ fn cost_table(points: Points, lines: &[Line]) -> Table {
         ]);
         row
     };
-    let rows = lines
-        .iter()
-        .flat_map(|line| line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>());
-    table("CPU of a transaction: access and store", &head, rows.collect())
+    table("CPU of a transaction: access and store", &head, rows_of(points, lines, row))
+}
+
+/// A row for each line at each number of nodes.
+fn rows_of<'a>(
+    points: Points,
+    lines: &[Line<'a>],
+    row: impl Fn(&Line<'a>, f64) -> Vec<String>,
+) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for line in lines {
+        rows.extend(line.nodes(points).into_iter().map(|nodes| row(line, nodes)));
+    }
+    rows
 }
 
 /// A column for each part.
@@ -318,10 +328,7 @@ fn processors_table(points: Points, lines: &[Line]) -> Table {
         ]);
         row
     };
-    let rows = lines
-        .iter()
-        .flat_map(|line| line.nodes(points).into_iter().map(|nodes| row(line, nodes)).collect::<Vec<_>>());
-    let rows = if parts.is_empty() { Vec::new() } else { rows.collect() };
+    let rows = if parts.is_empty() { Vec::new() } else { rows_of(points, lines, row) };
     table("CPU of each node, in percent of one processor", &head, rows)
 }
 

@@ -10,14 +10,14 @@ use super::work_kind::WorkKind;
 const ARTICLE: [(WorkKind, &str); 2] = [(WorkKind::Parsing, "84 (unix_mbxline)"), (WorkKind::Tls, "2")];
 
 /// The samples of one server in one mix.
-struct Profile<'a> {
+struct SampledMix<'a> {
     server: &'a str,
     mix: &'a str,
     /// `None` where no samples could be taken.
     sampled: Option<&'a [SampledFunction]>,
 }
 
-impl Profile<'_> {
+impl SampledMix<'_> {
     /// The share of a kind of work in percent.
     fn share(&self, kind: WorkKind) -> Option<f64> {
         let all = self.sampled?;
@@ -35,10 +35,10 @@ impl Profile<'_> {
 
 /// The profiles that were asked for. A result of an earlier version has the hottest functions
 /// alone, so it has no shares.
-fn profiles(points: Points<'_>) -> Vec<Profile<'_>> {
+fn profiles(points: Points<'_>) -> Vec<SampledMix<'_>> {
     let all = points.measured();
     all.filter_map(|(point, run)| {
-        Some(Profile { server: &point.server, mix: mix(&point.workload), sampled: sampled(run)? })
+        Some(SampledMix { server: &point.server, mix: mix(&point.workload), sampled: sampled(run)? })
     })
     .collect()
 }
@@ -81,7 +81,7 @@ pub(super) fn table(points: Points) -> Option<Table> {
 
 /// A sentence for each server and mix with samples.
 pub(super) fn findings(points: Points) -> Vec<String> {
-    let said = |profile: &Profile| {
+    let said = |profile: &SampledMix| {
         let share = |kind| profile.share(kind).map(figure);
         Some(format!(
             "{}, {}: of the CPU {} % is parsing of text, {} % TLS, {} % storage, and {} % is not classified; in the \

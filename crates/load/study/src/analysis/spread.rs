@@ -84,6 +84,40 @@ pub(super) fn spread(
     Spread::among(mine.filter_map(|(_, run)| of(run)).collect(), points.rounds())
 }
 
+/// The heads of a table with a column for each server. From the second server on, a column beside
+/// it has the ratio to the first.
+pub(super) fn heads_beside_first(points: Points, first: &str) -> Vec<String> {
+    let mut heads = vec![first.to_owned()];
+    for (n, server) in points.servers().enumerate() {
+        heads.push(server.to_owned());
+        if n > 0 {
+            heads.push(format!("÷ {}", points.servers[0].name));
+        }
+    }
+    heads
+}
+
+/// The cells of a row below [`heads_beside_first`], after its first one.
+pub(super) fn cells_beside_first(
+    points: Points,
+    wanted: impl Fn(&StudyPoint) -> bool,
+    of: impl Fn(&RunResult) -> Option<f64>,
+) -> Vec<String> {
+    let mut cells = Vec::new();
+    let mut first: Option<Spread> = None;
+    for (n, server) in points.servers().enumerate() {
+        let value = spread(points, server, &wanted, &of);
+        cells.push(shown(value));
+        if n == 0 {
+            first = value;
+        } else {
+            let ratio = value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
+            cells.push(ratio.map_or("–".into(), figure));
+        }
+    }
+    cells
+}
+
 /// The number of rounds that the cells of a study have: one, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {

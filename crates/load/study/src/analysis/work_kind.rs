@@ -74,7 +74,7 @@ fn begins(name: &str, words: &str) -> bool {
     words == ANY || words.split_ascii_whitespace().any(fits)
 }
 
-/// A path without what stands before its first name: `<&mut a::B as c::D>::e` begins with `a`.
+/// A path without what is before its first name: `<&mut a::B as c::D>::e` begins with `a`.
 fn path(function: &str) -> &str {
     let mut rest = function;
     loop {
@@ -103,7 +103,7 @@ fn crate_of(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// `5named…`: as many bytes as the number says. One `_` may stand between.
+/// `5named…`: as many bytes as the number says. One `_` may be between them.
 fn counted(text: &str) -> Option<&str> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (length, rest) = text.split_at(digits);

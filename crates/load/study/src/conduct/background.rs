@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use posthaste_load_measure::{Monitor, WatchTarget};
 
 use super::Work;
-use crate::server::{Instance, Which};
+use crate::server::{Instance, ServerChoice};
 use crate::settings::STORE;
 
 /// Processors that a server uses at most while it has no such work: for timers and maintenance.
@@ -21,7 +21,11 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 impl Work<'_> {
     /// Waits until a filled server is idle.
-    pub(super) fn wait_until_idle(&mut self, which: &Which, instance: &Instance) -> Result<(), String> {
+    pub(super) fn wait_until_idle(
+        &mut self,
+        which: &ServerChoice,
+        instance: &Instance,
+    ) -> Result<(), String> {
         let failed = |error| format!("its CPU cannot be read after it was filled: {error}");
         let target = without_the_store(self.watched(which, instance));
         let Some(mut monitor) = Monitor::start(&target).map_err(failed)? else {

@@ -7,7 +7,7 @@ use super::work::OtherServer;
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
-use crate::server::{self, Setting, Which};
+use crate::server::{self, ServerChoice, Setting};
 
 /// Starts a server in a folder of its own, without accounts, as for its first point. It is stopped
 /// at once.
@@ -18,13 +18,13 @@ pub(crate) fn first_facts(
     study: &Study,
     options: &Options,
     plan: &Plan,
-    which: &Which,
+    which: &ServerChoice,
 ) -> Result<ServerFacts, String> {
     let other = OtherServer::for_study(std::slice::from_ref(which), study)?;
     let plain = Stage::default();
     // Where the store is put back, servers are filled without limits.
     let stage = if study.put_back { &plain } else { plan.stages.first().unwrap_or(&plain) };
-    let all = options.server_cpus.filter(|_| !matches!(which, Which::Running(_)));
+    let all = options.server_cpus.filter(|_| !matches!(which, ServerChoice::Running(_)));
     let folder = options.folder.join("first");
     let started = server::start(
         which,

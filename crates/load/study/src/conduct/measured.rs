@@ -8,7 +8,7 @@ use posthaste_load_workload::Workload;
 use super::ways::{others, reading, ways};
 use super::work::Work;
 use crate::plan::PlannedPoint;
-use crate::server::{Instance, Which};
+use crate::server::{Instance, ServerChoice};
 use crate::settings::{ARRIVES_BY, SENT_BY};
 
 const NO_USERS: &str = "the point has no users";
@@ -18,7 +18,7 @@ impl Work<'_> {
     /// users do the same.
     pub(super) fn of_all_kinds(
         &self,
-        (which, instance): (&Which, &Instance),
+        (which, instance): (&ServerChoice, &Instance),
         point: &PlannedPoint,
         (mut first, accounts): (RunOptions, &[Accounts]),
     ) -> Result<Vec<RunOptions>, String> {

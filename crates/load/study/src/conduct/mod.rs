@@ -37,7 +37,7 @@ use crate::columns::expand;
 use crate::file::Study;
 use crate::options::{Course, Options};
 use crate::plan::{Plan, Stage};
-use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
+use crate::server::{self, Import, Instance, PASSWORD, ServerChoice, Setting};
 use budget::Budget;
 pub(crate) use first::first_facts;
 pub use nodes::may_begin;
@@ -118,7 +118,7 @@ fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<S
              files are emptied before each start"
                 .into(),
         );
-        if options.servers.iter().any(Which::is_posthaste) {
+        if options.servers.iter().any(ServerChoice::is_posthaste) {
             caveats.push(
                 "Posthaste has a `store.cache` of an eighth of that memory; the settings below are those of its first start"
                     .into(),
@@ -158,7 +158,7 @@ impl Work<'_> {
 
     /// One server from its first start to its last stop. An error here means that nothing of it can
     /// be measured.
-    fn server(&mut self, number: usize, which: &Which) -> Result<(), String> {
+    fn server(&mut self, number: usize, which: &ServerChoice) -> Result<(), String> {
         let accounts = self.accounts()?;
         let folder = self.folder(number, which);
         let mut filled = false;
@@ -200,7 +200,7 @@ impl Work<'_> {
 
     /// The folder of a server's data. Its name has no character that a configuration would have to
     /// quote.
-    fn folder(&self, number: usize, which: &Which) -> PathBuf {
+    fn folder(&self, number: usize, which: &ServerChoice) -> PathBuf {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
         let name: String = which.name().chars().map(plain).collect();
         self.options.folder.join(format!("{name}-{number}"))
@@ -208,7 +208,7 @@ impl Work<'_> {
 
     fn start(
         &self,
-        which: &Which,
+        which: &ServerChoice,
         folder: &Path,
         stage: &Stage,
         accounts: &[Accounts],
@@ -228,8 +228,8 @@ impl Work<'_> {
     }
 
     /// The processors that a server is kept to.
-    fn cpus(&self, which: &Which, stage: &Stage) -> Option<u32> {
-        let all = self.options.server_cpus.filter(|_| !matches!(which, Which::Running(_)));
+    fn cpus(&self, which: &ServerChoice, stage: &Stage) -> Option<u32> {
+        let all = self.options.server_cpus.filter(|_| !matches!(which, ServerChoice::Running(_)));
         stage.cpus.or(all)
     }
 
@@ -244,7 +244,7 @@ impl Work<'_> {
     }
 
     /// Records why no point of a stage was measured in a round. Points of earlier sittings stay.
-    fn not_measured(&mut self, which: &Which, stage: &Stage, round: u32, why: &str) {
+    fn not_measured(&mut self, which: &ServerChoice, stage: &Stage, round: u32, why: &str) {
         self.say(why);
         for point in &stage.points {
             self.record.put(StudyPoint {
@@ -259,7 +259,12 @@ impl Work<'_> {
 
     /// Fills a server for the first time, and waits for what it does with the mail in the
     /// background.
-    fn fill(&mut self, which: &Which, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
+    fn fill(
+        &mut self,
+        which: &ServerChoice,
+        instance: &Instance,
+        accounts: &[Accounts],
+    ) -> Result<(), String> {
         let arms = !self.study.arms.is_empty();
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
             self.say(&format!(
@@ -340,7 +345,7 @@ impl Work<'_> {
     /// Every point of a stage, one after the other.
     fn stage(
         &mut self,
-        (which, folder): (&Which, &Path),
+        (which, folder): (&ServerChoice, &Path),
         stage: &Stage,
         instance: Instance,
         accounts: &[Accounts],
@@ -366,7 +371,7 @@ impl Work<'_> {
     /// server again. Nothing runs afterwards if that fails.
     fn make_cold(
         &mut self,
-        which: &Which,
+        which: &ServerChoice,
         folder: &Path,
         running: &mut Option<Instance>,
         (place, accounts): (StudyPosition, &[Accounts]),

@@ -4,7 +4,7 @@
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::Stage;
-use crate::server::{self, Nodes, Which};
+use crate::server::{self, Nodes, ServerChoice};
 
 /// The nodes of a stage, if nodes are swept.
 pub(super) fn nodes(stage: &Stage, options: &Options) -> Option<Nodes> {
@@ -38,7 +38,7 @@ pub(super) fn conditions(study: &Study, options: &Options, cpus: u32) -> Vec<Str
     if study.nodes_max().is_none() {
         return caveats;
     }
-    let starts = options.servers.iter().any(|which| !matches!(which, Which::Running(_)));
+    let starts = options.servers.iter().any(|which| !matches!(which, ServerChoice::Running(_)));
     let store_is_here = options.cassandra.place.as_ref().is_some_and(|place| place.is_here());
     if starts {
         let store = if store_is_here { ", and so does Cassandra" } else { "" };

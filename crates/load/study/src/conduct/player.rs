@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::work::Work;
-use crate::server::Which;
+use crate::server::ServerChoice;
 
 /// A server that takes part.
 pub(super) struct Player<'a> {
-    pub(super) which: &'a Which,
+    pub(super) which: &'a ServerChoice,
     pub(super) folder: PathBuf,
     /// Whether its mailboxes are filled.
     pub(super) filled: bool,

@@ -18,7 +18,7 @@ use super::position::StudyPosition;
 use super::ways::{Ways, others, outside, reading, ways};
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
-use crate::server::{Instance, Which};
+use crate::server::{Instance, ServerChoice};
 use crate::settings::{ARRIVES_BY, FILLED_BYTES, SENT_BY, TAKEN_BY_OTHER};
 
 /// Virtual users with which raising load begins.
@@ -34,7 +34,7 @@ impl Work<'_> {
     /// Measures one point on one server, and records it. Points that were measured are left out.
     pub(super) fn point(
         &mut self,
-        which: &Which,
+        which: &ServerChoice,
         place: StudyPosition,
         instance: &Instance,
         accounts: &[Accounts],
@@ -60,7 +60,7 @@ impl Work<'_> {
         if let (true, Some(length), Ok(all)) = (self.wants_profile(which, place), point.profile, &options)
             && let Some(first) = all.first()
         {
-            self.say("  once more, sampling the server's functions");
+            self.say("  again, sampling the server's functions");
             let found = hottest(instance.pid, first, length);
             self.interrupted |= interrupt::happened();
             if !self.interrupted {
@@ -70,7 +70,7 @@ impl Work<'_> {
     }
 
     /// Says which point is next, and how much is left.
-    fn say_point(&self, which: &Which, place: StudyPosition, point: &PlannedPoint) {
+    fn say_point(&self, which: &ServerChoice, place: StudyPosition, point: &PlannedPoint) {
         let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
         let round =
             if self.study.rounds > 1 { format!(", round {}", place.round + 1) } else { String::new() };
@@ -81,7 +81,7 @@ impl Work<'_> {
     /// Measures a point.
     fn run_of(
         &self,
-        (which, instance): (&Which, &Instance),
+        (which, instance): (&ServerChoice, &Instance),
         stage: &Stage,
         point: &PlannedPoint,
         options: &Result<Vec<RunOptions>, String>,
@@ -193,8 +193,8 @@ impl Work<'_> {
 
     /// The processes and the folder that a run measures. Servers that the study starts have their
     /// mail in its folder.
-    pub(super) fn watched(&self, which: &Which, instance: &Instance) -> WatchTarget {
-        let ours = !matches!(which, Which::Running(_));
+    pub(super) fn watched(&self, which: &ServerChoice, instance: &Instance) -> WatchTarget {
+        let ours = !matches!(which, ServerChoice::Running(_));
         let data = ours.then_some(self.options.folder.as_path());
         instance.watch(self.options.agent_token.as_deref(), data)
     }
@@ -203,7 +203,7 @@ impl Work<'_> {
     /// alone.
     fn fitted(
         &self,
-        which: &Which,
+        which: &ServerChoice,
         point: &PlannedPoint,
         instance: &Instance,
         mut options: RunOptions,
@@ -236,7 +236,7 @@ impl Work<'_> {
 
     pub(super) fn run_options(
         &self,
-        which: &Which,
+        which: &ServerChoice,
         stage: &Stage,
         point: &PlannedPoint,
         instance: &Instance,

@@ -18,12 +18,12 @@ use super::player::Player;
 use super::position::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
-use crate::server::{Which, output};
+use crate::server::{ServerChoice, output};
 
 impl Player<'_> {
     /// A server that already runs is measured as it is.
     fn is_ours_to_stop(&self) -> bool {
-        !matches!(self.which, Which::Running(_))
+        !matches!(self.which, ServerChoice::Running(_))
     }
 
     /// The folder in which its filled store is kept.

@@ -18,7 +18,7 @@ use posthaste_load_workload::Think;
 use super::measured::measure;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage, simulation_time};
-use crate::server::{self, Setting, Which};
+use crate::server::{self, ServerChoice, Setting};
 
 /// The longest that this many transactions may take: the simulated processor is some fifty times
 /// slower.
@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 impl Work<'_> {
     /// Simulates each workload that was not simulated yet, if the study has that step.
-    pub(super) fn simulate(&mut self, which: &Which, folder: &Path, accounts: &[Accounts]) {
+    pub(super) fn simulate(&mut self, which: &ServerChoice, folder: &Path, accounts: &[Accounts]) {
         let (study, plan) = (self.study, self.plan);
         let Some(simulate) = study.simulate else { return };
         for (number, workload) in study.workloads.iter().enumerate() {
@@ -56,7 +56,7 @@ impl Work<'_> {
     /// The counts of this many users, who make this many transactions each.
     fn simulated(
         &self,
-        which: &Which,
+        which: &ServerChoice,
         (stage, point): (&Stage, &PlannedPoint),
         (folder, accounts): (&Path, &[Accounts]),
         (clients, each): (u32, u32),

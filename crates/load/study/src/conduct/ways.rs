@@ -5,7 +5,7 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_workload::{Protocol, Workload};
 
 use crate::file::Study;
-use crate::server::{Addresses, ELSEWHERE, Instance, Which};
+use crate::server::{Addresses, ELSEWHERE, Instance, ServerChoice};
 
 /// The ways of mail in a workload on a server.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -52,20 +52,25 @@ fn word(way: &SendBy) -> &'static str {
 
 /// The share of the mail that is for the other server: of what users send, and in arms also of what
 /// arrives. A server that already runs gets none, because it would not know where to send it.
-pub(super) fn outside_share(study: &Study, which: &Which) -> f64 {
+pub(super) fn outside_share(study: &Study, which: &ServerChoice) -> f64 {
     match which {
-        Which::Arm(_) => which.mail(&study.arms).outside,
-        Which::Running(_) => 0.0,
+        ServerChoice::Arm(_) => which.mail(&study.arms).outside,
+        ServerChoice::Running(_) => 0.0,
         _ => study.outside,
     }
 }
 
 /// The mail for the other server.
-pub(super) fn outside(study: &Study, which: &Which, at: &Addresses, workload: &Workload) -> Option<Outside> {
+pub(super) fn outside(
+    study: &Study,
+    which: &ServerChoice,
+    at: &Addresses,
+    workload: &Workload,
+) -> Option<Outside> {
     let (share, domain) = (outside_share(study, which), ELSEWHERE.to_owned());
     match which {
         _ if share <= 0.0 || !at.sends_on => None,
-        Which::Arm(_) => Some(Outside { domain, share, by: Some(at.routes.clone()?) }),
+        ServerChoice::Arm(_) => Some(Outside { domain, share, by: Some(at.routes.clone()?) }),
         // All mail that arrives is for accounts.
         _ => study.submits(workload).then_some(Outside { domain, share, by: None }),
     }
@@ -85,7 +90,7 @@ pub(super) fn others(instance: &Instance, workload: &Workload) -> ClusterOptions
 ///
 /// # Errors
 /// The server does not offer the protocol, or not in this form.
-pub(super) fn reading(which: &Which, at: &Addresses, workload: &Workload) -> Result<Target, String> {
+pub(super) fn reading(which: &ServerChoice, at: &Addresses, workload: &Workload) -> Result<Target, String> {
     let form = if workload.tls { " with TLS" } else { "" };
     let protocol = match workload.protocol {
         Protocol::Imap => "IMAP",
@@ -162,19 +167,19 @@ mod tests {
     fn a_part_of_what_users_send_is_for_the_other_server() {
         let pop3 = load("pop3", Length::Quick).unwrap();
         let routes = Addresses { sends_on: true, ..addresses() };
-        let of = |which: &Which, at: &Addresses, workload: usize| {
+        let of = |which: &ServerChoice, at: &Addresses, workload: usize| {
             outside(&pop3, which, at, &pop3.workloads[workload])
         };
-        let found = of(&Which::Posthaste, &routes, 0).unwrap();
+        let found = of(&ServerChoice::Posthaste, &routes, 0).unwrap();
         assert_eq!((found.share, found.by), (pop3.outside, None));
         assert!(pop3.outside > 0.0);
         // The rows of the IMAP mixes are as in their own study.
-        assert_eq!(of(&Which::Posthaste, &routes, 1), None);
+        assert_eq!(of(&ServerChoice::Posthaste, &routes, 1), None);
         let mix = ways(&pop3, &routes, &pop3.workloads[1]);
         assert_eq!(mix.sent_by.as_deref(), Some("LMTP"));
         // A server that does not send on, and one that does not know where to.
-        assert_eq!(of(&Which::Cyrus, &addresses(), 0), None);
-        let running: Which = "x=imap://h,pop3://h,submission://h".parse().unwrap();
+        assert_eq!(of(&ServerChoice::Cyrus, &addresses(), 0), None);
+        let running: ServerChoice = "x=imap://h,pop3://h,submission://h".parse().unwrap();
         assert_eq!((of(&running, &routes, 0), outside_share(&pop3, &running)), (None, 0.0));
     }
 
@@ -183,12 +188,12 @@ mod tests {
         let pop3 = load("pop3", Length::Quick).unwrap();
         let workload = &pop3.workloads[0];
         let pop3s = Addresses { imap: None, imaps: None, ..addresses() };
-        let target = reading(&Which::Courier, &pop3s, workload).unwrap();
+        let target = reading(&ServerChoice::Courier, &pop3s, workload).unwrap();
         assert_eq!(target.endpoint.port, 995);
         let plain = Workload { tls: false, ..workload.clone() };
-        let said = reading(&Which::Courier, &pop3s, &plain).unwrap_err();
+        let said = reading(&ServerChoice::Courier, &pop3s, &plain).unwrap_err();
         assert_eq!(said, "Courier: POP3 is not offered; Debian: apt-get install courier-pop");
-        let said = reading(&Which::Courier, &pop3s, &pop3.workloads[1]).unwrap_err();
+        let said = reading(&ServerChoice::Courier, &pop3s, &pop3.workloads[1]).unwrap_err();
         assert_eq!(said, "Courier: IMAP with TLS is not offered");
     }
 }

@@ -17,7 +17,7 @@ use super::ways::outside_share;
 use crate::file::Study;
 use crate::options::Options;
 use crate::plan::{Plan, Stage};
-use crate::server::Which;
+use crate::server::ServerChoice;
 
 /// A study under way.
 pub(super) struct Work<'a> {
@@ -44,7 +44,7 @@ pub(super) struct OtherServer {
 
 impl OtherServer {
     /// Starts one, if any server of the study gets mail for it.
-    pub(super) fn for_study(servers: &[Which], study: &Study) -> Result<Option<Self>, String> {
+    pub(super) fn for_study(servers: &[ServerChoice], study: &Study) -> Result<Option<Self>, String> {
         if !servers.iter().any(|which| outside_share(study, which) > 0.0) {
             return Ok(None);
         }
@@ -61,37 +61,37 @@ impl Work<'_> {
     }
 
     /// Whether a point is still to be measured on a server, or its functions to be sampled.
-    pub(super) fn wants(&self, which: &Which, place: StudyPosition) -> bool {
+    pub(super) fn wants(&self, which: &ServerChoice, place: StudyPosition) -> bool {
         let Some(point) = place.stage.points.get(place.number) else { return false };
         self.record.run(which.name(), point, place.round).is_none() || self.wants_profile(which, place)
     }
 
     /// Whether the functions of a server are still to be sampled at a point.
-    pub(super) fn wants_profile(&self, which: &Which, place: StudyPosition) -> bool {
+    pub(super) fn wants_profile(&self, which: &ServerChoice, place: StudyPosition) -> bool {
         let point = place.stage.points.get(place.number).filter(|p| p.profile.is_some() && place.round == 0);
         let run = point.and_then(|point| self.record.run(which.name(), point, 0));
         run.and_then(|run| run.server.as_ref()).is_some_and(|server| server.hottest.is_none())
     }
 
     /// Whether any point of a stage is still to be measured on a server.
-    pub(super) fn wants_any_of(&self, which: &Which, stage: &Stage) -> bool {
+    pub(super) fn wants_any_of(&self, which: &ServerChoice, stage: &Stage) -> bool {
         self.wants_in(&(0..self.study.rounds), which, stage)
     }
 
     /// The same in some of the rounds.
-    pub(super) fn wants_in(&self, rounds: &Range<u32>, which: &Which, stage: &Stage) -> bool {
+    pub(super) fn wants_in(&self, rounds: &Range<u32>, which: &ServerChoice, stage: &Stage) -> bool {
         let places =
             rounds.clone().flat_map(|round| (0..stage.points.len()).map(move |number| (number, round)));
         places.into_iter().any(|(number, round)| self.wants(which, StudyPosition { stage, number, round }))
     }
 
     /// Whether anything is left to do with a server.
-    pub(super) fn wants_server(&self, which: &Which) -> bool {
+    pub(super) fn wants_server(&self, which: &ServerChoice) -> bool {
         self.plan.stages.iter().any(|stage| self.wants_any_of(which, stage)) || self.wants_simulation(which)
     }
 
     /// Whether a workload is still to be simulated.
-    pub(super) fn wants_simulation(&self, which: &Which) -> bool {
+    pub(super) fn wants_simulation(&self, which: &ServerChoice) -> bool {
         let left = |name: &str| !self.record.is_simulated(which.name(), name);
         self.study.simulate.is_some() && self.study.workloads.iter().any(|workload| left(&workload.name))
     }

@@ -50,27 +50,13 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         pop3s: Some(loopback("pop3s", pop3s)?),
         ..Addresses::default()
     };
-    Ok(Instance {
-        at,
-        import: None,
-        relay: None,
-        nodes: Vec::new(),
-        parts: Vec::new(),
-        pid: Some(child.pid()),
-        agent: None,
-        cgroup: child.cgroup(),
-        figures: None,
-        facts: ServerFacts {
-            name: "Courier".into(),
-            version: format!("Courier IMAP {}", version(&root)),
-            settings: format!(
-                "{}\n\n# courier.sh\n{script}\n# authdaemonrc\n{AUTHDAEMONRC}",
-                words.join(" ")
-            ),
-            ..ServerFacts::default()
-        },
-        _child: Some(child),
-    })
+    let facts = ServerFacts {
+        name: "Courier".into(),
+        version: format!("Courier IMAP {}", version(&root)),
+        settings: format!("{}\n\n# courier.sh\n{script}\n# authdaemonrc\n{AUTHDAEMONRC}", words.join(" ")),
+        ..ServerFacts::default()
+    };
+    Ok(Instance::of_child(at, child, facts))
 }
 
 /// Unpacks Courier, makes the accounts' folders and writes its files. The folder of its packages.

@@ -78,28 +78,17 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let mut child = Child::within("Cyrus", &words, &log, setting.memory_mb)?;
     let why = |e: String| format!("cyrus: {e}; see {} (its other messages are in syslog)", log.display());
     child.wait_for(ports[0]).map_err(why)?;
-    Ok(Instance {
-        at: addresses(ports, pop3)?,
-        import: None,
-        relay: None,
-        nodes: Vec::new(),
-        parts: Vec::new(),
-        pid: Some(child.pid()),
-        agent: None,
-        cgroup: child.cgroup(),
-        figures: None,
-        facts: ServerFacts {
-            name: "Cyrus".into(),
-            version: format!("Cyrus {}", programs.version),
-            settings: format!(
-                "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (for a test: any password is \
-                 accepted)\n{imapd_text}",
-                words.join(" ")
-            ),
-            ..ServerFacts::default()
-        },
-        _child: Some(child),
-    })
+    let facts = ServerFacts {
+        name: "Cyrus".into(),
+        version: format!("Cyrus {}", programs.version),
+        settings: format!(
+            "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (for a test: any password is \
+             accepted)\n{imapd_text}",
+            words.join(" ")
+        ),
+        ..ServerFacts::default()
+    };
+    Ok(Instance::of_child(addresses(ports, pop3)?, child, facts))
 }
 
 fn addresses([imap, imaps, lmtp]: [u16; 3], pop3: Option<[u16; 2]>) -> Result<Addresses, String> {

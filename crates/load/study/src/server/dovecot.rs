@@ -48,24 +48,13 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     child
         .wait_for(imap)
         .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;
-    Ok(Instance {
-        at,
-        import: None,
-        relay,
-        nodes: Vec::new(),
-        parts: Vec::new(),
-        pid: Some(child.pid()),
-        agent: None,
-        cgroup: child.cgroup(),
-        figures: None,
-        facts: ServerFacts {
-            name: flavour.name().into(),
-            version: format!("Dovecot {version}"),
-            settings: format!("{}\n\n# dovecot.conf\n{text}", words.join(" ")),
-            ..ServerFacts::default()
-        },
-        _child: Some(child),
-    })
+    let facts = ServerFacts {
+        name: flavour.name().into(),
+        version: format!("Dovecot {version}"),
+        settings: format!("{}\n\n# dovecot.conf\n{text}", words.join(" ")),
+        ..ServerFacts::default()
+    };
+    Ok(Instance { relay, ..Instance::of_child(at, child, facts) })
 }
 
 /// Protocols besides IMAP, as far as they are installed: their addresses and settings.

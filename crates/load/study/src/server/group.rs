@@ -64,7 +64,7 @@ const LIMIT_OUT_OF_REACH: u32 = 1_000_000_000;
 
 /// Since Linux 6.10 a group of version 1 counts disk operations only on disks for which it has a
 /// limit. It is given one that never holds anything up, on every disk that is not made of others
-/// (those would count everything once more).
+/// (those would count everything twice).
 fn have_disks_counted(blkio: &Path) {
     for disk in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let disk = disk.path();

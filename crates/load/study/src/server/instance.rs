@@ -124,6 +124,23 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// A server that runs as one process tree of ours, and has no other parts.
+    pub(super) fn of_child(at: Addresses, child: Child, facts: ServerFacts) -> Self {
+        Self {
+            at,
+            import: None,
+            relay: None,
+            nodes: Vec::new(),
+            parts: Vec::new(),
+            pid: Some(child.pid()),
+            agent: None,
+            cgroup: child.cgroup(),
+            figures: None,
+            facts,
+            _child: Some(child),
+        }
+    }
+
     /// The target that a run watches. Agents require their token. `data` is the mail folder of
     /// one server on this machine.
     pub fn watch(&self, token: Option<&str>, data: Option<&Path>) -> WatchTarget {

@@ -35,7 +35,7 @@ pub use watched::Watched;
 
 /// A server of a study.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Which {
+pub enum ServerChoice {
     /// Ours, by its binary.
     Posthaste,
     /// Debian's Dovecot, in one of its forms.
@@ -52,7 +52,7 @@ pub enum Which {
     Running(Running),
 }
 
-/// A build of ours, started like [`Which::Posthaste`].
+/// A build of ours, started like [`ServerChoice::Posthaste`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     /// The build's name in plots.
@@ -216,7 +216,7 @@ impl Running {
 const RUNNING: &str = "NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT]\
                        [,submission://HOST:PORT][,pid=N][,agent=HOST:PORT]";
 
-impl FromStr for Which {
+impl FromStr for ServerChoice {
     type Err = String;
 
     /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `courier`, `NAME=/path/to/posthaste`, or
@@ -245,7 +245,7 @@ impl FromStr for Which {
     }
 }
 
-impl Which {
+impl ServerChoice {
     /// Whether it is ours, and started by a study.
     pub(crate) fn is_posthaste(&self) -> bool {
         matches!(self, Self::Posthaste | Self::Build(_) | Self::Arm(_))
@@ -306,7 +306,7 @@ impl Which {
 }
 
 /// Starts a server, or looks at one that runs.
-pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
+pub fn start(which: &ServerChoice, setting: &Setting) -> Result<Instance, String> {
     if setting.memory_mb.is_some() {
         // Pages that an earlier start has read are in the cache of the system, and no longer in a
         // group.
@@ -319,24 +319,24 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
         return start_nodes(which, setting, nodes);
     }
     match which {
-        Which::Posthaste => posthaste::start(setting, ""),
-        Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
-        Which::Cyrus => with_other_ports(|| cyrus::start(setting)),
-        Which::Courier => with_other_ports(|| courier::start(setting)),
-        Which::Build(build) => {
+        ServerChoice::Posthaste => posthaste::start(setting, ""),
+        ServerChoice::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
+        ServerChoice::Cyrus => with_other_ports(|| cyrus::start(setting)),
+        ServerChoice::Courier => with_other_ports(|| courier::start(setting)),
+        ServerChoice::Build(build) => {
             let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
             let mut instance = posthaste::start(&setting, "")?;
             instance.facts.name.clone_from(&build.name);
             Ok(instance)
         }
-        Which::Arm(arm) => {
+        ServerChoice::Arm(arm) => {
             let posthaste = arm.program.clone().or_else(|| setting.posthaste.clone());
             let mut instance =
                 posthaste::start(&Setting { posthaste, ..setting.clone() }, &arm.arm.settings)?;
             instance.facts.name.clone_from(&arm.name);
             Ok(instance)
         }
-        Which::Running(running) => match (setting.cpus, setting.memory_mb) {
+        ServerChoice::Running(running) => match (setting.cpus, setting.memory_mb) {
             (None, None) => Ok(running.instance()),
             _ => Err("a server that already runs is not given other processors or memory".into()),
         },
@@ -347,11 +347,11 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
 ///
 /// # Errors
 /// Why it cannot.
-fn may_be_simulated(which: &Which) -> Result<(), String> {
+fn may_be_simulated(which: &ServerChoice) -> Result<(), String> {
     let why = match which {
-        Which::Posthaste | Which::Build(_) | Which::Arm(_) => return Ok(()),
-        Which::Running(_) => "runs already: cachegrind counts only what it starts",
-        Which::Dovecot(_) | Which::Cyrus | Which::Courier => {
+        ServerChoice::Posthaste | ServerChoice::Build(_) | ServerChoice::Arm(_) => return Ok(()),
+        ServerChoice::Running(_) => "runs already: cachegrind counts only what it starts",
+        ServerChoice::Dovecot(_) | ServerChoice::Cyrus | ServerChoice::Courier => {
             "starts processes that change users and end with their sessions: cachegrind does not follow them"
         }
     };
@@ -359,16 +359,16 @@ fn may_be_simulated(which: &Which) -> Result<(), String> {
 }
 
 /// Starts a cluster, or looks at this many nodes of one that runs.
-fn start_nodes(which: &Which, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
+fn start_nodes(which: &ServerChoice, setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     match which {
-        Which::Posthaste => cluster::start(setting, nodes),
-        Which::Build(build) => {
+        ServerChoice::Posthaste => cluster::start(setting, nodes),
+        ServerChoice::Build(build) => {
             let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
             let mut instance = cluster::start(&setting, nodes)?;
             instance.facts.name.clone_from(&build.name);
             Ok(instance)
         }
-        Which::Running(running) => {
+        ServerChoice::Running(running) => {
             let running = running.first(nodes.count);
             let mut instance = running.instance();
             instance.parts = parts(ACCESS, &running.watched());
@@ -401,7 +401,7 @@ mod tests {
 
     fn running(text: &str) -> Running {
         match text.parse() {
-            Ok(Which::Running(running)) => running,
+            Ok(ServerChoice::Running(running)) => running,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -426,14 +426,17 @@ mod tests {
 
     #[test]
     fn servers_by_name() {
-        assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot(Flavour::Sdbox)));
-        assert_eq!("courier".parse::<Which>().map(|which| which.name().to_owned()), Ok("Courier".to_owned()));
-        assert_eq!("dovecot-maildir".parse::<Which>().unwrap().name(), "Dovecot Maildir");
-        let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
+        assert_eq!("dovecot".parse::<ServerChoice>(), Ok(ServerChoice::Dovecot(Flavour::Sdbox)));
+        assert_eq!(
+            "courier".parse::<ServerChoice>().map(|which| which.name().to_owned()),
+            Ok("Courier".to_owned())
+        );
+        assert_eq!("dovecot-maildir".parse::<ServerChoice>().unwrap().name(), "Dovecot Maildir");
+        let build = ServerChoice::Build(Build { name: "new".into(), program: "./posthaste".into() });
         assert_eq!("new=./posthaste".parse(), Ok(build));
         let packages = ["dovecot-tuned", "cyrus", "courier", "posthaste"];
         assert_eq!(
-            packages.map(|name| name.parse::<Which>().unwrap().pop3_package()),
+            packages.map(|name| name.parse::<ServerChoice>().unwrap().pop3_package()),
             [Some("dovecot-pop3d"), Some("cyrus-pop3d"), Some("courier-pop"), None]
         );
     }
@@ -490,7 +493,7 @@ mod tests {
             "x=imap://h,pop3://h,pop3://g",
             "x=pop3://h,submission://h,submissions://h",
         ] {
-            let error = two.parse::<Which>().unwrap_err();
+            let error = two.parse::<ServerChoice>().unwrap_err();
             assert!(error.contains("`x` has two addresses of"), "{error}");
         }
         for (wrong, said) in [
@@ -504,7 +507,7 @@ mod tests {
             ("x=imap://a,imap://b,agent=a:9,agent=b:9,agent=c:9", "of 3 nodes, and the addresses of 2:"),
             ("=/bin/posthaste", "is not posthaste"),
         ] {
-            let error = wrong.parse::<Which>().unwrap_err();
+            let error = wrong.parse::<ServerChoice>().unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");
         }
     }

@@ -59,23 +59,17 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     }
     let ready =
         ready_line(&mut child).ok_or_else(|| format!("posthaste did not start: see {}", log.display()))?;
+    let facts = ServerFacts {
+        name: "Posthaste".into(),
+        version: version(&program)?,
+        settings: format!("{}\n\n# posthaste.toml\n{text}", words.join(" ")),
+        ..ServerFacts::default()
+    };
+    let at = addresses(&ready, &protocols)?;
     Ok(Instance {
-        at: addresses(&ready, &protocols)?,
         import: Some(Import { program: program.clone(), config, data }),
-        relay: None,
-        nodes: Vec::new(),
-        parts: Vec::new(),
-        pid: Some(child.pid()),
-        agent: None,
-        cgroup: child.cgroup(),
         figures: Some(Figures::Socket(folder.join("data").join("metrics.sock"))),
-        facts: ServerFacts {
-            name: "Posthaste".into(),
-            version: version(&program)?,
-            settings: format!("{}\n\n# posthaste.toml\n{text}", words.join(" ")),
-            ..ServerFacts::default()
-        },
-        _child: Some(child),
+        ..Instance::of_child(at, child, facts)
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Which;
+use super::ServerChoice;
 use super::cassandra::Cassandra;
 use super::cluster::no_nodes;
 use super::posthaste::program;
@@ -14,7 +14,7 @@ use super::process::output;
 /// # Errors
 /// What is missing, and the remedy.
 pub fn ready(
-    servers: &[Which],
+    servers: &[ServerChoice],
     most: u32,
     cassandra: &Cassandra,
     posthaste: Option<&Path>,
@@ -22,15 +22,15 @@ pub fn ready(
     let mut starts = false;
     for which in servers {
         match which {
-            Which::Posthaste => {
+            ServerChoice::Posthaste => {
                 has_the_engine(&program(posthaste)?)?;
                 starts = true;
             }
-            Which::Build(build) => {
+            ServerChoice::Build(build) => {
                 has_the_engine(&build.program)?;
                 starts = true;
             }
-            Which::Running(running) => {
+            ServerChoice::Running(running) => {
                 has_nodes(&running.name, running.nodes.len() + 1, most)?;
                 let watched = running.watched();
                 let count = watched.iter().filter(|watched| watched.is_something()).count();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn refused(server: &str, cassandra: &Cassandra) -> String {
-        let which: Which = server.parse().unwrap();
+        let which: ServerChoice = server.parse().unwrap();
         ready(&[which], 3, cassandra, None).unwrap_err()
     }
 

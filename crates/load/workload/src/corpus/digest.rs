@@ -24,7 +24,7 @@ pub fn serial_token(serial: Serial) -> String {
 }
 
 /// The digest's text of some bytes.
-pub fn digest_of(bytes: &[u8]) -> String {
+pub(super) fn digest_of(bytes: &[u8]) -> String {
     digest_text(crc32c::crc32c(bytes), bytes.len() as u64)
 }
 

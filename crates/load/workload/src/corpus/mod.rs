@@ -13,7 +13,7 @@ mod shares;
 mod sizes;
 mod source;
 
-pub use digest::{Verdict, Verifier, digest_of, serial_in_header, serial_token};
+pub use digest::{Verdict, Verifier, serial_in_header, serial_token};
 pub use message::{Corpus, Envelope};
 pub use shares::Shares;
 pub use sizes::Sizes;

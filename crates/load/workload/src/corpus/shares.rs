@@ -8,7 +8,7 @@ use crate::random::Random;
 pub struct Shares {
     /// The share of the messages that is rich mail, 0 to 1.
     pub rich: f64,
-    /// The share of attachments that [`Shares::RECEIVERS`] accounts received, 0 to 1, among
+    /// The share of attachments that ten accounts received, 0 to 1, among
     /// messages of other mail with an attachment. Only [`super::Sizes::Wide`] has attachments.
     pub shared_attachments: f64,
 }
@@ -16,7 +16,7 @@ pub struct Shares {
 impl Shares {
     /// Messages with the same attachment: a mail to ten colleagues. There is no published figure
     /// for mailboxes, so it is a round one.
-    pub const RECEIVERS: u64 = 10;
+    const RECEIVERS: u64 = 10;
 }
 
 /// Keeps the stream of shared attachments apart from that of the messages.

@@ -30,7 +30,7 @@ impl Sizes {
     /// The largest message made: 20 MB, below what servers take by default.
     pub const BYTES_MAX: u64 = 20_000_000;
     /// Mean of [`Sizes::Html`], as seed 000 prints it.
-    pub const HTML_MEAN_BYTES: u64 = 75_000;
+    const HTML_MEAN_BYTES: u64 = 75_000;
     /// Spread of [`Sizes::Html`]; the article gives none.
     const HTML_SIGMA: f64 = 0.8;
     /// Means of [`Sizes::Wide`] without and with attachment; the article says "a wide variety".

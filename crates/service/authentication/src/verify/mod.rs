@@ -363,9 +363,10 @@ impl Verifier {
 
 /// A message whose signatures are verified concurrently.
 struct Parsed<'m> {
-    /// Without its signatures.
+    /// The message without its signatures.
     whole: AuthenticatedMessage<'m>,
-    /// With what is wrong of them, and with each of the others.
+    /// First one with the faults of signatures that cannot be read, then one with each other
+    /// signature.
     signed: Vec<AuthenticatedMessage<'m>>,
 }
 

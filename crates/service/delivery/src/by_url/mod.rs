@@ -472,7 +472,7 @@ impl UrlPart {
         2 * (self.bytes.end - self.bytes.start)
     }
 
-    /// Bytes that have to be read for it. It has no more.
+    /// Bytes that must be read for it. It is never longer.
     pub fn read_len(&self) -> u64 {
         match self.fields {
             Some(_) => self.bytes.end - self.bytes.start,

@@ -41,7 +41,7 @@ pub struct Decoded {
 
 impl Decoded {
     /// Takes the next bytes into account.
-    pub fn look_at(&mut self, bytes: &[u8]) {
+    pub fn count(&mut self, bytes: &[u8]) {
         self.octets += bytes.len() as u64;
         self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.has_nul |= bytes.contains(&0);

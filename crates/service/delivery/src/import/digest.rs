@@ -32,7 +32,7 @@ impl Digest {
 pub(super) struct ImportedCounts(HashMap<Digest, u32>);
 
 impl ImportedCounts {
-    /// Notes that this message was imported once more.
+    /// Notes that this message was imported again.
     pub fn add(&mut self, digest: Digest) {
         *self.0.entry(digest).or_insert(0) += 1;
     }

@@ -7,8 +7,8 @@
 //! | found | answer |
 //! | --- | --- |
 //! | a message with one of its body ids | it is there |
-//! | no such message, and nowhere as many UIDs in a row without a message | it is not |
-//! | no such message, but room for it: somebody moved or expunged all of it, or as many others | a body of it that is still in the store decides |
+//! | no such message, and no gap in the UIDs is as long as the batch | it is not |
+//! | no such message, but such a gap: the whole batch was moved or expunged, or as many other messages | a body of the batch that is still in the store decides |
 //!
 //! In the last case the embedded engine recognizes moved messages: it has a body only if a commit
 //! added it. If a batch was expunged whole and maintenance removed its bodies, the engine cannot
@@ -109,10 +109,10 @@ async fn found(
     if from >= to {
         return Ok(false);
     }
-    let (mut there, mut expected, mut room) = (false, from, false);
+    let (mut there, mut expected, mut has_gap) = (false, from, false);
     let mut visit = |stored: posthaste_store::Stored<'_>| {
         there = batch.has(stored.body);
-        room |= stored.uid.value() - expected >= batch.len;
+        has_gap |= stored.uid.value() - expected >= batch.len;
         expected = stored.uid.value() + 1;
         if there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -121,8 +121,8 @@ async fn found(
         // A message that cannot be read may belong to the batch.
         unreadable.refuse()?;
     }
-    room |= to.saturating_sub(expected) >= batch.len;
-    if there || !room || !matches!(alone, Alone::Locked) {
+    has_gap |= to.saturating_sub(expected) >= batch.len;
+    if there || !has_gap || !matches!(alone, Alone::Locked) {
         return Ok(there);
     }
     any_body(engine, batch).await

@@ -37,13 +37,13 @@ const FOREIGN: [(&[u8], &str); 11] = [
     (b"\xd0\xcf\x11\xe0", "it is an Outlook message: save it as .eml first"),
     (b"\xff\xfe", UTF_16),
     (b"\xfe\xff", UTF_16),
-    (b"\xef\xbb\xbf", "it begins with a byte order mark: take that away first (dos2unix does)"),
+    (b"\xef\xbb\xbf", "it begins with a byte order mark: remove that first (dos2unix does)"),
 ];
 const COMPRESSED: &str = "it is compressed: unpack it first";
 const UTF_16: &str = "it is in UTF-16: convert it to UTF-8 first (iconv does)";
-const CR_ALONE: &str = "its lines end with CR alone: make LF of each first (tr '\\r' '\\n' does)";
-const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with a header field, as a message does: cut off \
-                       what stands before that, or let its name end in .eml if it is one message all the same";
+const CR_ALONE: &str = "its lines end with CR alone: replace each with LF first (tr '\\r' '\\n' does)";
+const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with a header field, as a message does: remove \
+                       what precedes that, or let its name end in .eml if it is one message nevertheless";
 
 /// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for
 /// ever.

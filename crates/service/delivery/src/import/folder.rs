@@ -74,7 +74,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn dir(&mut self, dir: &Path, mailbox: &str, depth: usize) -> ControlFlow<()> {
         if depth > DEPTH_MAX {
-            return self.fault(dir, "folders lie more than 32 deep");
+            return self.fault(dir, "folders are nested more than 32 deep");
         }
         let is_maildir = maildir::is_maildir(dir);
         if is_maildir {
@@ -132,7 +132,7 @@ impl Walk<'_> {
             _ if NOT_MAIL.iter().any(|e| has_extension(path, e)) => ControlFlow::Continue(()),
             FileKind::Message => self.fault(
                 path,
-                "passed over: let its name end in .eml if it is a message, or in .mbox if it is more",
+                "skipped: let its name end in .eml if it is a message, or in .mbox if it is more",
             ),
             FileKind::Other(why) => self.fault(path, &format!("passed over: {why}")),
         }

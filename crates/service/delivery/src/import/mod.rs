@@ -78,7 +78,7 @@ pub enum Repeat {
     /// The messages are counted and skipped.
     #[default]
     Skip,
-    /// The messages are imported once more.
+    /// The messages are imported again.
     Import,
 }
 

@@ -242,7 +242,7 @@ fn files_that_are_no_mail_are_reported_with_a_remedy() {
     assert_eq!(found, [(String::new(), "A: 1\r\n\r\nFrom x\r\n".into()), (String::new(), "B: 2\r\n".into())]);
     let expected = [
         "/b.mbox.gz: passed over: it is compressed: unpack it first",
-        "/c: passed over: let its name end in .eml if it is a message, or in .mbox if it is more",
+        "/c: skipped: let its name end in .eml if it is a message, or in .mbox if it is more",
         "/e\\u{1b}[2J\\n.txt: passed over: it begins neither with `From `",
     ];
     assert_eq!(faults.len(), expected.len(), "{faults:?}");

@@ -306,16 +306,6 @@ impl Acls {
         Ok(Some(Sharing { owner, mailboxes }).filter(|sharing| !sharing.mailboxes.is_empty()))
     }
 
-    /// The mailboxes that others share with an account.
-    #[boxed]
-    pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
-        let mut found = Vec::new();
-        for sharer in self.sharers(reader).await? {
-            found.extend(self.shared_by(&sharer, reader).await?);
-        }
-        Ok(found)
-    }
-
     /// Removes an account from all lists, and its mailboxes' own lists: a later account of that
     /// name gets none of its rights.
     #[boxed]

@@ -35,17 +35,17 @@ where
     for<'de> E: DeserializeSeed<'de, Value = T>,
 {
     let mut json = serde_json::Deserializer::from_slice(&entry.value);
-    let read = json.deserialize_map(Record { entries, value: PhantomData }).ok()?;
+    let read = json.deserialize_map(RecordVisitor { entries, value: PhantomData }).ok()?;
     json.end().ok().map(|()| read)
 }
 
 /// A record, of which the entries are read in some way.
-struct Record<T, E> {
+struct RecordVisitor<T, E> {
     entries: E,
     value: PhantomData<T>,
 }
 
-impl<'de, T, E: DeserializeSeed<'de, Value = T>> Visitor<'de> for Record<T, E> {
+impl<'de, T, E: DeserializeSeed<'de, Value = T>> Visitor<'de> for RecordVisitor<T, E> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

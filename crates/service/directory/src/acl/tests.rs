@@ -24,7 +24,8 @@ async fn set(directory: &Directory, owner: &Account, n: u64, who: &str, letters:
 /// The rights of an account, as `owner 1 lr; owner 2 l`.
 async fn seen(directory: &Directory, reader: &Account) -> String {
     let mut lines = Vec::new();
-    for sharing in directory.acls().shared_with(reader).await.unwrap() {
+    for sharer in directory.acls().sharers(reader).await.unwrap() {
+        let Some(sharing) = directory.acls().shared_by(&sharer, reader).await.unwrap() else { continue };
         for (mailbox, rights) in sharing.mailboxes {
             let n = (1..9).find(|n| self::mailbox(*n) == mailbox).unwrap();
             lines.push(format!("{} {n} {rights}", sharing.owner.name));

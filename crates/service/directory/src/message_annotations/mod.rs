@@ -127,9 +127,9 @@ async fn scan(
     Ok(())
 }
 
-/// The records of these messages, a page at a time, by rising UID. A page begins at a requested
-/// message. So records before the first message, after the last one, or in a gap longer than a
-/// page are not read.
+/// The records of these messages, a page at a time, by ascending UID. A page begins at a requested
+/// message. So records before the first message, after the last one, or in a gap longer than a page
+/// are not read.
 async fn scan_messages(
     engine: &dyn Engine,
     keeping: Keeping,
@@ -198,7 +198,7 @@ impl MessageAnnotationRecords {
         Ok(found)
     }
 
-    /// The records of these messages, by rising UID.
+    /// The records of these messages, by ascending UID.
     async fn records_of(&self, keeping: Keeping, uids: &NumSet) -> Result<Vec<(u32, DirectoryEntry)>> {
         let mut found = Vec::new();
         if uids.count() < SCAN_FROM {

@@ -132,7 +132,7 @@ impl MessageAnnotationRecords {
     }
 
     /// Gives the new message values of the old one. Values that a user has set meanwhile stay. A
-    /// conversion copies within one mailbox, perhaps once more after it was cut off: there the old
+    /// conversion copies within one mailbox, perhaps again after it was cut off: there the old
     /// message's win, unless it is known what the copies were.
     async fn write_copy(&self, there: Keeping, copy: Copy, wins: Winner) -> Result<()> {
         let name = there.record(copy.to);

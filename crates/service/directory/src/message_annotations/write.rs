@@ -53,7 +53,7 @@ pub enum OnConflict {
 pub struct Before {
     keeping: Keeping,
     room: usize,
-    records: BTreeMap<u32, Record>,
+    records: BTreeMap<u32, AnnotationRecord>,
 }
 
 /// The outcome of a change of some messages.
@@ -74,12 +74,12 @@ enum Change {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Record {
+struct AnnotationRecord {
     version: u64,
     values: MessageAnnotations,
 }
 
-impl Record {
+impl AnnotationRecord {
     fn of(entry: Option<&DirectoryEntry>) -> Result<Self> {
         let Some(entry) = entry else { return Ok(Self::default()) };
         Ok(Self { version: entry.version, values: read(entry)? })
@@ -194,7 +194,7 @@ impl MessageAnnotationRecords {
                     return Ok(());
                 }
                 if uids.contains(uid) {
-                    records.insert(uid, Record::of(Some(entry))?);
+                    records.insert(uid, AnnotationRecord::of(Some(entry))?);
                 }
             } else {
                 places.extend(place_of(keeping.keeper, &entry.name));
@@ -296,7 +296,7 @@ impl MessageAnnotationRecords {
             if others == OnConflict::Refuse {
                 return Ok(Change::Left);
             }
-            old = Record::of(self.records.entry(&name).await?.as_ref())?;
+            old = AnnotationRecord::of(self.records.entry(&name).await?.as_ref())?;
         }
         Err(DirectoryError::Busy(name).into())
     }

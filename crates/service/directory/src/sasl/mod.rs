@@ -1,14 +1,14 @@
 //! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for both IMAP
-//! AUTHENTICATE and SMTP AUTH. Base 64, and `*` to cancel, are the protocols' own.
+//! AUTHENTICATE and SMTP AUTH. Base64, and `*` to cancel, are the protocols' own.
 //!
 //! ```text
 //! let mut exchange = Exchange::begin(&directory, mechanism, channel)?;
 //! loop {
 //!     match exchange.step(&directory, response).await {
-//!         Step::Challenge(octets) => send them, wait for `response`,
-//!         Step::Done(account) => in,
-//!         Step::Fail(error) => wait for error.delay, then say so,
-//!         Step::Refuse { challenge, error } => wait, send it, read any response, then say so,
+//!         SaslStep::Challenge(octets) => send them, wait for `response`,
+//!         SaslStep::Done(account) => in,
+//!         SaslStep::Fail(error) => wait for error.delay, then say so,
+//!         SaslStep::Refuse { challenge, error } => wait, send it, read any response, then say so,
 //!     }
 //! }
 //! ```
@@ -37,7 +37,7 @@ pub use channel::{Channel, Plaintext, TlsBindings};
 pub use mechanism::{Mechanism, Mechanisms};
 
 /// Octets of one response. The longest honest one has an OAuth token. Tokens with many claims have
-/// some 4 KiB. Decoded from base 64, the answer fits the protocols' line limits (RFC 4954 §4:
+/// some 4 KiB. Decoded from base64, the answer fits the protocols' line limits (RFC 4954 §4:
 /// 12,288). RFC 4616 §2 allows PLAIN three fields of 255.
 pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 
@@ -64,7 +64,7 @@ pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
 
 /// The result of a response.
 #[derive(Debug)]
-pub enum Step {
+pub enum SaslStep {
     /// Send these octets (perhaps none) and come back with the client's response.
     Challenge(Vec<u8>),
     /// Logged in.
@@ -139,7 +139,7 @@ impl Exchange {
     }
 
     /// Takes a response; `None` only at the start, if the command came without an initial response.
-    pub async fn step(&mut self, directory: &Directory, response: Option<&[u8]>) -> Step {
+    pub async fn step(&mut self, directory: &Directory, response: Option<&[u8]>) -> SaslStep {
         let state = std::mem::replace(&mut self.state, State::Over);
         let Some(response) = response else { return self.first_challenge(state) };
         if response.len() > RESPONSE_LEN_MAX {
@@ -150,13 +150,13 @@ impl Exchange {
             State::LoginName => match plain::text(response) {
                 Ok(name) => {
                     self.name.clone_from(&name);
-                    self.ask(State::LoginPassword { name }, b"Password:".to_vec())
+                    self.challenge(State::LoginPassword { name }, b"Password:".to_vec())
                 }
-                Err(failure) => Step::Fail(LoginError::at_once(failure)),
+                Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
             },
             State::LoginPassword { name } => match plain::text(response) {
                 Ok(password) => self.log_in(directory, &name, password).await,
-                Err(failure) => Step::Fail(LoginError::at_once(failure)),
+                Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
             },
             State::Scram(server) => self.scram(directory, server, response).await,
             State::External => self.external(directory, response).await,
@@ -165,35 +165,35 @@ impl Exchange {
         }
     }
 
-    fn ask(&mut self, state: State, challenge: Vec<u8>) -> Step {
+    fn challenge(&mut self, state: State, challenge: Vec<u8>) -> SaslStep {
         self.state = state;
-        Step::Challenge(challenge)
+        SaslStep::Challenge(challenge)
     }
 
     /// The client speaks first in all but LOGIN: an empty challenge lets it (RFC 4422 §3.3).
-    fn first_challenge(&mut self, state: State) -> Step {
+    fn first_challenge(&mut self, state: State) -> SaslStep {
         match state {
-            State::LoginName => self.ask(state, b"Username:".to_vec()),
+            State::LoginName => self.challenge(state, b"Username:".to_vec()),
             State::Over => malformed("the exchange is over"),
-            state => self.ask(state, Vec::new()),
+            state => self.challenge(state, Vec::new()),
         }
     }
 
-    async fn plain(&mut self, directory: &Directory, response: &[u8]) -> Step {
+    async fn plain(&mut self, directory: &Directory, response: &[u8]) -> SaslStep {
         let message = plain::Message::parse(response);
         if let Ok(message) = &message {
             self.name.clone_from(&message.name);
         }
         match message {
             Ok(message) if !same_user(&message.authorization, &message.name) => {
-                Step::Fail(LoginError::at_once(LoginFailure::AuthorizationId))
+                SaslStep::Fail(LoginError::at_once(LoginFailure::AuthorizationId))
             }
             Ok(message) => self.log_in(directory, &message.name, message.password).await,
-            Err(failure) => Step::Fail(LoginError::at_once(failure)),
+            Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
         }
     }
 
-    async fn log_in(&self, directory: &Directory, name: &str, password: String) -> Step {
+    async fn log_in(&self, directory: &Directory, name: &str, password: String) -> SaslStep {
         done(directory.login(name, &Secret::new(password), self.channel.client).await)
     }
 
@@ -202,24 +202,24 @@ impl Exchange {
         directory: &Directory,
         mut server: Box<scram::Server>,
         response: &[u8],
-    ) -> Step {
+    ) -> SaslStep {
         let outcome = server.step(directory, &self.channel, response).await;
         server.name().clone_into(&mut self.name);
         match outcome {
-            Ok(scram::Answer::Send(octets)) => self.ask(State::Scram(server), octets),
-            Ok(scram::Answer::Done(login)) => Step::Done(login),
-            Err(error) => Step::Fail(error),
+            Ok(scram::Answer::Send(octets)) => self.challenge(State::Scram(server), octets),
+            Ok(scram::Answer::Done(login)) => SaslStep::Done(login),
+            Err(error) => SaslStep::Fail(error),
         }
     }
 
     /// RFC 4422 Appendix A.
-    async fn external(&mut self, directory: &Directory, response: &[u8]) -> Step {
+    async fn external(&mut self, directory: &Directory, response: &[u8]) -> SaslStep {
         let Some(certificate) = &self.channel.certificate else {
             return malformed("there is no certificate");
         };
         let authorization = match external::authorization(response) {
             Ok(authorization) => authorization,
-            Err(failure) => return Step::Fail(LoginError::at_once(failure)),
+            Err(failure) => return SaslStep::Fail(LoginError::at_once(failure)),
         };
         self.name = match authorization.is_empty() {
             true => {
@@ -235,21 +235,21 @@ impl Exchange {
         directory: &Directory,
         mechanism: bearer::BearerMechanism,
         response: &[u8],
-    ) -> Step {
+    ) -> SaslStep {
         let message = match bearer::Message::parse(mechanism, response) {
             Ok(message) => message,
-            Err(failure) => return Step::Fail(LoginError::at_once(failure)),
+            Err(failure) => return SaslStep::Fail(LoginError::at_once(failure)),
         };
         self.name.clone_from(&message.name);
         let (name, outcome) =
             directory.login_by_token(&message.name, message.token, self.channel.client).await;
         self.name = name;
         match outcome {
-            Ok(login) => Step::Done(Box::new(login)),
+            Ok(login) => SaslStep::Done(Box::new(login)),
             Err(error) => {
                 match bearer::challenge(mechanism, &error.failure, directory.logins().tokens.as_deref()) {
-                    Some(challenge) => Step::Refuse { challenge, error },
-                    None => Step::Fail(error),
+                    Some(challenge) => SaslStep::Refuse { challenge, error },
+                    None => SaslStep::Fail(error),
                 }
             }
         }
@@ -260,13 +260,13 @@ fn scram_state(hash: ScramHash, binding: scram::Binding) -> State {
     State::Scram(Box::new(scram::Server::new(hash, binding)))
 }
 
-fn malformed(why: &'static str) -> Step {
-    Step::Fail(LoginError::at_once(LoginFailure::Malformed(why)))
+fn malformed(why: &'static str) -> SaslStep {
+    SaslStep::Fail(LoginError::at_once(LoginFailure::Malformed(why)))
 }
 
-fn done(outcome: Result<Login, LoginError>) -> Step {
+fn done(outcome: Result<Login, LoginError>) -> SaslStep {
     match outcome {
-        Ok(login) => Step::Done(Box::new(login)),
-        Err(error) => Step::Fail(error),
+        Ok(login) => SaslStep::Done(Box::new(login)),
+        Err(error) => SaslStep::Fail(error),
     }
 }

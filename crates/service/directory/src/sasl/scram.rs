@@ -30,7 +30,7 @@ use crate::sasl::channel::Channel;
 use crate::scram_keys::{ScramHash, ScramKeys};
 use crate::throttle::Attempt;
 
-/// Octets of our part of the nonce before base 64: 144 bits, 24 characters.
+/// Octets of our part of the nonce before base64: 144 bits, 24 characters.
 const NONCE_LEN: usize = 18;
 
 /// The expected gs2-cbind-flag of the client: RFC 5802 §6.
@@ -310,7 +310,7 @@ struct ClientFinal<'a> {
 impl<'a> ClientFinal<'a> {
     fn parse(text: &'a str, hash: ScramHash) -> Result<Self, LoginFailure> {
         let malformed = LoginFailure::Malformed("a SCRAM final message is c=binding,r=nonce,p=proof");
-        // The proof is last, and base 64 holds no comma.
+        // The proof is last, and base64 holds no comma.
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or(malformed.clone())?;
         let mut fields = without_proof.split(',');
         let mut field =

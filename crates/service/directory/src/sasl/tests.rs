@@ -36,22 +36,27 @@ fn tls_1_2() -> Channel {
 }
 
 /// Runs an exchange with responses prepared in advance; the outcome of the last.
-async fn run(directory: &Directory, mechanism: &str, channel: Channel, responses: &[Option<&[u8]>]) -> Step {
+async fn run(
+    directory: &Directory,
+    mechanism: &str,
+    channel: Channel,
+    responses: &[Option<&[u8]>],
+) -> SaslStep {
     let mut exchange = match Exchange::begin(directory, mechanism, channel) {
         Ok(exchange) => exchange,
-        Err(error) => return Step::Fail(error),
+        Err(error) => return SaslStep::Fail(error),
     };
-    let mut last = Step::Challenge(Vec::new());
+    let mut last = SaslStep::Challenge(Vec::new());
     for response in responses {
-        assert!(matches!(last, Step::Challenge(_)), "{last:?}");
+        assert!(matches!(last, SaslStep::Challenge(_)), "{last:?}");
         last = exchange.step(directory, *response).await;
     }
     last
 }
 
-fn failure(step: Step) -> LoginFailure {
+fn failure(step: SaslStep) -> LoginFailure {
     match step {
-        Step::Fail(error) => error.failure,
+        SaslStep::Fail(error) => error.failure,
         other => panic!("{other:?}"),
     }
 }
@@ -94,18 +99,18 @@ impl Client<'_> {
         (format!("{without_proof},p={}", STANDARD.encode(proof)), format!("v={}", STANDARD.encode(signature)))
     }
 
-    async fn log_in(&self, directory: &Directory, mechanism: &str, channel: Channel) -> Step {
+    async fn log_in(&self, directory: &Directory, mechanism: &str, channel: Channel) -> SaslStep {
         let mut exchange = match Exchange::begin(directory, mechanism, channel) {
             Ok(exchange) => exchange,
-            Err(error) => return Step::Fail(error),
+            Err(error) => return SaslStep::Fail(error),
         };
         let challenge = match exchange.step(directory, Some(self.first().as_bytes())).await {
-            Step::Challenge(octets) => String::from_utf8(octets).unwrap(),
+            SaslStep::Challenge(octets) => String::from_utf8(octets).unwrap(),
             other => return other,
         };
         let (last, signature) = self.last(&challenge);
         match exchange.step(directory, Some(last.as_bytes())).await {
-            Step::Challenge(octets) => assert_eq!(String::from_utf8(octets).unwrap(), signature),
+            SaslStep::Challenge(octets) => assert_eq!(String::from_utf8(octets).unwrap(), signature),
             other => return other,
         }
         exchange.step(directory, Some(b"")).await
@@ -213,7 +218,7 @@ async fn sha_1_is_offered_and_kept_where_it_is_turned_on_alone() {
     let first = async |directory: &Directory, mechanism: &str, name: &str| {
         let mut exchange = Exchange::begin(directory, mechanism, tls_channel()).unwrap();
         match exchange.step(directory, Some(client(name, "").first().as_bytes())).await {
-            Step::Challenge(octets) => {
+            SaslStep::Challenge(octets) => {
                 String::from_utf8(octets).unwrap().split_once(",s=").unwrap().1.to_owned()
             }
             other => panic!("{other:?}"),
@@ -227,11 +232,11 @@ async fn sha_1_is_offered_and_kept_where_it_is_turned_on_alone() {
         first(&old, "SCRAM-SHA-256", "bob@example.org").await
     );
     let plain = b"\0ana@example.org\0pencil";
-    assert!(matches!(run(&old, "PLAIN", plain_channel(), &[Some(plain)]).await, Step::Done(_)));
+    assert!(matches!(run(&old, "PLAIN", plain_channel(), &[Some(plain)]).await, SaslStep::Done(_)));
     assert!(records.dump().contains("scram_sha1"));
     assert_ne!(before, first(&old, "SCRAM-SHA-1", "ana@example.org").await);
     // Turned off again, the keys go with the next login.
-    assert!(matches!(run(&usual, "PLAIN", plain_channel(), &[Some(plain)]).await, Step::Done(_)));
+    assert!(matches!(run(&usual, "PLAIN", plain_channel(), &[Some(plain)]).await, SaslStep::Done(_)));
     assert!(!records.dump().contains("scram_sha1"));
 }
 
@@ -249,7 +254,7 @@ async fn plain_and_login_in_all_their_forms() {
     ];
     for (mechanism, responses) in exchanges {
         let end = run(&directory, mechanism, plain_channel(), responses).await;
-        assert!(matches!(&end, Step::Done(login) if login.account.name == "ana@example.org"), "{end:?}");
+        assert!(matches!(&end, SaslStep::Done(login) if login.account.name == "ana@example.org"), "{end:?}");
     }
 }
 
@@ -283,7 +288,7 @@ async fn answers_that_plain_and_login_refuse() {
     let end = run(&directory, "CRAM-MD5", plain_channel(), &[]).await;
     assert!(matches!(failure(end), LoginFailure::UnknownMechanism));
     let over = run(&directory, "PLAIN", plain_channel(), &[None, None, None]).await;
-    assert!(matches!(over, Step::Challenge(_)), "asking again is harmless");
+    assert!(matches!(over, SaslStep::Challenge(_)), "asking again is harmless");
 }
 
 async fn run2(directory: &Directory, response: &[u8]) -> LoginFailure {
@@ -298,10 +303,10 @@ async fn scram_round_trips() {
     add(&directory, "a=b@example.org", "p,=\u{1f680}").await;
     for (name, password) in [("ana@example.org", "pencil"), ("a=b@example.org", "p,=\u{1f680}")] {
         let end = client(name, password).log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
-        assert!(matches!(&end, Step::Done(login) if login.account.name == name), "{end:?}");
+        assert!(matches!(&end, SaslStep::Done(login) if login.account.name == name), "{end:?}");
     }
     let own = Client { header: "n,a=Ana@example.org,", ..client("ana@example.org", "pencil") };
-    assert!(matches!(own.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await, Step::Done(_)));
+    assert!(matches!(own.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await, SaslStep::Done(_)));
     let other = Client { header: "n,a=ben@example.org,", ..client("ana@example.org", "pencil") };
     let end = other.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
     assert!(matches!(failure(end), LoginFailure::AuthorizationId));
@@ -333,8 +338,8 @@ async fn scram_binds_to_the_channel_it_runs_on() {
     ] {
         let end = ana(header, data).log_in(&directory, mechanism, channel).await;
         match end {
-            Step::Done(_) => assert!(right, "{header} {mechanism}"),
-            Step::Fail(error) => {
+            SaslStep::Done(_) => assert!(right, "{header} {mechanism}"),
+            SaslStep::Fail(error) => {
                 assert!(
                     !right && matches!(error.failure, LoginFailure::ChannelBinding(_)),
                     "{header} {error}"
@@ -355,7 +360,7 @@ async fn scram_reveals_nothing_to_a_stranger() {
     let first = |name: &'static str| async {
         let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
         match exchange.step(&directory, Some(client(name, "").first().as_bytes())).await {
-            Step::Challenge(octets) => {
+            SaslStep::Challenge(octets) => {
                 String::from_utf8(octets).unwrap().split_once(",s=").unwrap().1.to_owned()
             }
             other => panic!("{other:?}"),
@@ -369,7 +374,7 @@ async fn scram_reveals_nothing_to_a_stranger() {
     let restarted = crate::testing::other_process(&records);
     let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
     match exchange.step(&restarted, Some(client("bob@example.org", "").first().as_bytes())).await {
-        Step::Challenge(octets) => assert!(String::from_utf8(octets).unwrap().ends_with(&nobody)),
+        SaslStep::Challenge(octets) => assert!(String::from_utf8(octets).unwrap().ends_with(&nobody)),
         other => panic!("{other:?}"),
     }
 
@@ -481,7 +486,7 @@ proptest! {
         let mut exchange = Exchange::begin(&directory, names(&directory, &tls_channel())[which], tls_channel()).unwrap();
         for response in &responses {
             let step = runtime.block_on(exchange.step(&directory, Some(response.as_bytes())));
-            prop_assert!(!matches!(step, Step::Done(_)));
+            prop_assert!(!matches!(step, SaslStep::Done(_)));
         }
     }
 }

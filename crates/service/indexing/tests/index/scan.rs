@@ -106,7 +106,7 @@ proptest! {
         let own = pieces.iter().map(|(which, from, len)| {
             let text: Vec<char> = match texts.get(*which) {
                 Some(text) => text.chars().collect(),
-                // The end of a text, and what stands around a piece's end.
+                // The end of a text, and what is around a piece's end.
                 None => bodies[0].chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect(),
             };
             let from = from.index(text.len() + 1);

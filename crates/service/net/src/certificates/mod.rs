@@ -21,7 +21,7 @@ use rustls::{ServerConfig, pki_types::CertificateDer};
 use sha2::{Digest, Sha256};
 
 pub(crate) use self::expiry::not_after;
-use self::names::{ByName, Shown};
+use self::names::{ByName, ServerCertificate};
 use self::remedy::{CHECK_ACCESS, SET_FILES, unusable};
 pub use self::{
     expiry::Expiry,
@@ -111,7 +111,7 @@ impl Certificates {
     pub fn self_signed_in_memory(host: &str) -> Result<Self, NetError> {
         let nowhere = Path::new("(in memory)");
         let (chain, key) = generate(host).map_err(|error| unusable(nowhere, error, SET_FILES))?;
-        let first = Shown::parse((nowhere, chain.as_bytes()), (nowhere, key.as_bytes()))?;
+        let first = ServerCertificate::parse((nowhere, chain.as_bytes()), (nowhere, key.as_bytes()))?;
         let active = Active::new(ByName { first, others: Vec::new() }, &TlsSettings::default())?;
         Ok(Self::holding(active, None))
     }
@@ -144,11 +144,6 @@ impl Certificates {
     /// listener and every session that offers STARTTLS shows them from the next handshake on.
     pub fn replace_by(&self, other: &Self) {
         self.held.store(other.held.load_full());
-    }
-
-    /// The configuration for a TLS server that does not use our listeners.
-    pub fn server_config(&self) -> Arc<ServerConfig> {
-        self.active().config_for(self.protocol)
     }
 
     /// The server's own certificate (the first), DER.
@@ -210,9 +205,9 @@ impl Files {
 }
 
 impl Pair {
-    fn read(&self) -> Result<Shown, NetError> {
+    fn read(&self) -> Result<ServerCertificate, NetError> {
         let contents = |path| fs::read(path).map_err(|error| unusable(path, error, CHECK_ACCESS));
-        Shown::parse((&self.chain, &contents(&self.chain)?), (&self.key, &contents(&self.key)?))
+        ServerCertificate::parse((&self.chain, &contents(&self.chain)?), (&self.key, &contents(&self.key)?))
     }
 }
 

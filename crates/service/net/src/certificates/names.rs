@@ -18,7 +18,7 @@ use crate::{NetError, channel_binding};
 
 /// A certificate with its chain and key, ready for handshakes.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ServerCertificate {
     /// Where it came from.
     pub(super) file: PathBuf,
     pub(super) leaf: CertificateDer<'static>,
@@ -27,7 +27,7 @@ pub(crate) struct Shown {
     pub(crate) end_point: Option<Vec<u8>>,
 }
 
-impl Shown {
+impl ServerCertificate {
     /// Reads the contents of a chain and of a key file.
     pub(super) fn parse(chain: (&Path, &[u8]), key: (&Path, &[u8])) -> Result<Self, NetError> {
         let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain.1)
@@ -61,13 +61,13 @@ impl Shown {
 /// unknown: refusing them would only hide which names there are.
 #[derive(Debug)]
 pub(crate) struct ByName {
-    pub(super) first: Shown,
-    pub(super) others: Vec<Shown>,
+    pub(super) first: ServerCertificate,
+    pub(super) others: Vec<ServerCertificate>,
 }
 
 impl ByName {
     /// The certificate that is shown to a client which names `name`.
-    pub(crate) fn choose(&self, name: Option<&str>) -> &Shown {
+    pub(crate) fn choose(&self, name: Option<&str>) -> &ServerCertificate {
         if self.others.is_empty() {
             return &self.first;
         }
@@ -76,7 +76,7 @@ impl ByName {
     }
 
     /// The first one, and then the others.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Shown> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &ServerCertificate> {
         std::iter::once(&self.first).chain(&self.others)
     }
 }

@@ -19,10 +19,10 @@ use crate::network::Tiers;
 
 /// The task that serves a connection. It is known only after the connection was admitted.
 #[derive(Debug, Default)]
-pub(crate) struct Task(Mutex<Stage>);
+pub(crate) struct Task(Mutex<TaskStage>);
 
 #[derive(Debug, Default)]
-enum Stage {
+enum TaskStage {
     #[default]
     Admitted,
     Runs(AbortHandle),
@@ -34,19 +34,19 @@ impl Task {
     pub(crate) fn runs_as(&self, handle: AbortHandle) {
         let mut stage = self.stage();
         match *stage {
-            Stage::Closed => handle.abort(),
-            Stage::Admitted | Stage::Runs(_) => *stage = Stage::Runs(handle),
+            TaskStage::Closed => handle.abort(),
+            TaskStage::Admitted | TaskStage::Runs(_) => *stage = TaskStage::Runs(handle),
         }
     }
 
     /// Ends the task where it waits. Its connection is closed with it.
     pub(super) fn end(&self) {
-        if let Stage::Runs(handle) = std::mem::replace(&mut *self.stage(), Stage::Closed) {
+        if let TaskStage::Runs(handle) = std::mem::replace(&mut *self.stage(), TaskStage::Closed) {
             handle.abort();
         }
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+    fn stage(&self) -> MutexGuard<'_, TaskStage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -200,8 +200,8 @@ pub struct Item {
     pub sent_on_by: Option<String>,
 }
 
-/// The destination of items for mailboxes of this server. It stands where others have a domain:
-/// no domain has a `+`.
+/// The destination of items for mailboxes of this server. It takes the place of a domain: no domain
+/// has a `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     /// `+here`: where the recipients' scripts put it, or INBOX.
@@ -396,7 +396,7 @@ impl Item {
 
     /// Notes for which recipients there is no report: it was not requested, or it may not be
     /// sent.
-    pub(crate) fn forgo_reports(&mut self) {
+    pub(crate) fn skip_unwanted_reports(&mut self) {
         let may_be_reported = self.may_be_reported();
         let is_unwanted = |to: &&mut Recipient| {
             !may_be_reported || matches!(to.outcome, Outcome::Failed { .. }) && !to.wants_failure()

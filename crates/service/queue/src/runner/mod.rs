@@ -340,7 +340,7 @@ impl Runner {
                     .filter(|item| seen.front.note(item.id))
                     .for_each(|item| schedule.note(item));
             }
-            seen.front.looked(Instant::now());
+            seen.front.end_scan(Instant::now());
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Runner {
         failure: Option<&Failure>,
         now: i64,
     ) -> Result<(), QueueError> {
-        item.forgo_reports();
+        item.skip_unwanted_reports();
         let Some(mut item) = self.write_or_keep(item).await? else { return Ok(()) };
         let failure = failure.filter(|_| self.is_late(&item, now));
         if item.pending.is_empty() && !item.is_unreported() && failure.is_none() {

@@ -93,7 +93,7 @@ impl Runner {
         self.note_store(destination, outcome);
     }
 
-    /// Has a destination wait if the store failed.
+    /// Makes a destination wait if the store failed.
     pub(super) fn note_store(&self, destination: &Destination, outcome: Result<(), QueueError>) {
         if let Err(error) = outcome {
             tracing::error!(%error, destination, "the store failed: mail for this destination waits");

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::fields::{SPAM, Which};
+use crate::fields::{Occurrence, SPAM};
 use crate::{Envelope, FieldChanges, Scan, Verdict};
 
 /// Octets of an answer: a few hundred symbols with their descriptions are 50 KiB.
@@ -25,7 +25,7 @@ const REASON_MAX: usize = 200;
 /// The port of rspamd's worker "normal".
 const PORT: u16 = 11333;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The time is up.
@@ -97,15 +97,15 @@ impl Rspamd {
         Ok(Self { endpoint: Endpoint::parse(url)?, within })
     }
 
-    /// Asks about a message, as it came: without fields of our own.
+    /// Queries the verdict on a message as it came, without fields of our own.
     #[boxed]
     pub async fn scan(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Scan, ScanError> {
-        let asked = tokio::time::timeout(self.within, self.ask(envelope, message)).await;
+        let asked = tokio::time::timeout(self.within, self.query(envelope, message)).await;
         let answer = asked.map_err(|_| ScanError::Late(self.endpoint.to_string()))??;
         understood(&answer).map_err(|why| self.misunderstood(why))
     }
 
-    async fn ask(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
+    async fn query(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
         match &self.endpoint {
             Endpoint::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
@@ -236,10 +236,10 @@ impl Answer {
             _ => else_.to_owned(),
         };
         let mut fields = FieldChanges::default();
-        fields.remove(SPAM, Which::All);
+        fields.remove(SPAM, Occurrence::All);
         for (name, which) in &self.milter.remove_headers {
             which.iter().for_each(|nth| {
-                fields.remove(name, if *nth == 0 { Which::All } else { Which::Nth(*nth) });
+                fields.remove(name, if *nth == 0 { Occurrence::All } else { Occurrence::Nth(*nth) });
             });
         }
         for (name, values) in &self.milter.add_headers {

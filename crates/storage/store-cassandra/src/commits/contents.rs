@@ -3,8 +3,8 @@
 //! For each message a reference (body, mailbox, UID, commit) is written first, then the body
 //! ([`crate::bodies`]) and the summary. So the sweep finds everything from `bodyref`, whether or
 //! not the commit was applied. If the writes took long, as when the machine was suspended, the
-//! references are written once more at the end. A sweep may have removed them meanwhile, and left
-//! the body or the summary that was written after that.
+//! references are written again at the end. A sweep may have removed them meanwhile, and left the
+//! body or the summary that was written after that.
 //!
 //! A body is written whole each time a message brings it, unless this engine wrote it a moment ago.
 //! The bytes are the same, and a newer write survives a sweep that had begun.
@@ -132,7 +132,7 @@ impl Contents {
     }
 
     /// Writes bodies and summaries, whose references have been written. If this took long, it
-    /// writes the references once more.
+    /// writes the references again.
     pub(crate) async fn write_records(
         &self,
         id: CommitId,

@@ -88,7 +88,7 @@ impl Commits {
                 // After a `Conflict` the caller would repeat the change, which may have been
                 // applied.
                 BatchOutcome::Forgotten => return Err(forgotten(commit.mailbox)),
-                // The contents may have been swept. They are written once more, under a new id.
+                // The contents may have been swept. They are written again, under a new id.
                 BatchOutcome::Fenced => {
                     tracing::info!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
                 }

@@ -107,7 +107,7 @@ impl Mailboxes {
         Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, fence, low, chunk }))
     }
 
-    /// Reads the rows, UIDs rising, and the head that they belong to.
+    /// Reads the rows in UID order, and the head that they belong to.
     pub(crate) async fn rows_of(&self, mailbox: MailboxId) -> Result<(StoredHead, Vec<Row>)> {
         for attempt in 0..RESTARTS_MAX {
             let stored = self.existing_head(mailbox).await?;

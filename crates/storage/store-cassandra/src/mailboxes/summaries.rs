@@ -84,8 +84,8 @@ impl Mailboxes {
         Ok(unreadable)
     }
 
-    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without an intact one
-    /// are added to `unreadable`.
+    /// Visits the summaries of these UIDs in ascending order. Each is the one that the named commit
+    /// wrote. UIDs without an intact one are added to `unreadable`.
     pub(crate) async fn visit_wanted(
         &self,
         mailbox: MailboxId,
@@ -195,7 +195,7 @@ impl Mailboxes {
         Ok(floor.is_some_and(|floor| floor.chunk.origin(uid) == Some(origin)))
     }
 
-    /// Reads a page of the keys of a bucket, UIDs rising, and where the next page begins.
+    /// Reads a page of the keys of a bucket in UID order. Returns also where the next page begins.
     pub(crate) async fn summary_keys(
         &self,
         mailbox: MailboxId,

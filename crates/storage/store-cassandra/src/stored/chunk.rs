@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 0–3 | checksum, seeded with mailbox and key |
 //! | varint | number of rows, 0 … 128 |
-//! | 28 each | rows, UIDs rising |
+//! | 28 each | rows in UID order |
 //! | varint | number of origins |
 //! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
 //!
@@ -40,7 +40,7 @@ pub(crate) type SummaryOrigin = (u32, Id);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) rows: Vec<Row>,
-    /// UIDs rising.
+    /// In UID order.
     pub(crate) origins: Vec<SummaryOrigin>,
 }
 

@@ -72,7 +72,7 @@ const LOG_ROWS_MAX: usize = 128;
 pub(crate) struct LogEntry {
     /// The commit's id: how a writer whose answer was lost learns that it was applied.
     pub(crate) commit: Id,
-    /// New and changed rows, UIDs rising; `None` if they were too many.
+    /// New and changed rows in UID order; `None` if they were too many.
     pub(crate) rows: Option<Vec<Row>>,
     /// Expunged UIDs by mod-sequence.
     pub(crate) expunged: Vec<ExpungedUids>,

@@ -230,7 +230,7 @@ impl Sweep {
         Ok(keys)
     }
 
-    /// Keeps the keys, UIDs rising, that no row refers to now.
+    /// Keeps the keys that no row refers to now, in UID order.
     async fn retain_unreferred(&self, mailbox: MailboxId, keys: &mut Vec<SummaryKey>) -> Result<()> {
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(()) };
         let (chunks, _) = self.mailboxes.chunks_between(mailbox, (first.uid, last.uid)).await?;

@@ -21,7 +21,7 @@ async fn the_contract_holds() {
         );
         return;
     };
-    // A keyspace of its own: the suite may be run again on a cluster that stands.
+    // A keyspace of its own: the suite may be run again on a cluster that exists.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis());
     let mut options = Options::new(vec![host.clone()], format!("suite_{now}"));
     // Bodies in a prefix of their own, if there is an object store (scripts/s3 start; scripts/s3

@@ -6,7 +6,7 @@
 //! | 4–5 | number of rows, 1 … 144 |
 //! | 6–7 | low half of the checksum of bytes 4–5 and 8–15, so that a chunk can be skipped unread |
 //! | 8–15 | highest mod-sequence of its rows |
-//! | 16–… | rows of 28 bytes, UIDs rising |
+//! | 16–… | rows of 28 bytes in UID order |
 //!
 //! Its key is the mailbox and a UID that is at or below its first row and above every row of the
 //! chunk before. The key stays when the first row is removed.

@@ -36,5 +36,5 @@ impl<T> Indexed<T> for heed::Result<T> {
 
 /// The state of an index after LMDB failed to write its meta page: LMDB then refuses every
 /// transaction of the process.
-const DEAD: &str = "the index could not be written, and this process can use it no more: see to the disk, then start \
-                    again; what was acknowledged is in the packs and is brought into the index";
+const DEAD: &str = "the index could not be written, so this process can no longer use it: repair the disk, then start \
+                    again. The packs have all acknowledged changes, and the start adds them to the index";

@@ -8,7 +8,7 @@
 //! | `linked` | mailbox, UID, mailbox, UID of a copy | nothing: this copy has its summary here (`links`) |
 //! | `expunged` | mailbox, mod-sequence | set of UIDs that were expunged then |
 //! | `expunging` | mailbox, mod-sequence | set of UIDs whose summaries are still to be removed; mod-sequence 2^64 - 1 with the empty set: all |
-//! | `copied` | sequence number | mailbox and set of UIDs whose bodies are still to be counted once more |
+//! | `copied` | sequence number | mailbox and set of UIDs whose bodies are still to be counted again |
 //! | `bodies` | body | pack, offset, length, references |
 //! | `lists` | account, tag … | a mailbox list |
 //! | `removed` | mailbox | nothing: it was removed |

@@ -47,7 +47,7 @@ impl Chunk<'_> {
     }
 }
 
-/// The chunks of a mailbox, UIDs rising.
+/// The chunks of a mailbox in UID order.
 pub(crate) fn chunks<'t>(
     index: &Index,
     txn: &'t RoTxn,
@@ -57,7 +57,7 @@ pub(crate) fn chunks<'t>(
     Ok(records.map(move |item| chunk_from(mailbox, item)))
 }
 
-/// The chunks of a mailbox whose keys have at least this UID, UIDs rising.
+/// The chunks of a mailbox, in UID order, whose keys have at least this UID.
 pub(super) fn chunks_from<'t>(
     index: &Index,
     txn: &'t RoTxn,
@@ -114,7 +114,7 @@ fn chunk_after<'t>(
     Ok(found.and_then(|(key, value)| Some((uid_of(mailbox, key)?, value))))
 }
 
-/// Looks rows up by UID; rising UIDs read each chunk once.
+/// Looks rows up by UID; ascending UIDs read each chunk once.
 pub(crate) struct RowWalk {
     mailbox: MailboxId,
     rows: Vec<Row>,

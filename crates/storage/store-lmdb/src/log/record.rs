@@ -18,7 +18,7 @@
 //! | 0–3 | `PHR1` |
 //! | 4 | kind |
 //! | 5–7 | steps of 8 bytes from its batch's begin, plus one; 0 if that is not known |
-//! | 8–15 | sequence number, rising over the whole store |
+//! | 8–15 | sequence number, ascending over the whole store |
 //! | 16–23 | length of the content |
 //! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
 //! | 40–43 | CRC-32C of the content; of a body: of its table |

@@ -174,17 +174,17 @@ impl<'a> Replay<'a> {
                 continue;
             }
             if same.first().is_some_and(|first| first.seq() != entry.seq()) {
-                self.look_at(&same);
+                self.examine(&same);
                 same.clear();
             }
             same.push(entry);
         }
-        self.look_at(&same);
+        self.examine(&same);
         Ok(())
     }
 
     /// Examines the record of one sequence number, and its copies.
-    fn look_at(&mut self, same: &[Entry]) {
+    fn examine(&mut self, same: &[Entry]) {
         let Some(entry) = self.chosen(same) else { return };
         for copy in same.iter().filter(|other| other.is_copy_of(&entry)) {
             let id = copy.found.header.id;

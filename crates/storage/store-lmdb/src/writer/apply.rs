@@ -466,7 +466,7 @@ impl Apply<'_, '_> {
         }
         for entry in &commit.upsert {
             if removed::has(self.index, &self.txn, entry.id)? {
-                let why = "a mailbox of this id was removed from the store, which never takes an id again";
+                let why = "a mailbox of this id was removed from the store, which never uses an id twice";
                 return Ok(Applied::Refused(StoreError::Refused(why)));
             }
         }

@@ -117,7 +117,7 @@ fn commit_weight(commit: &MailboxCommit) -> usize {
     new.sum::<usize>() + pages_of(changed.map(|uid| (uid, uid))) + expunged.sum::<usize>()
 }
 
-/// Bytes of the pages that hold the rows of these ranges of UIDs, which rise.
+/// Bytes of the pages that hold the rows of these ascending ranges of UIDs.
 fn pages_of(ranges: impl Iterator<Item = (u32, u32)>) -> usize {
     let rows_len = |count: u32| (count as usize).saturating_mul(Row::LEN);
     let mut before = None::<u32>;

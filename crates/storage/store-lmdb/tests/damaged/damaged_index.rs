@@ -300,7 +300,7 @@ async fn a_tail_with_copies_of_damaged_summaries_is_redone() {
         Some(value)
     });
     let engine = LmdbEngine::open(dir.path(), options()).unwrap();
-    assert!(engine.lacks().is_none(), "{:?}", engine.lacks());
+    assert!(engine.loss().is_none(), "{:?}", engine.loss());
     let (seen, unreadable) = listed(&engine, copies, &NumSet::range(1, u32::MAX)).await;
     assert!(unreadable.is_empty(), "{unreadable}");
     assert_eq!(seen, expected(&world, copies, &[], &[]));

@@ -72,7 +72,7 @@ async fn a_copy_that_was_cut_off_is_continued_past_what_cannot_be_read() {
     let target = LmdbEngine::open(to.path(), small()).unwrap();
     let whole = Transfer::new(&source, &target);
     assert!(whole.copy(account, &mut |_| {}).await.unwrap_err().is_damage());
-    // The last run finds the messages readable again, and leaves them out all the same.
+    // The last run finds the messages readable again, and leaves them out anyway.
     for run in 0..3 {
         if run == 2 {
             damage();

@@ -40,7 +40,7 @@ impl Store {
 
     /// Checks whether other processes or nodes changed mailboxes of followed accounts, after the
     /// account `after`. Returns the last account that was checked, or `None` once all are.
-    pub(super) async fn look_at_followed(&self, after: Option<AccountId>) -> Result<Option<AccountId>> {
+    pub(super) async fn check_followed(&self, after: Option<AccountId>) -> Result<Option<AccountId>> {
         let followers = Arc::clone(&self.context().followers);
         let mut last = after;
         let mut left = HEADS_PER_ROUND;
@@ -210,14 +210,14 @@ mod tests {
         there.create(account, &name("c"), None).await.unwrap();
         append(&there, account, "c", 1).await;
         assert!(!watch.has_changed());
-        assert_eq!(here.look_at_followed(None).await.unwrap(), None);
+        assert_eq!(here.check_followed(None).await.unwrap(), None);
         let mut reported = taken(&mut watch, &[]);
         reported.sort();
         assert_eq!(reported, ["b messages", "c messages"]);
-        assert_eq!(here.look_at_followed(None).await.unwrap(), None);
+        assert_eq!(here.check_followed(None).await.unwrap(), None);
         assert!(!watch.has_changed());
         there.delete(account, &name("b")).await.unwrap();
-        here.look_at_followed(None).await.unwrap();
+        here.check_followed(None).await.unwrap();
         assert!(watch.has_changed() && watch.take(9, &[]).list.find(&name("b")).is_none());
     }
 

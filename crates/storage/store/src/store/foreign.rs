@@ -20,7 +20,7 @@ impl Store {
         let mut seen: Epoch = self.engine().epoch();
         // The state of an unfinished pass over the followed accounts: the last account that was
         // read, and the epoch when the pass began.
-        let (mut looked_at, mut begun): (Option<AccountId>, Epoch) = (None, None);
+        let (mut checked, mut begun): (Option<AccountId>, Epoch) = (None, None);
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -29,17 +29,17 @@ impl Store {
             if epoch.is_some() && epoch == seen {
                 continue;
             }
-            if looked_at.is_none() {
+            if checked.is_none() {
                 begun = epoch;
             }
-            let looked = match self.look_abroad().await {
-                Ok(()) => self.look_at_followed(looked_at).await,
+            let outcome = match self.check_watched().await {
+                Ok(()) => self.check_followed(checked).await,
                 Err(error) => Err(error),
             };
-            match looked {
-                Ok(None) => (seen, looked_at) = (begun, None),
+            match outcome {
+                Ok(None) => (seen, checked) = (begun, None),
                 // Too many for one round: the next one continues.
-                Ok(last) => looked_at = last,
+                Ok(last) => checked = last,
                 // The next round tries again.
                 Err(error) => tracing::warn!(%error, "cannot see what other processes changed"),
             }
@@ -48,7 +48,7 @@ impl Store {
 
     /// Checks all watched mailboxes once. One that cannot be read does not stop the others from
     /// being checked; the first failure is returned at the end.
-    pub async fn look_abroad(&self) -> Result<()> {
+    pub async fn check_watched(&self) -> Result<()> {
         let watched: Vec<Arc<MailboxState>> = {
             let mailboxes = self.shared.mailboxes.lock();
             mailboxes.values().filter(|m| m.is_watched()).cloned().collect()

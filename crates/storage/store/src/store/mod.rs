@@ -106,7 +106,7 @@ impl Store {
         self.context().unix_ms()
     }
 
-    /// A new id: rising with time, unique without coordination.
+    /// A new id. Ids increase with time, and are unique without coordination.
     pub fn new_id(&self) -> Id {
         Id::new(self.unix_ms(), self.context().random())
     }
@@ -114,11 +114,6 @@ impl Store {
     /// A new body id: one for each incoming message, however many mailboxes receive it.
     pub fn new_body_id(&self) -> BodyId {
         BodyId(self.new_id())
-    }
-
-    /// A new account id.
-    pub fn new_account_id(&self) -> AccountId {
-        AccountId(self.new_id())
     }
 
     /// A new mailbox id.

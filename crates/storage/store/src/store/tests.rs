@@ -119,7 +119,7 @@ async fn a_mailbox_deleted_elsewhere_is_learnt_of() {
     let mailbox = append(&store, entry.id, 1).await;
     let (mut watch, seen) = (mailbox.watch(), mailbox.view());
     other.delete(account, &name("a")).await.unwrap();
-    store.look_abroad().await.unwrap();
+    store.check_watched().await.unwrap();
     assert!(matches!(watch.changed(&seen).await, Err(StoreError::NoMailbox(_))));
     assert!(names(&store, account).await.is_empty());
     let another = other.create(account, &name("b"), None).await.unwrap();

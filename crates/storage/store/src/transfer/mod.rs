@@ -9,7 +9,7 @@
 //!
 //! A transfer compares with what exists at the target and copies the rest. It can be interrupted
 //! anywhere and repeated. Run it once while the server runs, however long it takes. Stop the
-//! server, and run it once more for the changes made meanwhile.
+//! server, and run it again for the changes made meanwhile.
 //!
 //! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
 //! is compared again.

@@ -49,7 +49,7 @@ impl<'v> Comparison<'v> {
 
     /// Compares at least this many rows that the views do not share. Returns whether that was
     /// all.
-    pub fn go_on(&mut self, rows: u64) -> bool {
+    pub fn compare(&mut self, rows: u64) -> bool {
         let Self { difference, old, new } = self;
         let mut compared = 0;
         while compared < rows {
@@ -81,7 +81,7 @@ impl Difference {
     /// The difference of `new` from `old`.
     pub fn between(old: &View, new: &View) -> Self {
         let mut comparison = Comparison::new(old, new);
-        while !comparison.go_on(u64::from(u32::MAX)) {}
+        while !comparison.compare(u64::from(u32::MAX)) {}
         comparison.difference
     }
 

@@ -90,7 +90,7 @@ impl Pending<'_> {
             || self.expunged.first().is_some_and(|range| range.0 <= last_uid)
     }
 
-    /// The row after the change; call it with rising UIDs.
+    /// The row after the change; call it with ascending UIDs.
     fn edit(&mut self, row: &Row) -> Option<Row> {
         let uid = row.uid();
         let row = match self.changed.first() {

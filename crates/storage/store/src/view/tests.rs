@@ -235,7 +235,7 @@ proptest! {
             let diff = newer.difference_from(&known);
             let mut comparison = newer.compared_with(&known);
             let mut pieces = 1;
-            while !comparison.go_on(3) {
+            while !comparison.compare(3) {
                 pieces += 1;
             }
             prop_assert_eq!(&comparison.difference(), &diff);

@@ -39,7 +39,7 @@ enum ItemValue {
     /// A number.
     Number(u64),
     /// Bytes of the body: this range. The first ones may have been read already.
-    Raw { range: Range<u64>, first: Bytes, has_nul: bool },
+    Raw { range: Range<u64>, first: Bytes, form: LiteralForm },
     /// Bytes of a decoded part, which the reader holds, too.
     Decoded { part: Bytes, cut: Range<u64> },
     /// Bytes that are sent as a plain literal.
@@ -48,6 +48,13 @@ enum ItemValue {
     Fields(Bytes),
     /// A SHA-1.
     Digest([u8; 20]),
+}
+
+/// The form in which bytes are sent. RFC 9051 §4.3: bytes with a NUL need a literal8.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LiteralForm {
+    Literal,
+    Literal8,
 }
 
 /// Steps of reading a range of a body, and of printing an item from it. A message may have a
@@ -102,15 +109,17 @@ pub(super) async fn print(
             }
             ItemValue::Nothing => wire.out().extend_from_slice(b"NIL"),
             ItemValue::Number(number) => print::number(wire.out(), number),
-            ItemValue::Raw { range, first, has_nul } => {
-                literal_head(wire, range.end - range.start, has_nul);
-                send(wire, &reader, first, range, has_nul).await?;
+            ItemValue::Raw { range, first, form } => {
+                literal_head(wire, range.end - range.start, form);
+                send(wire, &reader, first, range, form).await?;
             }
             ItemValue::Decoded { part, cut } => {
                 let bytes = part.slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
                 pace.worked(bytes.len() as u64 / 16).await;
-                literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
+                let nul = memchr::memchr(0, &bytes);
+                let form = nul.map_or(LiteralForm::Literal, |_| LiteralForm::Literal8);
+                literal_head(wire, bytes.len() as u64, form);
                 wire.put(&bytes).await?;
             }
             ItemValue::Plain(bytes) => {
@@ -189,9 +198,11 @@ async fn put_slices(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {
-    // RFC 9051 §4.3: what holds NUL is a literal8.
-    if has_nul { print::literal8_head(wire.out(), len) } else { print::literal_head(wire.out(), len) }
+fn literal_head(wire: &mut Wire, len: u64, form: LiteralForm) {
+    match form {
+        LiteralForm::Literal => print::literal_head(wire.out(), len),
+        LiteralForm::Literal8 => print::literal8_head(wire.out(), len),
+    }
 }
 
 /// Locates the values of all items. Errors occur here only.
@@ -292,7 +303,8 @@ async fn find(
             let range = whole.start + part.start..whole.start + part.end;
             let first = reader.first(&range).await?;
             let has_nul = matches!(item, ResponseItem::Decoded(_)) && reader.has_nul(&range, pace).await?;
-            ItemValue::Raw { range, first, has_nul }
+            let form = if has_nul { LiteralForm::Literal8 } else { LiteralForm::Literal };
+            ItemValue::Raw { range, first, form }
         }
         (ResponseItem::Decoded(bytes), DataSource::Encoded(range, encoding)) => {
             let part = reader.decoded(&Encoded { range, encoding }, pace).await?;
@@ -361,21 +373,21 @@ async fn send(
     reader: &MessageReader<'_>,
     first: Bytes,
     range: Range<u64>,
-    is_literal8: bool,
+    form: LiteralForm,
 ) -> Result<(), Failure> {
-    put(wire, &first, is_literal8).await?;
+    put(wire, &first, form).await?;
     let mut at = range.start + first.len() as u64;
     drop(first);
     while at < range.end {
         let piece = reader.piece(at, range.end).await.map_err(|why| reader.broken(&why))?;
-        put(wire, &piece, is_literal8).await?;
+        put(wire, &piece, form).await?;
         at += piece.len() as u64;
     }
     Ok(())
 }
 
-async fn put(wire: &mut Wire, bytes: &[u8], is_literal8: bool) -> Result<(), Failure> {
-    if !is_literal8 {
+async fn put(wire: &mut Wire, bytes: &[u8], form: LiteralForm) -> Result<(), Failure> {
+    if form == LiteralForm::Literal {
         return put_plain(wire, bytes).await;
     }
     wire.put(bytes).await?;

@@ -123,8 +123,8 @@ impl<'m> MessageReader<'m> {
     ) -> Result<(), Failure> {
         let bytes = bytes_of(ranges) + bytes_of(twice);
         if self.is_large() && bytes > 0 {
-            // A long summary may have been paid for, too. With it, what fits the budget alone
-            // must fit, too.
+            // Memory for a long summary may be reserved, too. Ranges that fit the budget alone must
+            // also fit together with it.
             let room = self.bodies.service.reads.largest() as u64;
             let bytes = if bytes > room { bytes } else { bytes.min(room.saturating_sub(self.beside)) };
             self.paid = Some(self.bodies.service.reserve_to_read(self.bodies.account, bytes).await?);

@@ -19,7 +19,7 @@ pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
 use crate::heavy::Pace;
-use crate::keys::{Answered, Asked, Table, without_key};
+use crate::keys::{OrderAnswer, OrderRequest, Table, without_key};
 use crate::offload::{RANGE_STEPS, Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -158,12 +158,12 @@ impl Gathered {
     pub(super) async fn answered(
         self,
         source: Source<'_>,
-        asked: Asked,
-    ) -> Result<(Self, Option<Answered>), Failure> {
+        request: OrderRequest,
+    ) -> Result<(Self, Option<OrderAnswer>), Failure> {
         let (keys, mailbox) = (source.service.keys.clone(), source.selected.mailbox.id());
         let steps = self.uid_steps();
         let work = move || {
-            let answered = keys.answered(mailbox, &asked, &self.uids);
+            let answered = keys.answered(mailbox, &request, &self.uids);
             (self, answered)
         };
         source.threads().run(steps, work).await
@@ -173,13 +173,13 @@ impl Gathered {
     pub(super) async fn remember(
         self: &Arc<Self>,
         source: Source<'_>,
-        asked: Asked,
-        answered: Answered,
+        request: OrderRequest,
+        answered: OrderAnswer,
     ) -> Result<(), Failure> {
         let Selected { mailbox, announced, .. } = source.selected;
         let (keys, mailbox) = (source.service.keys.clone(), (mailbox.id(), announced.exists() as usize));
         let this = Arc::clone(self);
-        let work = move || keys.remember(mailbox, asked, &this.uids, answered);
+        let work = move || keys.remember(mailbox, request, &this.uids, answered);
         source.threads().run(self.uid_steps(), work).await
     }
 }

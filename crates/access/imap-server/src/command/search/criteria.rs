@@ -1,10 +1,10 @@
 //! SEARCH keys compiled: texts folded, days counted, names turned into masks. The compiled
 //! criterion is evaluated for one message at a time and reads only the data that the key needs.
 //!
-//! An evaluation has three answers. [`Answer::Unknown`] means that more of the message is needed.
-//! The message is then evaluated with its summary, and with its body only if the summary does not
-//! decide. So `UNSEEN SUBJECT "x" BODY "y"` opens only the bodies of unseen messages whose subject
-//! matches.
+//! An evaluation has three results. [`Evaluation::Unknown`] means that more of the message is
+//! needed. The message is then evaluated with its summary, and with its body only if the summary
+//! does not decide. So `UNSEEN SUBJECT "x" BODY "y"` opens only the bodies of unseen messages whose
+//! subject matches.
 //!
 //! Keys that need a body are numbered ([`Question::texts`]). An open message is read once for all
 //! of them, and then evaluated with the results.
@@ -36,7 +36,7 @@ const DAY_S: i64 = 86_400;
 
 /// The known data of one message.
 #[derive(Clone, Copy)]
-pub(super) struct Message<'m> {
+pub(super) struct Candidate<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
     /// The stored values other than the row, once they were read.
@@ -47,14 +47,14 @@ pub(super) struct Message<'m> {
 
 /// Whether a message matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum Evaluation {
     Yes,
     No,
     /// The given data does not decide.
     Unknown,
 }
 
-impl From<bool> for Answer {
+impl From<bool> for Evaluation {
     fn from(yes: bool) -> Self {
         if yes { Self::Yes } else { Self::No }
     }
@@ -129,9 +129,9 @@ impl Question {
 
     /// Whether a message matches, by its summary and the results of a search in its body.
     #[inline]
-    pub(super) fn evaluate(&self, message: &Visited<'_>, texts: Option<&[bool]>) -> Answer {
+    pub(super) fn evaluate(&self, message: &Visited<'_>, texts: Option<&[bool]>) -> Evaluation {
         let &Visited { seq, row, stored } = message;
-        self.criterion.evaluate(Message { seq, row, stored: Some(stored), texts })
+        self.criterion.evaluate(Candidate { seq, row, stored: Some(stored), texts })
     }
 
     /// Steps of a search through a body of this many bytes.
@@ -458,27 +458,27 @@ impl<'s> Compiler<'s> {
 
 impl Criterion {
     /// Whether a message matches, by the data given.
-    pub(super) fn evaluate(&self, message: Message<'_>) -> Answer {
+    pub(super) fn evaluate(&self, message: Candidate<'_>) -> Evaluation {
         let row = message.row;
         let stored = |ask: &dyn Fn(StoredMessage<'_>) -> bool| {
-            message.stored.map_or(Answer::Unknown, |s| ask(s).into())
+            message.stored.map_or(Evaluation::Unknown, |s| ask(s).into())
         };
         match self {
-            Self::All => Answer::Yes,
-            Self::None => Answer::No,
+            Self::All => Evaluation::Yes,
+            Self::None => Evaluation::No,
             Self::And(all) => all_of(all.iter().map(|c| c.evaluate(message))),
             Self::Or(a, b) => match a.evaluate(message) {
-                Answer::Yes => Answer::Yes,
+                Evaluation::Yes => Evaluation::Yes,
                 first => match (first, b.evaluate(message)) {
-                    (_, Answer::Yes) => Answer::Yes,
-                    (Answer::No, Answer::No) => Answer::No,
-                    _ => Answer::Unknown,
+                    (_, Evaluation::Yes) => Evaluation::Yes,
+                    (Evaluation::No, Evaluation::No) => Evaluation::No,
+                    _ => Evaluation::Unknown,
                 },
             },
             Self::Not(inner) => match inner.evaluate(message) {
-                Answer::Yes => Answer::No,
-                Answer::No => Answer::Yes,
-                Answer::Unknown => Answer::Unknown,
+                Evaluation::Yes => Evaluation::No,
+                Evaluation::No => Evaluation::Yes,
+                Evaluation::Unknown => Evaluation::Unknown,
             },
             Self::Flags { with, without } => {
                 let flags = row.flags();
@@ -489,7 +489,7 @@ impl Criterion {
             Self::Uids(uids) => uids.contains(row.uid().value()).into(),
             Self::Arrived { from, to } => (*from..*to).contains(&i64::from(row.date())).into(),
             // Its size is in its summary: the walk puts it into the row.
-            Self::Larger(_) | Self::Smaller(_) if row.lacks_items() => Answer::Unknown,
+            Self::Larger(_) | Self::Smaller(_) if row.lacks_items() => Evaluation::Unknown,
             Self::Larger(size) => (u64::from(row.size()) > *size).into(),
             Self::Smaller(size) => (u64::from(row.size()) < *size).into(),
             Self::ModSeq(modseq) => (row.modseq() >= *modseq).into(),
@@ -519,27 +519,27 @@ impl Criterion {
 }
 
 /// Stops at the first `No`; the rest is not evaluated.
-fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
-    let mut all = Answer::Yes;
+fn all_of(answers: impl Iterator<Item = Evaluation>) -> Evaluation {
+    let mut all = Evaluation::Yes;
     for answer in answers {
         match answer {
-            Answer::No => return Answer::No,
-            Answer::Unknown => all = Answer::Unknown,
-            Answer::Yes => {}
+            Evaluation::No => return Evaluation::No,
+            Evaluation::Unknown => all = Evaluation::Unknown,
+            Evaluation::Yes => {}
         }
     }
     all
 }
 
 /// The answer of a key that needs the body.
-fn opened(message: Message<'_>, number: usize) -> Answer {
+fn opened(message: Candidate<'_>, number: usize) -> Evaluation {
     let found = message.texts.and_then(|texts| texts.get(number));
-    found.map_or(Answer::Unknown, |found| (*found).into())
+    found.map_or(Evaluation::Unknown, |found| (*found).into())
 }
 
 /// RFC 9051 §6.4.4, HEADER: from the stored fields if the summary has them, else from the message.
-fn header(message: Message<'_>, mask: &FieldMask, text: &Text, any: bool, number: usize) -> Answer {
-    let Some(stored) = message.stored else { return Answer::Unknown };
+fn header(message: Candidate<'_>, mask: &FieldMask, text: &Text, any: bool, number: usize) -> Evaluation {
+    let Some(stored) = message.stored else { return Evaluation::Unknown };
     if stored.summary.needs_body(mask) {
         return opened(message, number);
     }

@@ -67,16 +67,16 @@ fn names_fuzzy(key: &SearchKey) -> bool {
 
 /// A search whose fuzzy keys hold at this level.
 pub(super) fn at_level(key: &SearchKey, level: Level) -> SearchKey {
-    at(key, &mut |text| looked_for(text, level))
+    at(key, &mut |text| words_sought(text, level))
 }
 
 /// A key that was under FUZZY, at this level.
 pub(super) fn relaxed(key: &SearchKey, level: Level) -> SearchKey {
-    relaxed_by(key, &mut |text| looked_for(text, level))
+    relaxed_by(key, &mut |text| words_sought(text, level))
 }
 
-/// A search at the level of stems, in which one word of the fuzzy texts stands as it is written:
-/// the n-th of all, from 0.
+/// A search at the level of stems, in which one word of the fuzzy texts stays as it is written: the
+/// n-th of all, from 0.
 pub(super) fn with_word(key: &SearchKey, n: usize) -> SearchKey {
     let mut count = 0;
     at(key, &mut |text| {
@@ -112,7 +112,7 @@ pub(super) fn in_subjects(key: &SearchKey) -> Option<SearchKey> {
     (in_subjects != *key && !reads_bodies(&in_subjects)).then_some(in_subjects)
 }
 
-/// Whether a key stands under FUZZY.
+/// Whether a key is under FUZZY.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fuzziness {
     Exact,
@@ -192,7 +192,7 @@ fn words_of(text: &str) -> Option<Vec<&str>> {
 }
 
 /// The words that are looked for instead of a text.
-fn looked_for(text: &str, level: Level) -> Vec<String> {
+fn words_sought(text: &str, level: Level) -> Vec<String> {
     match words_of(text).filter(|_| level != Level::Exact) {
         None => vec![text.to_owned()],
         Some(words) => {

@@ -11,7 +11,7 @@ use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::{TextKey, TextSearch};
 use posthaste_store::{View, named_ranges};
 
-use super::criteria::{Answer, Criterion, Message, Question};
+use super::criteria::{Candidate, Criterion, Evaluation, Question};
 use super::rows::RowFilter;
 use crate::command::gather::Source;
 use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
@@ -114,10 +114,10 @@ impl<'j> Job<'j> {
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
         let steps = question.row_steps() + find_steps(candidates);
         for (seq, row) in view.rows(candidates) {
-            match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
-                Answer::Yes => found.push(seq.value()),
-                Answer::Unknown => open.push(seq.value()),
-                Answer::No => {}
+            match criterion.evaluate(Candidate { seq, row, stored: None, texts: None }) {
+                Evaluation::Yes => found.push(seq.value()),
+                Evaluation::Unknown => open.push(seq.value()),
+                Evaluation::No => {}
             }
             if self.pace.note(steps) {
                 self.pace.rest().await;
@@ -149,10 +149,10 @@ impl<'j> Job<'j> {
                 }
                 pass.steps += question.summary_steps(&message.stored.summary);
                 match question.evaluate(&message, None) {
-                    Answer::Yes if pass.has_aside => behind.push(message.seq.value()),
-                    Answer::Yes => found.push(message.seq.value()),
-                    Answer::No => {}
-                    Answer::Unknown => return Handled::Deferred,
+                    Evaluation::Yes if pass.has_aside => behind.push(message.seq.value()),
+                    Evaluation::Yes => found.push(message.seq.value()),
+                    Evaluation::No => {}
+                    Evaluation::Unknown => return Handled::Deferred,
                 }
                 Handled::Done
             };
@@ -199,8 +199,8 @@ impl<'j> Job<'j> {
         let message = deferred.read()?;
         if self.question.is_long(&message) {
             match self.evaluate(deferred, None).await? {
-                Answer::Unknown => {}
-                answer => return Ok(answer == Answer::Yes),
+                Evaluation::Unknown => {}
+                answer => return Ok(answer == Evaluation::Yes),
             }
         }
         let row = message.row;
@@ -218,9 +218,9 @@ impl<'j> Job<'j> {
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
         let texts = self.search_body(&bytes, &message).await?;
         match self.evaluate(deferred, Some(texts)).await? {
-            Answer::Yes => Ok(true),
-            Answer::No => Ok(false),
-            Answer::Unknown => {
+            Evaluation::Yes => Ok(true),
+            Evaluation::No => Ok(false),
+            Evaluation::Unknown => {
                 debug_assert!(false, "a key was not looked for in the body");
                 Err(Reply::no(Code::ServerBug, "The search did not evaluate all of its keys").into())
             }
@@ -269,7 +269,7 @@ impl<'j> Job<'j> {
         &mut self,
         deferred: Deferred<'_>,
         texts: Option<Vec<bool>>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Evaluation, Failure> {
         let message = deferred.read()?;
         if !self.question.is_long(&message) {
             self.pace.worked(self.question.row_steps()).await;

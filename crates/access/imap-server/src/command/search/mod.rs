@@ -183,8 +183,8 @@ pub(super) async fn find(
 }
 
 /// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). One
-/// that matches all the same is in the answer, because its EXPUNGE is held back. The code says so
-/// (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
+/// that matches anyway is in the answer, because its EXPUNGE is held back. The code says so (RFC
+/// 5530 §3). UID SEARCH reports the EXPUNGE right away.
 pub(super) fn done(numbering: Numbering, expunged: u32) -> Reply {
     match numbering {
         Numbering::Seq if expunged > 0 => {
@@ -268,7 +268,7 @@ pub(super) struct EsearchItems {
 }
 
 /// The form in which a result is sent or saved.
-pub(super) struct Answer {
+pub(super) struct EsearchAnswer {
     /// `$`, as UIDs, if the client requests that it is saved.
     pub(super) saved: Option<Arc<NumSet>>,
     /// The ESEARCH response; `None` after SAVE alone.
@@ -287,7 +287,7 @@ async fn esearch(
 ) -> Result<(), Failure> {
     let threads = ctx.threads();
     let answering = answered(threads, &ctx.selected.announced, (tag, wanted), found);
-    let Answer { saved, response, listed } = Box::pin(answering).await?;
+    let EsearchAnswer { saved, response, listed } = Box::pin(answering).await?;
     if let Some(saved) = saved {
         // The previous result frees its memory first. If this one cannot be saved, `$` is empty.
         ctx.selected.saved_search = SavedSearch::default();
@@ -332,7 +332,7 @@ pub(super) async fn answered(
     view: &Arc<View>,
     (tag, wanted): (&Tag, EsearchItems),
     found: &Arc<NumSet<SeqNum>>,
-) -> Result<Answer, Failure> {
+) -> Result<EsearchAnswer, Failure> {
     // The steps of copying the result, and of translating it to UIDs, a few times.
     let sets = 4 * range_steps(found.ranges().len());
     let steps = sets + if wanted.by_modseq { row_steps(view) } else { 0 };
@@ -348,7 +348,7 @@ fn in_numbering(view: &View, seqs: &NumSet<SeqNum>, numbering: Numbering) -> Num
     }
 }
 
-fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) -> Answer {
+fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) -> EsearchAnswer {
     let EsearchItems { numbering, mut returns, by_modseq, .. } = wanted;
     let mut saved = None;
     let ends = |low: bool, high: bool| {
@@ -370,7 +370,7 @@ fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) 
         saved = Some(Arc::new(view.uids_of_seqs(&if only_some { some() } else { found.clone() })));
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
-            return Answer { saved, response: None, listed: None };
+            return EsearchAnswer { saved, response: None, listed: None };
         }
     } else if returns.names_no_result() {
         returns.all = true;
@@ -393,5 +393,5 @@ fn answer(view: &View, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) 
         updates: Vec::new(),
     };
     let listed = page_seqs.or_else(|| returns.all.then(|| found.clone()));
-    Answer { saved, response: Some(response), listed }
+    EsearchAnswer { saved, response: Some(response), listed }
 }

@@ -26,7 +26,7 @@ impl Job<'_> {
         }
         let (words, queries): (Vec<Word>, Vec<Query>) = words(&question).into_iter().unzip();
         // Boxed: no other search needs as much memory.
-        let asked = Box::pin(self.service.index.ask(self.selected.mailbox.id(), &queries));
+        let asked = Box::pin(self.service.index.query(self.selected.mailbox.id(), &queries));
         let Some(answer) = asked.await else { return };
         let proposed: usize = answer.proposed.iter().map(|uids| uids.ranges().len()).sum();
         // The proposed messages are copied, united, subtracted from those that are covered, and

@@ -122,8 +122,8 @@ impl Forest {
         steps.into()
     }
 
-    fn walk(&self) -> Walk<'_> {
-        Walk { forest: self, roots: self.roots.iter(), root: NONE, open: Vec::new() }
+    fn walk(&self) -> ForestWalk<'_> {
+        ForestWalk { forest: self, roots: self.roots.iter(), root: NONE, open: Vec::new() }
     }
 }
 
@@ -137,7 +137,7 @@ fn note(latest: &mut [u32], thread: Option<(u32, Option<u32>)>) {
 }
 
 /// A walk over all nodes, each before its children.
-struct Walk<'f> {
+struct ForestWalk<'f> {
     forest: &'f Forest,
     roots: std::slice::Iter<'f, u32>,
     /// The first node of this thread.
@@ -147,7 +147,7 @@ struct Walk<'f> {
     open: Vec<&'f [u32]>,
 }
 
-impl<'f> Walk<'f> {
+impl<'f> ForestWalk<'f> {
     /// The next node, and the first node of its thread.
     fn next_node(&mut self) -> Option<(u32, u32)> {
         let node = match self.open.pop().and_then(<[u32]>::split_first) {

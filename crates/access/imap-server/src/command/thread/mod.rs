@@ -19,13 +19,13 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use posthaste_store::{StoreError, View};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
-use self::references::{Message, link, merge_subjects};
+use self::references::{ThreadedMessage, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
 use super::search::job::Matches;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
-use crate::keys::{Answered, Asked, Direction, Order, ThreadStep, without_key};
+use crate::keys::{Direction, Order, OrderAnswer, OrderRequest, ThreadStep, without_key};
 use crate::offload::find_steps;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
@@ -98,9 +98,9 @@ async fn threads(
     pace: &mut Pace,
 ) -> Result<(Arc<Gathered>, Arc<[ThreadStep]>), Failure> {
     let gathered = Gathered::listed(source, found, pace).await?;
-    let asked = Asked::Thread(algorithm);
-    let (mut gathered, answered) = gathered.answered(source, asked.clone()).await?;
-    if let Some(Answered::Thread(steps)) = answered {
+    let request = OrderRequest::Thread(algorithm);
+    let (mut gathered, answered) = gathered.answered(source, request.clone()).await?;
+    if let Some(OrderAnswer::Thread(steps)) = answered {
         return Ok((Arc::new(gathered), steps));
     }
     let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![SortField::Subject] };
@@ -110,7 +110,7 @@ async fn threads(
     let job =
         Threading { gathered: Arc::new(gathered), view: Arc::clone(&source.selected.announced), algorithm };
     let steps = job.found(source, pace).await?;
-    job.gathered.remember(source, asked, Answered::Thread(Arc::clone(&steps))).await?;
+    job.gathered.remember(source, request, OrderAnswer::Thread(Arc::clone(&steps))).await?;
     Ok((job.gathered, steps))
 }
 
@@ -186,7 +186,7 @@ async fn parents(
             ThreadAlgorithm::Refs => 0,
             _ => numbers.next().flatten().ok_or_else(|| without_key("subject"))?,
         };
-        messages.push(Message { link: link.ok_or_else(|| without_key("references"))?, subject });
+        messages.push(ThreadedMessage { link: link.ok_or_else(|| without_key("references"))?, subject });
         if pace.note(NODE_STEPS) {
             pace.rest().await;
         }

@@ -10,7 +10,7 @@ use crate::keys::{LinkColumn, Texts};
 
 /// A message of the result, and its relation to others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(super) struct ThreadedMessage {
     /// The message's Message-ID, and the messages to which it refers.
     pub(super) link: crate::keys::Link,
     /// The number of its base subject.
@@ -39,7 +39,7 @@ struct Links {
 
 /// Steps 1 to 3: links the messages, and leaves out the parents that the mailbox lacks, except the
 /// first of a thread with several children.
-pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut Pace) -> Parents {
+pub(super) async fn link(messages: &[ThreadedMessage], column: &LinkColumn, pace: &mut Pace) -> Parents {
     let count = messages.len();
     let mut node_of = vec![NONE; column.identifiers()];
     for (node, message) in (0u32..).zip(messages) {
@@ -185,7 +185,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
 /// (step 4).
 pub(super) async fn merge_subjects(
     parents: &mut Parents,
-    messages: &[Message],
+    messages: &[ThreadedMessage],
     texts: &Texts,
     ordered: &[u32],
     pace: &mut Pace,
@@ -241,7 +241,7 @@ pub(super) async fn merge_subjects(
 /// The roots of the threads with a subject, each with the subject of its first message.
 async fn with_subjects(
     parents: &Parents,
-    messages: &[Message],
+    messages: &[ThreadedMessage],
     texts: &Texts,
     ordered: &[u32],
     pace: &mut Pace,
@@ -273,7 +273,7 @@ async fn with_subjects(
 /// 5 (B): the thread that others with its subject join, by subject.
 async fn first_of_subjects(
     threads: &[(u32, usize)],
-    messages: &[Message],
+    messages: &[ThreadedMessage],
     subjects: usize,
     pace: &mut Pace,
 ) -> Vec<u32> {

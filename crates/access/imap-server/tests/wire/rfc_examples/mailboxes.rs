@@ -157,8 +157,8 @@ fn rfc_4314_flags_of_copies() {
     }
 }
 
-/// RFC 8440 §4: MYRIGHTS of mailboxes, but not of names that are none, or that are shown for a
-/// mailbox below them. RFC 9590 §4: the same with annotations.
+/// RFC 8440 §4: MYRIGHTS of mailboxes. It is not sent for names that are no mailboxes, or that are
+/// listed for a mailbox below them. RFC 9590 §4: the same with annotations.
 #[test]
 fn rfc_8440_and_rfc_9590_list() {
     let server = Server::start();
@@ -272,7 +272,7 @@ fn rfc_5258_list() {
     );
 }
 
-/// The identifier in a line, which stands in parentheses after its name.
+/// The identifier in a line, which is in parentheses after its name.
 fn identifier(line: &str) -> &str {
     let (_, rest) = line.split_once("MAILBOXID (").expect("an identifier");
     rest.split_once(')').expect("its end").0

@@ -35,19 +35,19 @@ struct OfAccount {
     folders: Vec<OfFolder>,
 }
 
-pub async fn run(config: &Config, asked: CostOptions) -> Result<()> {
+pub async fn run(config: &Config, options: CostOptions) -> Result<()> {
     let all = served::cost(&config.data).await?;
-    match &asked.account {
-        Some(name) => one_account(config, &all, &full_name(name, config), &asked).await,
-        None => list(&all, &asked),
+    match &options.account {
+        Some(name) => one_account(config, &all, &full_name(name, config), &options).await,
+        None => list(&all, &options),
     }
 }
 
 /// The sums by something, the highest cost first.
-fn list(all: &Value, asked: &CostOptions) -> Result<()> {
+fn list(all: &Value, options: &CostOptions) -> Result<()> {
     let commands = || all["commands"].as_array().into_iter().flatten();
     let listed = |name: &str| all[name].as_array().cloned().unwrap_or_default();
-    let (mut sums, label): (_, fn(&Value) -> String) = match asked.by {
+    let (mut sums, label): (_, fn(&Value) -> String) = match options.by {
         CostBy::Command => (listed("commands"), |sum| {
             let folder = match &sum["folder"] {
                 Value::String(folder) if folder != "none" => format!(" {}", in_folder(folder)),
@@ -63,13 +63,13 @@ fn list(all: &Value, asked: &CostOptions) -> Result<()> {
     };
     sums.sort_by_key(|sum| u64::MAX - sum["cpu_ns"].as_u64().unwrap_or(0));
     let mut out = std::io::stdout().lock();
-    if !asked.json {
-        writeln!(out, "{}", if asked.by == CostBy::Role { ROLES } else { HEADER })?;
+    if !options.json {
+        writeln!(out, "{}", if options.by == CostBy::Role { ROLES } else { HEADER })?;
     }
-    for sum in sums.iter().take(asked.top) {
-        if asked.json {
+    for sum in sums.iter().take(options.top) {
+        if options.json {
             writeln!(out, "{sum}")?;
-        } else if asked.by == CostBy::Role {
+        } else if options.by == CostBy::Role {
             let cpu = sum["cpu_ns"].as_u64().unwrap_or(0) as f64 / 1e9;
             writeln!(out, "{cpu:>10.3} {:>10}  {}", sum["threads"].as_u64().unwrap_or(0), label(sum))?;
         } else {
@@ -128,7 +128,7 @@ fn line(sums: &Sums) -> String {
 }
 
 /// The folders of an account by size, and what smaller ones would save.
-async fn one_account(config: &Config, all: &Value, name: &str, asked: &CostOptions) -> Result<()> {
+async fn one_account(config: &Config, all: &Value, name: &str, options: &CostOptions) -> Result<()> {
     let found = all["accounts"].as_array().into_iter().flatten().find(|one| one["account"] == name);
     let Some(found) = found else {
         let why = format!(
@@ -138,9 +138,9 @@ async fn one_account(config: &Config, all: &Value, name: &str, asked: &CostOptio
     };
     let curves = Curves::of(&served::of_value::<Vec<OfCommand>>(&all["commands"])?);
     let uses = served::uses(&config.data).await?;
-    let (uses, cut) = (uses.of(name), asked.cut);
+    let (uses, cut) = (uses.of(name), options.cut);
     let mut out = std::io::stdout().lock();
-    if asked.json {
+    if options.json {
         let mut account = found.clone();
         account["cut"] = cut_as_json(uses, cut, &curves);
         writeln!(out, "{account}")?;

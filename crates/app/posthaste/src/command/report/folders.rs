@@ -42,7 +42,7 @@ impl Folder {
     }
 
     /// Whether a use was in this folder, or in another one of the account that is counted with it:
-    /// folders of one size are counted together, but for the INBOX.
+    /// folders of one size are counted together, except the INBOX.
     fn has(&self, used: &Use) -> bool {
         match self.is_inbox() {
             true => used.inbox,
@@ -95,18 +95,18 @@ impl Largest {
     }
 }
 
-pub async fn run(config: Config, asked: FolderOptions) -> Result<()> {
+pub async fn run(config: Config, options: FolderOptions) -> Result<()> {
     let opened = open::existing(&config).await?;
-    let largest = match &asked.account {
+    let largest = match &options.account {
         Some(name) => {
-            let mut largest = Largest::new(asked.top);
+            let mut largest = Largest::new(options.top);
             let account = opened.found(&full_name(name, &config)).await?;
             offer_all(&opened, &account, &mut largest).await?;
             largest
         }
-        None => of_all_accounts(&opened, asked.top).await?,
+        None => of_all_accounts(&opened, options.top).await?,
     };
-    let costs = match Costs::read(&config, asked.cut).await {
+    let costs = match Costs::read(&config, options.cut).await {
         Ok(costs) => Some(costs),
         Err(error) => {
             eprintln!("posthaste: without what they cost: {error}");
@@ -114,7 +114,7 @@ pub async fn run(config: Config, asked: FolderOptions) -> Result<()> {
         }
     };
     let (mut out, folders) = (std::io::stdout().lock(), largest.finish());
-    match asked.json {
+    match options.json {
         true => write_json(&mut out, &folders, costs.as_ref())?,
         false => write_text(&mut out, &folders, costs.as_ref())?,
     }

@@ -21,7 +21,7 @@ use crate::memory::Plan;
 
 /// A listener that is up.
 struct RunningListener {
-    asked: Listen,
+    listen: Listen,
     address: SocketAddress,
     trigger: ShutdownTrigger,
     task: JoinHandle<Result<Drained, NetError>>,
@@ -73,7 +73,7 @@ impl Listeners {
 
     /// Binds the wanted listeners that do not run. If one cannot be bound, none is.
     pub fn bind(&self, wanted: &[Listen]) -> Result<Vec<(Listen, Listener)>> {
-        let runs = |listen: &Listen| self.up.iter().any(|up| up.asked == *listen);
+        let runs = |listen: &Listen| self.up.iter().any(|up| up.listen == *listen);
         let missing: Vec<Listen> = wanted.iter().filter(|listen| !runs(listen)).cloned().collect();
         bind_all(&missing, self.access)
     }
@@ -81,8 +81,8 @@ impl Listeners {
     /// Starts those that were [bound](Self::bind), and stops those that are not wanted.
     pub fn set(&mut self, wanted: &[Listen], bound: Vec<(Listen, Listener)>) {
         let started: Vec<RunningListener> =
-            bound.into_iter().map(|(asked, listener)| self.start(asked, listener)).collect();
-        let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
+            bound.into_iter().map(|(listen, listener)| self.start(listen, listener)).collect();
+        let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.listen));
         self.up = stay;
         self.up.extend(started);
         // The sessions of a listener that stops end with BYE. Nothing waits for them here.
@@ -92,8 +92,8 @@ impl Listeners {
         }
     }
 
-    fn start(&self, asked: Listen, listener: Listener) -> RunningListener {
-        let protocol = asked.protocol;
+    fn start(&self, listen: Listen, listener: Listener) -> RunningListener {
+        let protocol = listen.protocol;
         let address = listener.address().clone();
         if protocol == Protocol::Lmtp && address.is_open() {
             tracing::warn!(
@@ -124,7 +124,7 @@ impl Listeners {
         let services = Arc::clone(&self.services);
         let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
         let task = tokio::spawn(listener.serve(options, session));
-        RunningListener { asked, address, trigger, task }
+        RunningListener { listen, address, trigger, task }
     }
 
     /// The peers in networks of the configuration, also after it was read again.
@@ -135,7 +135,7 @@ impl Listeners {
 
     /// `imap=127.0.0.1:1143 …`, in the order of the protocols.
     pub fn addresses(&self) -> String {
-        let all: BTreeMap<_, _> = self.up.iter().map(|up| ((up.asked.protocol, &up.address), ())).collect();
+        let all: BTreeMap<_, _> = self.up.iter().map(|up| ((up.listen.protocol, &up.address), ())).collect();
         let all: Vec<_> =
             all.keys().map(|(protocol, address)| format!("{}={address}", protocol.name())).collect();
         all.join(" ")
@@ -164,12 +164,12 @@ impl Listeners {
 }
 
 /// Binds and listens; connections wait.
-fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
-    let address = match &asked.place {
+fn bind(listen: &Listen, access: SocketAccess) -> Result<Listener> {
+    let address = match &listen.place {
         SocketAddress::Unix(path) => return Ok(Listener::bind_unix(path, access)?),
         SocketAddress::Tcp(address) => *address,
     };
-    let mode = match asked.protocol {
+    let mode = match listen.protocol {
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions | Protocol::Https => Mode::ImplicitTls,
         Protocol::Imap
         | Protocol::Pop3
@@ -183,7 +183,7 @@ fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
 
 /// Binds all of these, for [`Listeners::set`].
 pub fn bind_all(wanted: &[Listen], access: SocketAccess) -> Result<Vec<(Listen, Listener)>> {
-    wanted.iter().map(|asked| Ok((asked.clone(), bind(asked, access)?))).collect()
+    wanted.iter().map(|listen| Ok((listen.clone(), bind(listen, access)?))).collect()
 }
 
 /// The listeners of the configuration.

@@ -98,10 +98,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
 /// rule is 10 ms, in a release build; CPU time counts, so that other load on the machine does
 /// not. `scripts/hostile` reads these lines. Debug builds always log: the tests `hostile` and
 /// `sessions` fail on such a line.
-fn watch_sessions(asked: Duration) {
+fn watch_sessions(configured: Duration) {
     /// A debug build without optimization takes some ten times as long.
     const DEBUG_LIMIT: Duration = Duration::from_millis(10 * 10);
-    let limit = if asked.is_zero() && cfg!(debug_assertions) { DEBUG_LIMIT } else { asked };
+    let limit = if configured.is_zero() && cfg!(debug_assertions) { DEBUG_LIMIT } else { configured };
     if limit.is_zero() {
         return;
     }
@@ -189,7 +189,7 @@ async fn serve(
     let mut waits_for_domain = outgoing.is_none();
     loop {
         tokio::select! {
-            asked = signals.next() => match asked {
+            request = signals.next() => match request {
                 SignalRequest::Reload => {
                     server.reload(&mut listeners);
                     if let Some(outgoing) = &outgoing {

@@ -75,11 +75,11 @@ impl Outgoing {
         budgets.runner.set(Arc::clone(&runner));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        let run = runner.run(asked(stopped.clone()));
+        let run = runner.run(until_stopped(stopped.clone()));
         tasks.spawn(Metered::background(Arc::clone(metrics), "queue", run));
         match Dns::new(&config.relay.dns, config.relay.port) {
             Ok(dns) => {
-                let run = reporter.run(relay.clone(), dns.resolver().clone(), asked(stopped));
+                let run = reporter.run(relay.clone(), dns.resolver().clone(), until_stopped(stopped));
                 tasks.spawn(Metered::background(Arc::clone(metrics), "reports", run));
             }
             Err(error) => {
@@ -110,7 +110,7 @@ impl Outgoing {
 }
 
 /// Returns when the server stops.
-async fn asked(mut stopped: watch::Receiver<bool>) {
+async fn until_stopped(mut stopped: watch::Receiver<bool>) {
     // An error: the sender has ended.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }

@@ -76,7 +76,7 @@ fn path_in(dir: &TempDir, name: &str) -> String {
     dir.path().join(name).to_str().unwrap().to_owned()
 }
 
-/// The command that imports mail once more, into one mailbox.
+/// The command that imports mail again, into one mailbox.
 fn import<'a>(mbox: &'a str, account: &'a str, mailbox: &'a str) -> [&'a str; 6] {
     ["import", mbox, "--account", account, "--mailbox", mailbox]
 }

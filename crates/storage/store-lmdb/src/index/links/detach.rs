@@ -22,9 +22,9 @@ pub(crate) struct DetachReport {
     pub(crate) is_rest: bool,
 }
 
-/// Gives the copies that link to these messages of a mailbox, UIDs rising, summaries of their
-/// own. Copies that are among these messages keep their links. `room`: the bytes that summaries
-/// may still take. The last of them may exceed it.
+/// Gives the copies that link to these messages of a mailbox summaries of their own. The messages
+/// are in UID order. Copies that are among these messages keep their links. `room`: the bytes that
+/// summaries may still take. The last of them may exceed it.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut Writing,

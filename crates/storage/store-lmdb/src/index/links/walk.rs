@@ -13,8 +13,8 @@ use crate::index::{Indexed, damaged};
 /// Largest gap of UIDs that is stepped over: a step costs some 30 ns, a seek some 400.
 pub(crate) const GAP: u32 = 12;
 
-/// Splits messages into runs in one mailbox, UIDs there rising, none far from the one before: what
-/// one cursor walks along.
+/// Splits messages into runs that one cursor can walk. A run is in one mailbox, its UIDs ascend,
+/// and no gap between them is above [`GAP`].
 pub(crate) fn runs(of: &[Origin]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {

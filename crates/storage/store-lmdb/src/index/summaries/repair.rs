@@ -1,4 +1,4 @@
-//! Reads a summary that the walk found damaged once more, then rebuilds it from the body.
+//! Reads again a summary that the walk found damaged, then rebuilds it from the body.
 //!
 //! | record | used fields | answer |
 //! | --- | --- | --- |

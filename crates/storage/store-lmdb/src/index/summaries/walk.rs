@@ -1,8 +1,8 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
-//! Invariants: UIDs are visited or reported in rising order, each once. The walk keeps the rest of
-//! the set ([`Rest`]). A record may only shorten it from the front. So records out of order, which
-//! damage may cause, can neither repeat a message nor hide one.
+//! Invariants: UIDs are visited or reported in ascending order, each once. The walk keeps the rest
+//! of the set ([`Rest`]). A record may only shorten it from the front. So records out of order,
+//! which damage may cause, can neither repeat a message nor hide one.
 
 use std::ops::ControlFlow;
 
@@ -72,7 +72,7 @@ impl<'w> SummaryWalk<'w> {
         Unreadable(self.repair.unreadable())
     }
 
-    /// Visits the summaries of these ranges, rising.
+    /// Visits the summaries of these ranges in UID order.
     pub(super) fn visit_all(&mut self, ranges: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<()> {
         let mut rest = ranges;
         while !rest.is_empty() {
@@ -98,8 +98,8 @@ impl<'w> SummaryWalk<'w> {
                 Ok(there) => Some(there),
                 Err(error) => self.stop_on(error).map(|()| None)?,
             };
-            // No adapter over the cursor: each would copy the item once more, which costs some 4 ns
-            // a message.
+            // No adapter over the cursor: each would copy the item again, which costs some 4 ns a
+            // message.
             let Some(there) = there else { return self.absent_all(rest, ranges, visit) };
             for item in there {
                 let (key, value) = match item {
@@ -190,8 +190,7 @@ impl<'w> SummaryWalk<'w> {
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
     }
 
-    /// Requested UIDs without a record on the walk. UIDs that have a row are looked for once
-    /// more.
+    /// Requested UIDs without a record on the walk. UIDs that have a row are looked for again.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));

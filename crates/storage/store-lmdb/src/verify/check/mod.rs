@@ -319,7 +319,7 @@ impl Check<'_> {
         }
     }
 
-    /// The offsets of a pack's bodies in the index, rising.
+    /// The offsets of a pack's bodies in the index, ascending.
     fn bodies_in(&self, number: u32) -> Result<Vec<u64>> {
         let known = self.index.all_bodies(&self.txn)?.flatten();
         let mut offsets: Vec<u64> = known
@@ -387,8 +387,8 @@ impl Check<'_> {
             let (low, before, last) = (found.low, rows.len(), rows.last().map_or(0, chunk::number));
             found.add_rows(&mut rows)?;
             let new = &rows[before..];
-            let rising = new.windows(2).all(|w| w[0].uid() < w[1].uid());
-            if !rising || last >= low || new.first().is_none_or(|r| chunk::number(r) < low) {
+            let ascend = new.windows(2).all(|w| w[0].uid() < w[1].uid());
+            if !ascend || last >= low || new.first().is_none_or(|r| chunk::number(r) < low) {
                 return Err(
                     damaged(format_args!("mailbox {mailbox}: rows from UID {low} are out of order"))(),
                 );

@@ -383,7 +383,7 @@ async fn watchers_are_woken_here_and_from_elsewhere() {
     assert_eq!(watch.changed(&seen).await.unwrap().exists(), 2);
     elsewhere.open(mailbox.id()).await.unwrap().remove(&set(&[(1, 1)])).await.unwrap();
     assert_eq!(mailbox.view().exists(), 2);
-    store.look_abroad().await.unwrap();
+    store.check_watched().await.unwrap();
     assert_eq!(watch.changed(&view).await.unwrap().exists(), 1);
     assert_eq!(mailbox.current().await.unwrap().exists(), 1);
 }

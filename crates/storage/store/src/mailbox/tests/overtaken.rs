@@ -162,7 +162,7 @@ async fn a_change_that_is_never_first_is_refused_after_half_a_minute() {
     let mut begun = Instant::now();
     let mut is_refused = |outcome: Result<()>| {
         assert!(matches!(outcome, Err(StoreError::Busy)), "{outcome:?}");
-        // Each attempt takes a second. A copy tries once more with both leads.
+        // Each attempt takes a second. A copy tries again with both leads.
         let after = begun.elapsed().as_secs();
         assert!((30..34).contains(&after), "after {after} s");
         begun = Instant::now();
