@@ -83,9 +83,34 @@ fn changed_occurrences() {
     }
 }
 
+/// Ordinary mail up to the length that delivery encodes without memory set aside for it: messages
+/// that are made to take much.
+fn short_ordinary_mail() {
+    const LEN_MAX: usize = 64 << 10;
+    const MEMORY_MAX: usize = 16 << 20;
+    let filled = |head: &str, more: &str| {
+        let times = (LEN_MAX - head.len()) / more.len();
+        [head, &more.repeat(times)].concat().into_bytes()
+    };
+    let mixed = "Content-Type: multipart/mixed; boundary=b\r\n\r\n";
+    for (what, message) in [
+        ("parts", filled(mixed, "--b\n\n")),
+        ("files", filled(mixed, "--b\nContent-Type: a/b\n\nx\n")),
+        ("recipients", filled("To: ", "a@b,")),
+        ("fields", filled("", "a:\n")),
+        ("a text that is no ASCII", filled("Content-Type: text/plain; charset=koi8-r\r\n\r\n", "\u{fc}")),
+    ] {
+        let (took, rich) = COUNTING.most_during(|| enrich(&message));
+        println!("{what}: {} bytes as rich mail took {took} of {MEMORY_MAX}", message.len());
+        assert!(rich.is_some_and(|rich| !rich.is_empty()), "{what}");
+        assert!(took <= MEMORY_MAX, "{what}: {} bytes as rich mail took {took}", message.len());
+    }
+}
+
 /// One test: the allocator counts for the whole process.
 #[test]
 fn conversions_keep_within_their_memory() {
+    short_ordinary_mail();
     both("a note", &samples::note());
     let mut large = samples::note();
     large.attachments.push(samples::file("large.bin", &vec![0xA5; 8 << 20]));

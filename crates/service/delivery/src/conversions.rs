@@ -10,17 +10,20 @@ use std::sync::OnceLock;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::Precompute;
-use posthaste_mime_summary::{HeaderFields, Span, SummaryRef, bounded_header_len, summary_memory_max};
+use posthaste_mime_summary::{
+    HeaderFields, Span, Structure, SummaryRef, bounded_header_len, summary_memory_max,
+};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError, SummaryOf};
 use posthaste_tnef::{
-    Outcome, conversion_memory_max, convert, convert_and_name, enrich, restore, says_it_is_rich,
+    Outcome, conversion_memory_max, convert, convert_and_name, enrich_parsed, restore, says_it_is_rich,
 };
 use sha2::{Digest, Sha256};
 
 use crate::memory::{SUMMARY_WITHIN, one_share};
+use crate::summarize::structure_unless_rich;
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
@@ -261,10 +264,12 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
 /// be converted. Nothing would distinguish its rich form from that of a message with an attached
 /// `winmail.dat`, which is never converted.
 pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
-    if says_it_is_rich(served) {
-        return None;
-    }
-    let rich = enrich(served)?;
+    enriched_ordinary(&structure_unless_rich(served)?, served)
+}
+
+/// [`enriched`] of a message that does not say that it is rich, and has this structure.
+pub(crate) fn enriched_ordinary(structure: &Structure, served: &[u8]) -> Option<Bytes> {
+    let rich = enrich_parsed(structure, served)?;
     Some(header_of(Form::Enriched, served)?.before(&rich))
 }
 

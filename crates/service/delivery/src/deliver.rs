@@ -240,17 +240,6 @@ impl Delivery {
         (self.summarize)(bytes)
     }
 
-    /// A message whose summary is made.
-    pub(crate) fn summarized(
-        &self,
-        bytes: Bytes,
-        summary: Vec<u8>,
-        flags: Vec<Flag>,
-        date: Option<u32>,
-    ) -> IncomingMessage {
-        self.with_summary(stored_plainly(bytes, self.options.compress), summary, flags, date)
-    }
-
     /// A message whose summary and stored body are made.
     pub(crate) fn with_summary(
         &self,

@@ -80,11 +80,12 @@ impl Delivery {
 
     /// An edited message that did not come as rich mail.
     async fn edited_ordinary(&self, shape: Shape, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
-        let message = self.incoming(edited.clone(), Vec::new(), None).await?;
-        if shape != Shape::Enriched {
-            return Ok(message);
-        }
-        let stored = self.as_rich(&edited).await?;
+        let stored = match shape {
+            Shape::Enriched => self.as_rich(&edited).await?,
+            Shape::AsSent | Shape::Mime | Shape::MimeWithOriginal => None,
+        };
+        let compress = if stored.is_some() { Compression::None } else { self.options().compress };
+        let message = self.incoming_with(edited.clone(), Vec::new(), None, compress).await?;
         Ok(match stored {
             Some(stored) => self.stored_as(&message, stored, &edited),
             None => message,

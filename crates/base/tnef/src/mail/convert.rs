@@ -124,7 +124,10 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
 
 /// Whether a message or a part of it is signed or encrypted.
 pub(super) fn is_sealed(structure: &Structure, message: &[u8]) -> bool {
-    structure.parts().iter().any(|part| is_sealed_type(&part.media(message)) || is_armored(part, message))
+    structure.parts().iter().any(|part| {
+        let media = part.media(message);
+        is_sealed_type(&media) || media.text_kind().is_some() && is_armored(part, message)
+    })
 }
 
 /// Whether a change within it would make a signature false, or could not be seen.
@@ -141,7 +144,7 @@ const ARMOR: [&[u8]; 2] = [b"-----BEGIN PGP MESSAGE-----", b"-----BEGIN PGP SIGN
 
 /// Whether a text has such a line. A key in a text seals nothing.
 fn is_armored(part: &Part, message: &[u8]) -> bool {
-    if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
+    if part.kind != Kind::Leaf {
         return false;
     }
     let body = part.body.of(message);

@@ -59,11 +59,15 @@ const FIRST_ATTACHMENT: u32 = 2;
 
 /// A message as TNEF; `None` if it is signed or encrypted, or would not come back as it was.
 pub fn enrich(message: &[u8]) -> Option<Vec<u8>> {
-    let structure = Structure::parse(message);
-    if is_sealed(&structure, message) {
+    enrich_parsed(&Structure::parse(message), message)
+}
+
+/// [`enrich`] of a message that has this structure.
+pub fn enrich_parsed(structure: &Structure, message: &[u8]) -> Option<Vec<u8>> {
+    if is_sealed(structure, message) {
         return None;
     }
-    let rich = encode(&Framing::new(message).message(&structure)).ok()?;
+    let rich = encode(&Framing::new(message).message(structure)).ok()?;
     (restore(&rich, message.len()).ok()? == message).then_some(rich)
 }
 
