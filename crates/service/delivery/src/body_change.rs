@@ -58,15 +58,46 @@ impl BodyChange {
             Self::Renumber(new) => Self::Renumber(twin(new)),
         }
     }
+
+    /// The change where the engine stores no message in another form: a new message has it. The
+    /// compression alone is not worth a new UID.
+    pub(crate) fn as_new_message(self, stored: &[u8]) -> Self {
+        match self {
+            Self::GiveUp(twin) => Self::Renumber(twin),
+            Self::Recode(new) if is_as_seen(stored) && is_as_seen(&new) => Self::Stays,
+            Self::Recode(new) => match served(&new) {
+                Ok(served) => Self::Renumber(Twin { shape: shape_of(&new), stored: new, served }),
+                Err(_) => Self::Recode(new),
+            },
+            change => change,
+        }
+    }
+}
+
+/// The shape of a stored body.
+fn shape_of(stored: &[u8]) -> Shape {
+    match form_of(stored) {
+        Form::Rich | Form::Unconverted => Shape::AsSent,
+        Form::WithOriginal => Shape::MimeWithOriginal,
+        Form::Enriched => Shape::Enriched,
+        Form::Plain | Form::Compressed | Form::Unknown(_) => Shape::Mime,
+    }
+}
+
+/// The form of a stored body.
+fn form_of(stored: &[u8]) -> Form {
+    FormHeader::of(stored).map_or(Form::Plain, |header| header.form)
+}
+
+/// Whether a body is stored as clients see it, compressed or not.
+fn is_as_seen(stored: &[u8]) -> bool {
+    matches!(form_of(stored), Form::Plain | Form::Compressed)
 }
 
 /// Whether a body is ordinary mail that has no other form in this format. Takes no memory but that
 /// of what clients see.
 pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
-    to != Format::Rich
-        && matches!(form, Form::Plain | Form::Compressed)
-        && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
+    to != Format::Rich && is_as_seen(stored) && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
 }
 
 /// The body of a rich message as MIME that keeps its original, which others need; `None` if it is
@@ -93,7 +124,7 @@ pub(crate) fn body_change(
     (to, loss): (FormatSettings, Loss),
     len_max: u64,
 ) -> Result<BodyChange, String> {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    let form = form_of(stored);
     let seen = match (served(stored), form) {
         (Ok(seen), _) => seen,
         (Err(why), Form::Rich | Form::Unconverted) => {

@@ -52,7 +52,8 @@ pub(super) async fn run(delivery: &Delivery, account: &Account, options: Convert
 }
 
 pub(super) const fn to(to: Format) -> ConvertOptions {
-    ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse }
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    ConvertOptions { to: Some(to), items, mode, loss, uids }
 }
 
 /// The stored forms of the messages, in the order of their UIDs.

@@ -17,7 +17,7 @@ use posthaste_tnef::{Outcome, convert, samples};
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
 use crate::{
-    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory,
+    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory, Uids,
 };
 
 /// An account of this format.
@@ -190,8 +190,8 @@ async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
 }
 
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
-    let options =
-        ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
     let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
     let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}

@@ -44,6 +44,13 @@ fn a_cluster_refuses_to_change_the_form_of_stored_mail() {
         assert!(!refused.status.success() && why.contains("form of stored mail: 1 messages stay"), "{why}");
     }
     assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before);
+    // With new UIDs, other forms can be had there, too.
+    for (to, renewed) in [("rich", 1), ("rich", 0), ("keep", 1)] {
+        let did = server.command(&["convert", ANA, "--to", to, "--new-uids"], "");
+        let report = String::from_utf8_lossy(&did.stdout).into_owned();
+        assert!(did.status.success() && number_of(&report, "new UIDs ") == renewed, "{to}: {report}");
+        assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before, "{to}");
+    }
 }
 
 /// Each format stores another form; clients see the same, there and back. Commands run while the
