@@ -5,7 +5,7 @@ use posthaste_tnef::samples;
 use posthaste_tnef::tags::{attribute, property};
 use posthaste_tnef::{
     Attachment, Attribute, Kind, Message, Outcome, Property, Value, conversion_memory_max, convert, encode,
-    enrich, rtf,
+    enrich, restore, restore_memory_max, rtf,
 };
 
 #[global_allocator]
@@ -14,7 +14,9 @@ static COUNTING: CountingAllocator = CountingAllocator::new();
 /// Converts it; fails if that takes more than is promised.
 fn check(what: &str, message: &[u8]) {
     let (for_rich, rich) = COUNTING.most_during(|| enrich(message));
-    drop(rich);
+    if let Some(rich) = rich {
+        is_restored(what, &rich, message);
+    }
     let (took, outcome) = COUNTING.most_during(|| convert(message));
     let (limit, len) = (conversion_memory_max(message.len()), message.len());
     let outcome = match outcome {
@@ -24,6 +26,14 @@ fn check(what: &str, message: &[u8]) {
     println!("{what}: {len} bytes took {took} of {limit}: {outcome}");
     assert!(took <= limit, "{what}: {len} bytes took {took}; the promise is {limit}");
     assert!(for_rich <= limit, "{what}: {len} bytes as rich mail took {for_rich}; the promise is {limit}");
+}
+
+/// Restores an ordinary message; fails if that takes more than is promised.
+fn is_restored(what: &str, rich: &[u8], message: &[u8]) {
+    let (took, restored) = COUNTING.most_during(|| restore(rich, message.len()));
+    let limit = restore_memory_max(message.len());
+    assert!(restored.is_ok_and(|restored| restored == message), "{what}");
+    assert!(took <= limit, "{what}: {} bytes took {took}; the promise is {limit}", message.len());
 }
 
 fn with(properties: Vec<Property>) -> Message {
@@ -102,7 +112,7 @@ fn short_ordinary_mail() {
     ] {
         let (took, rich) = COUNTING.most_during(|| enrich(&message));
         println!("{what}: {} bytes as rich mail took {took} of {MEMORY_MAX}", message.len());
-        assert!(rich.is_some_and(|rich| !rich.is_empty()), "{what}");
+        is_restored(what, &rich.expect("a rich form"), &message);
         assert!(took <= MEMORY_MAX, "{what}: {} bytes as rich mail took {took}", message.len());
     }
 }

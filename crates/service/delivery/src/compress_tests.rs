@@ -128,3 +128,20 @@ async fn a_conversion_stores_mail_as_the_server_does() {
         assert!(seen(delivery, &ana).await == shown);
     }
 }
+
+/// Ordinary mail in rich form takes little memory. A short message waits for none.
+#[tokio::test]
+async fn short_ordinary_mail_in_rich_form_is_restored_at_once() {
+    let conversions = Conversions::new(ByteBudget::new(1 << 20));
+    let held = conversions.budget.begin(Holder::Account([0; 16]));
+    held.grow_to_within(conversions.budget.largest(), std::time::Duration::ZERO).await.unwrap();
+    held.complete();
+    let sent = letter(3_000);
+    let restored = conversions.serve(enriched(&sent).unwrap());
+    assert_eq!(futures_util::FutureExt::now_or_never(restored).unwrap().unwrap(), sent);
+    let large = letter(200_000);
+    let stored = enriched(&large).unwrap();
+    assert!(memory_to_serve(&stored) < conversion_memory_max(stored.len()) / 8);
+    drop(held);
+    assert_eq!(conversions.serve(stored).await.unwrap(), large);
+}

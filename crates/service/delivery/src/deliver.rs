@@ -15,16 +15,12 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
-use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, INLINE_LEN_MAX, SUMMARY_WITHIN, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
-/// A message over this is summarised on a blocking thread, so that no session on the same runtime
-/// thread waits for it. Usual mail of this size takes 0.1 ms, and one of nothing but empty parts
-/// 2.5 ms. Handing the message over takes 10 µs.
-pub(crate) const INLINE_LEN_MAX: usize = 64 * 1024;
 /// Default memory for all summaries being made: two of the largest messages, or twenty of 300 KiB
 /// built to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
 /// summarises one at a time.

@@ -37,9 +37,9 @@ use tokio::task::JoinHandle;
 use crate::conversions::{
     enriched_ordinary, header_of, marked, message_id, stored_plainly, unconverted, with_original,
 };
-use crate::deliver::{Delivery, INLINE_LEN_MAX};
+use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory};
 use crate::prepared::SummariesHeld;
 use crate::summarize::{of_structure, structure_unless_rich};
 

@@ -101,6 +101,12 @@ pub fn restore(rich: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
     Ok(out)
 }
 
+/// Memory that [`restore`] takes at most for a message of this many bytes: the message while it
+/// grows, and the base64 of one attachment.
+pub fn restore_memory_max(len: usize) -> usize {
+    len.saturating_mul(4).saturating_add(64 << 10)
+}
+
 /// The bytes of a source.
 fn source<'b>(found: &Sources<'b>, number: u32) -> Result<&'b [u8], Damage> {
     let bytes = match number {
