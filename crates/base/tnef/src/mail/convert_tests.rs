@@ -569,15 +569,15 @@ fn fields_that_are_left_out_are_not_made() {
     let at = memmem::find(&parts, b"Subject: Outer\r\n").unwrap();
     let no_subject = [&parts[..at], &parts[at + 16..]].concat();
     let whole = whole(b"From: a@x.example\r\n");
-    for (sent, first, second, gone) in [
+    for (sent, first, second, missing) in [
         (&whole, &["subject"][..], &["None"][..], &["Subject"][..]),
         (&whole, &["subject"], &["DATE", "From"], &["Subject", "Date"]),
         // A field that the message has by itself stays.
         (&no_subject, &["Subject", "To"], &["X"], &["Subject"]),
     ] {
         let made = names(&converted(sent));
-        let expected: Vec<_> = made.iter().filter(|name| !gone.contains(&name.as_str())).collect();
-        assert_eq!(expected.len(), made.len() - gone.len());
+        let expected: Vec<_> = made.iter().filter(|name| !missing.contains(&name.as_str())).collect();
+        assert_eq!(expected.len(), made.len() - missing.len());
         let left = names(&converted(&leaving_out(&leaving_out(sent, first), second)));
         assert_eq!(left.iter().collect::<Vec<_>>(), expected);
     }
