@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_directory::{Format, FormatSettings};
+use posthaste_store::Recodes;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::might_be_rich;
@@ -59,11 +60,15 @@ impl BodyChange {
         }
     }
 
-    /// The change where the engine stores no message in another form: a new message has it. The
+    /// The change, or a new message where the engine does not store this body in another form. The
     /// compression alone is not worth a new UID.
-    pub(crate) fn as_new_message(self, stored: &[u8]) -> Self {
+    pub(crate) fn or_new_message(self, stored: &[u8], recodes: Recodes) -> Self {
+        if recodes == Recodes::Everything {
+            return self;
+        }
         match self {
             Self::GiveUp(twin) => Self::Renumber(twin),
+            Self::Recode(new) if recodes.fits(stored.len() as u64, new.len() as u64) => Self::Recode(new),
             Self::Recode(new) if is_as_seen(stored) && is_as_seen(&new) => Self::Stays,
             Self::Recode(new) => match served(&new) {
                 Ok(served) => Self::Renumber(Twin { shape: shape_of(&new), stored: new, served }),

@@ -45,7 +45,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings};
 use posthaste_mail_model::{BodyId, NumSet, Uid};
 use posthaste_store::form::served_len;
-use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, StoreError};
+use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, Recodes, StoreError};
 
 use crate::body_change::{
     BodyChange, Loss, beside_original, body_change, is_superseded, may_be_superseded, stays,
@@ -456,7 +456,7 @@ impl Converter<'_> {
             }
             BodyChange::TooLarge => self.is_too_large(found, before),
             BodyChange::Recode(bytes) => {
-                if self.recode(found, bytes).await? {
+                if self.recode(found, before, bytes).await? {
                     self.count_converted(found.body, before, bytes);
                 }
             }
@@ -498,7 +498,7 @@ impl Converter<'_> {
         let to = FormatSettings { format: to, keep_original };
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
-        let is_renewed = self.options.uids == Uids::Renew && !self.delivery.store().engine().recodes();
+        let (uids, recodes) = (self.options.uids, self.delivery.store().engine().recodes());
         // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Which::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
@@ -512,7 +512,10 @@ impl Converter<'_> {
                 };
             };
             let change = body_change(&stored, &account, (to, loss), len_max)?.compressed(&stored, compress);
-            Ok::<_, String>(if is_renewed { change.as_new_message(&stored) } else { change })
+            Ok::<_, String>(match uids {
+                Uids::Keep => change,
+                Uids::Renew => change.or_new_message(&stored, recodes),
+            })
         });
         let change = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
         change.map_err(DeliveryError::Interrupted)
@@ -528,10 +531,9 @@ impl Converter<'_> {
                 return Ok(OriginalOutcome::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
-                return Ok(if store.engine().recodes() {
-                    OriginalOutcome::Done
-                } else {
-                    OriginalOutcome::Refused
+                return Ok(match store.engine().recodes() {
+                    Recodes::Everything => OriginalOutcome::Done,
+                    Recodes::Short(_) | Recodes::Nothing => OriginalOutcome::Refused,
                 });
             }
             match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
@@ -545,11 +547,12 @@ impl Converter<'_> {
     }
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
-    async fn recode(&mut self, found: Candidate, bytes: &Bytes) -> Result<bool, DeliveryError> {
+    async fn recode(&mut self, found: Candidate, before: u64, bytes: &Bytes) -> Result<bool, DeliveryError> {
         let engine = self.delivery.store().engine();
         if self.options.mode == ConvertMode::DryRun {
-            self.report.refused += u64::from(!engine.recodes());
-            return Ok(engine.recodes());
+            let fits = engine.recodes().fits(before, bytes.len() as u64);
+            self.report.refused += u64::from(!fits);
+            return Ok(fits);
         }
         match engine.recode(found.body, bytes.clone(), Holders::Any).await {
             Ok(CommitOutcome::Done) => return Ok(true),

@@ -429,7 +429,7 @@ async fn a_message_expunged_meanwhile_is_no_failure() {
 }
 
 /// An engine like that on a cluster, which stores no message in another form.
-struct NeverRecodes(MemoryEngine);
+pub(super) struct NeverRecodes(pub(super) MemoryEngine);
 
 #[async_trait::async_trait]
 impl Layer for NeverRecodes {
@@ -439,8 +439,8 @@ impl Layer for NeverRecodes {
         &self.0
     }
 
-    fn recodes(&self) -> bool {
-        false
+    fn recodes(&self) -> Recodes {
+        Recodes::Nothing
     }
 
     async fn recode(&self, _: BodyId, _: Bytes, _: Holders) -> Result<CommitOutcome, StoreError> {

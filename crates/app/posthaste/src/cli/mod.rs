@@ -120,7 +120,7 @@ pub enum Command {
     /// rich mail that clients see as `winmail.dat`: a client appended it, or an earlier version
     /// stored it. The second is rich mail that another version converted differently. Each of those
     /// is replaced by a new message, which clients see as MIME, with the same flags and date. On a
-    /// cluster, all other messages stay as they are, unless --new-uids is given. After an
+    /// cluster, long messages stay as they are, unless --new-uids is given. After an
     /// interruption, run the command again: nothing is lost. The command first examines a random
     /// sample and estimates the time. With --items, it computes the data that the server did not
     /// compute at delivery. If there is too little memory to convert a message
@@ -338,7 +338,7 @@ pub struct Convert {
     #[arg(long, requires = "to")]
     pub lossy: bool,
     /// Make a new message, with a new UID, where the engine cannot change the form of the stored
-    /// one (on a cluster). Clients download it again.
+    /// one (a long message on a cluster). Clients download it again.
     #[arg(long, requires = "to")]
     pub new_uids: bool,
 }

@@ -16,8 +16,14 @@ use crate::{
     while_it_runs,
 };
 
-/// Kills of `convert --items` are tried on each engine.
-const ONLY_DRY: &str = "`convert --to` changes no form there";
+/// Kills of `convert --items`, and of a conversion that loses nothing, are tried on each engine.
+const ONLY_DRY: &str = "`convert --to` changes the form of short messages alone there";
+
+/// Says that a test has nothing to try where the engine changes no form: with bodies in objects.
+pub(super) fn skips_objects() -> bool {
+    let has_objects = std::env::var("POSTHASTE_BODIES").is_ok_and(|bodies| !bodies.is_empty());
+    on_cluster() && has_objects && skips_cluster("`convert --to` changes no form of objects")
+}
 
 /// A server with these accounts, and its data, which outlives it.
 fn with_accounts(accounts: &[&str]) -> (TempDir, PathBuf, Server) {
@@ -28,36 +34,11 @@ fn with_accounts(accounts: &[&str]) -> (TempDir, PathBuf, Server) {
     (dir, data, server)
 }
 
-/// On a cluster, `convert --to` says that it cannot change a form, and changes none. With
-/// `--dry-run` it says what would change.
-#[test]
-fn a_cluster_refuses_to_change_the_form_of_stored_mail() {
-    if !on_cluster() {
-        return;
-    }
-    let server = server();
-    send(&server, "lmtp", &[ANA], b"Subject: plain\r\n\r\ntext\r\n");
-    let before = server.mail(ANA, PASSWORD, "INBOX", 1);
-    for options in [&["--to", "rich"][..], &["--to", "rich", "--dry-run"]] {
-        let refused = server.command(&[&["convert", ANA], options].concat(), "");
-        let why = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && why.contains("form of stored mail: 1 messages stay"), "{why}");
-    }
-    assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before);
-    // With new UIDs, other forms can be had there, too.
-    for (to, renewed) in [("rich", 1), ("rich", 0), ("keep", 1)] {
-        let did = server.command(&["convert", ANA, "--to", to, "--new-uids"], "");
-        let report = String::from_utf8_lossy(&did.stdout).into_owned();
-        assert!(did.status.success() && number_of(&report, "new UIDs ") == renewed, "{to}: {report}");
-        assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before, "{to}");
-    }
-}
-
 /// Each format stores another form; clients see the same, there and back. Commands run while the
 /// server does.
 #[test]
 fn stored_mail_takes_the_form_of_another_format() {
-    if skips_cluster(ONLY_DRY) {
+    if skips_objects() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -101,7 +82,7 @@ fn left(data: &Path, to: &str) -> usize {
 }
 
 /// The number in the line of a report that begins so.
-fn number_of(report: &str, line: &str) -> usize {
+pub(super) fn number_of(report: &str, line: &str) -> usize {
     let count = report.lines().find_map(|found| found.strip_prefix(line));
     count.unwrap_or_else(|| panic!("{report}")).trim().parse().unwrap()
 }
@@ -111,7 +92,7 @@ fn number_of(report: &str, line: &str) -> usize {
 #[test]
 fn a_conversion_that_is_killed_loses_nothing() {
     const MESSAGES: usize = 60;
-    if skips_cluster(ONLY_DRY) {
+    if skips_objects() {
         return;
     }
     let (_dir, data, server) = with_accounts(&[ANA]);

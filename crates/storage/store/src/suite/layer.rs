@@ -6,7 +6,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, SummaryOf,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Recodes, Report, SummaryOf,
     Unreadable, Visit,
 };
 use crate::error::Result;
@@ -78,7 +78,7 @@ pub trait Layer: Send + Sync + 'static {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.inner().read_body(body, range).await
     }
-    fn recodes(&self) -> bool {
+    fn recodes(&self) -> Recodes {
         self.inner().recodes()
     }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
@@ -150,7 +150,7 @@ impl<L: Layer> Engine for L {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         Layer::read_body(self, body, range).await
     }
-    fn recodes(&self) -> bool {
+    fn recodes(&self) -> Recodes {
         Layer::recodes(self)
     }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {

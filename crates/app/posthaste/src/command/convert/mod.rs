@@ -84,7 +84,7 @@ impl Done {
         let ConvertReport { refused, failed, would_lose, .. } = self.sum;
         if refused > 0 {
             let why = format!(
-                "the engine on a cluster cannot change the form of stored mail: {refused} messages stay as they \
+                "the engine on a cluster cannot change this form of stored mail: {refused} messages stay as they \
                  are. --new-uids makes new messages of them, which clients download again"
             );
             return Err(Failure::Usage(why));
