@@ -4,7 +4,7 @@
 use posthaste_mail_model::Flag;
 use posthaste_store::form::Form;
 use posthaste_store::suite::layer::Layer;
-use posthaste_store::{FlagChange, MemoryEngine};
+use posthaste_store::{Engine as _, FlagChange, MemoryEngine};
 
 use super::tests::{NeverRecodes, deliver, forms, run, to};
 use super::*;
@@ -83,7 +83,8 @@ impl Layer for RecodesShort {
         holders: Holders,
     ) -> Result<CommitOutcome, StoreError> {
         let stored = self.0.read_body(body, 0..u64::MAX).await?;
-        match holders == Holders::Any && self.recodes().fits(stored.len() as u64, bytes.len() as u64) {
+        let fits = Recodes::Short(SHORT).fits(stored.len() as u64, bytes.len() as u64);
+        match holders == Holders::Any && fits {
             true => self.0.recode(body, bytes, holders).await,
             false => Err(StoreError::Refused("it is too long")),
         }
