@@ -86,8 +86,8 @@ impl Bodies {
     }
 
     /// The bodies that can take another form. One chunk is one cell: it is written and read whole,
-    /// so nobody gets a mixture of two forms. That of an object has the name of the commit that
-    /// wrote it.
+    /// so nobody gets a mixture of two forms. Of an object, the old form would take its space until
+    /// its message is expunged: the sweep finds it by the commit that wrote it.
     pub(crate) fn recodes(&self) -> Recodes {
         match &self.backend {
             Backend::Chunks => Recodes::Short(BODY_CHUNK as u64),
