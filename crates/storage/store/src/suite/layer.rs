@@ -25,6 +25,9 @@ pub trait Layer: Send + Sync + 'static {
     /// The wrapped engine.
     fn inner(&self) -> &Self::Inner;
 
+    fn epoch(&self) -> Epoch {
+        self.inner().epoch()
+    }
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         self.inner().directory_entry(name).await
     }
@@ -95,7 +98,7 @@ pub trait Layer: Send + Sync + 'static {
 #[async_trait]
 impl<L: Layer> Engine for L {
     fn epoch(&self) -> Epoch {
-        self.inner().epoch()
+        Layer::epoch(self)
     }
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         Layer::directory_entry(self, name).await
