@@ -7,8 +7,8 @@
 //! conversion would make it again. A further field in the message as it came says that it must not
 //! ([`leaving_out`]).
 //!
-//! Some edits cannot be made in the message as it came: those of fields that describe the content.
-//! Then the message is stored as MIME alone.
+//! Some edits cannot be made in the message as it came: those of fields that describe another
+//! content there. Then the message is stored as MIME alone.
 //!
 //! Ordinary mail that a script edited is stored as other ordinary mail of the account is.
 
@@ -59,7 +59,7 @@ impl Delivery {
             let is_wanted = |sent: &[u8], rich: &Rich| {
                 are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], sent))
             };
-            let mut sent = with_edits(&came, &seen, &wanted)?;
+            let mut sent = with_edits(&came, &seen, &wanted);
             let mut rich = as_mime_blocking(&name, &sent, limit)?;
             if !is_wanted(&sent, &rich) {
                 sent = leaving_out(&sent, &made_again(&rich.mime, &wanted)?);
@@ -113,13 +113,10 @@ impl Delivery {
     }
 }
 
-/// The message as it came, with the edits that made `edited` of `served`. `None` if a field was
-/// edited that describes the content: it describes another content in the message as it came.
-fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Option<Vec<u8>> {
+/// The message as it came, with the edits that made `edited` of `served`. Fields that describe the
+/// content (RFC 2045 §3) may describe another one there: the conversion shows whether they do.
+fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Vec<u8> {
     let (came, seen, wanted) = (Header::of(sent), Header::of(served), Header::of(edited));
-    if !seen.of_content().eq(wanted.of_content()) {
-        return None;
-    }
     let in_sent: HashSet<&[u8]> = came.fields.iter().map(|(_, field)| *field).collect();
     let in_served: HashSet<&[u8]> = seen.fields.iter().map(|(_, field)| *field).collect();
     let mut out = Vec::with_capacity(sent.len() + edited.len().saturating_sub(served.len()));
@@ -136,7 +133,7 @@ fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Option<Vec<u8>> {
         }
     }
     out.extend_from_slice(came.rest);
-    Some(out)
+    out
 }
 
 /// The names of fields that the script deleted, and that a conversion makes of properties again.
@@ -195,15 +192,6 @@ impl<'m> Header<'m> {
             })
             .collect();
         Self { fields, rest: message.get(end..).unwrap_or_default() }
-    }
-
-    /// The fields that describe the content: RFC 2045 §3.
-    fn of_content(&self) -> impl Iterator<Item = &'m [u8]> {
-        let is_of_content = |name: &[u8]| {
-            name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
-                || name.eq_ignore_ascii_case(b"mime-version")
-        };
-        self.fields.iter().filter(move |(name, _)| is_of_content(name)).map(|(_, field)| *field)
     }
 
     /// The fields by their names. Those of one name stay in their order.
