@@ -130,7 +130,17 @@ pub fn decode_transfer(encoding: Encoding, body: &[u8]) -> Result<Vec<u8>, Trans
 }
 
 fn base64(piece: &[u8], bits: &mut u32, groups: &mut u8, is_ended: &mut bool, into: &mut Vec<u8>) {
-    for &byte in piece {
+    let mut rest = piece;
+    while let Some((&byte, after)) = rest.split_first() {
+        if *groups == 0 {
+            let done = whole_groups(rest, into);
+            if done > 0 {
+                *is_ended = false;
+                rest = rest.in_bounds(done..);
+                continue;
+            }
+        }
+        rest = after;
         match BASE64[byte as usize] {
             64 => {
                 // Some programs concatenate padded pieces: decoding starts again after each
@@ -150,6 +160,23 @@ fn base64(piece: &[u8], bits: &mut u32, groups: &mut u8, is_ended: &mut bool, in
             }
         }
     }
+}
+
+/// Decodes four characters at a time while all of them are of the alphabet: the lines of an
+/// attachment without their ends. Returns how many characters it took.
+fn whole_groups(piece: &[u8], into: &mut Vec<u8>) -> usize {
+    let mut done = 0;
+    for group in piece.as_chunks::<4>().0 {
+        let [a, b, c, d] = group.map(|byte| BASE64[byte as usize]);
+        if (a | b | c | d) >= 64 {
+            break;
+        }
+        let bits = u32::from(a) << 18 | u32::from(b) << 12 | u32::from(c) << 6 | u32::from(d);
+        let [_, first, second, third] = bits.to_be_bytes();
+        into.extend_from_slice(&[first, second, third]);
+        done += 4;
+    }
+    done
 }
 
 fn base64_tail(bits: u32, groups: u8, into: &mut Vec<u8>) {
@@ -244,6 +271,36 @@ mod tests {
         ] {
             assert_eq!(decoded(Encoding::Base64, body), text, "{body:?}");
         }
+    }
+
+    /// Whole groups are decoded at once, and give what single characters give.
+    #[test]
+    fn base64_in_pieces_of_any_size() {
+        let line = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4v";
+        for body in [
+            format!("{line}\r\n{line}\r\nMDEy\r\nMw==\r\n"),
+            format!("{line}A"),
+            format!("a{line}"),
+            format!("aGVsbG8={line}=="),
+            format!("=={line}aA"),
+            format!("{}*{}\n\n{line}", &line[..7], &line[7..]),
+            format!(" {line} ===="),
+        ] {
+            let expected = decode_in(body.as_bytes(), 1);
+            for size in [2, 3, 4, 5, 7, 64, 1_000] {
+                assert_eq!(decode_in(body.as_bytes(), size), expected, "{body:?} in pieces of {size}");
+            }
+        }
+        let octets: Vec<u8> = (0..48).collect();
+        assert_eq!(decode_transfer(Encoding::Base64, line.as_bytes()).unwrap(), octets);
+    }
+
+    fn decode_in(body: &[u8], size: usize) -> Vec<u8> {
+        let mut decoder = TransferDecoder::new(Encoding::Base64).unwrap();
+        let mut decoded = Vec::new();
+        body.chunks(size).for_each(|piece| decoder.decode(piece, &mut decoded));
+        decoder.finish(&mut decoded);
+        decoded
     }
 
     #[test]

@@ -5,7 +5,7 @@ use posthaste_tnef::samples;
 use posthaste_tnef::tags::{attribute, property};
 use posthaste_tnef::{
     Attachment, Attribute, Kind, Message, Outcome, Property, Value, conversion_memory_max, convert, encode,
-    enrich, rtf,
+    enrich, restore, restore_memory_max, rtf,
 };
 
 #[global_allocator]
@@ -14,7 +14,9 @@ static COUNTING: CountingAllocator = CountingAllocator::new();
 /// Converts it; fails if that takes more than is promised.
 fn check(what: &str, message: &[u8]) {
     let (for_rich, rich) = COUNTING.most_during(|| enrich(message));
-    drop(rich);
+    if let Some(rich) = rich {
+        is_restored(what, &rich, message);
+    }
     let (took, outcome) = COUNTING.most_during(|| convert(message));
     let (limit, len) = (conversion_memory_max(message.len()), message.len());
     let outcome = match outcome {
@@ -24,6 +26,14 @@ fn check(what: &str, message: &[u8]) {
     println!("{what}: {len} bytes took {took} of {limit}: {outcome}");
     assert!(took <= limit, "{what}: {len} bytes took {took}; the promise is {limit}");
     assert!(for_rich <= limit, "{what}: {len} bytes as rich mail took {for_rich}; the promise is {limit}");
+}
+
+/// Restores an ordinary message; fails if that takes more than is promised.
+fn is_restored(what: &str, rich: &[u8], message: &[u8]) {
+    let (took, restored) = COUNTING.most_during(|| restore(rich, message.len()));
+    let limit = restore_memory_max(message.len());
+    assert!(restored.is_ok_and(|restored| restored == message), "{what}");
+    assert!(took <= limit, "{what}: {} bytes took {took}; the promise is {limit}", message.len());
 }
 
 fn with(properties: Vec<Property>) -> Message {
@@ -83,9 +93,34 @@ fn changed_occurrences() {
     }
 }
 
+/// Ordinary mail up to the length that delivery encodes without memory set aside for it: messages
+/// that are made to take much.
+fn short_ordinary_mail() {
+    const LEN_MAX: usize = 64 << 10;
+    const MEMORY_MAX: usize = 16 << 20;
+    let filled = |head: &str, more: &str| {
+        let times = (LEN_MAX - head.len()) / more.len();
+        [head, &more.repeat(times)].concat().into_bytes()
+    };
+    let mixed = "Content-Type: multipart/mixed; boundary=b\r\n\r\n";
+    for (what, message) in [
+        ("parts", filled(mixed, "--b\n\n")),
+        ("files", filled(mixed, "--b\nContent-Type: a/b\n\nx\n")),
+        ("recipients", filled("To: ", "a@b,")),
+        ("fields", filled("", "a:\n")),
+        ("a text that is no ASCII", filled("Content-Type: text/plain; charset=koi8-r\r\n\r\n", "\u{fc}")),
+    ] {
+        let (took, rich) = COUNTING.most_during(|| enrich(&message));
+        println!("{what}: {} bytes as rich mail took {took} of {MEMORY_MAX}", message.len());
+        is_restored(what, &rich.expect("a rich form"), &message);
+        assert!(took <= MEMORY_MAX, "{what}: {} bytes as rich mail took {took}", message.len());
+    }
+}
+
 /// One test: the allocator counts for the whole process.
 #[test]
 fn conversions_keep_within_their_memory() {
+    short_ordinary_mail();
     both("a note", &samples::note());
     let mut large = samples::note();
     large.attachments.push(samples::file("large.bin", &vec![0xA5; 8 << 20]));

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_directory::{Format, FormatSettings};
+use posthaste_store::Recodes;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::might_be_rich;
@@ -58,15 +59,50 @@ impl BodyChange {
             Self::Renumber(new) => Self::Renumber(twin(new)),
         }
     }
+
+    /// The change, or a new message where the engine does not store this body in another form. The
+    /// compression alone is not worth a new UID.
+    pub(crate) fn or_new_message(self, stored: &[u8], recodes: Recodes) -> Self {
+        if recodes == Recodes::Everything {
+            return self;
+        }
+        match self {
+            Self::GiveUp(twin) => Self::Renumber(twin),
+            Self::Recode(new) if recodes.fits(stored.len() as u64, new.len() as u64) => Self::Recode(new),
+            Self::Recode(new) if is_as_seen(stored) && is_as_seen(&new) => Self::Stays,
+            Self::Recode(new) => match served(&new) {
+                Ok(served) => Self::Renumber(Twin { shape: shape_of(&new), stored: new, served }),
+                Err(_) => Self::Recode(new),
+            },
+            change => change,
+        }
+    }
+}
+
+/// The shape of a stored body.
+fn shape_of(stored: &[u8]) -> Shape {
+    match form_of(stored) {
+        Form::Rich | Form::Unconverted => Shape::AsSent,
+        Form::WithOriginal => Shape::MimeWithOriginal,
+        Form::Enriched => Shape::Enriched,
+        Form::Plain | Form::Compressed | Form::Unknown(_) => Shape::Mime,
+    }
+}
+
+/// The form of a stored body.
+fn form_of(stored: &[u8]) -> Form {
+    FormHeader::of(stored).map_or(Form::Plain, |header| header.form)
+}
+
+/// Whether a body is stored as clients see it, compressed or not.
+fn is_as_seen(stored: &[u8]) -> bool {
+    matches!(form_of(stored), Form::Plain | Form::Compressed)
 }
 
 /// Whether a body is ordinary mail that has no other form in this format. Takes no memory but that
 /// of what clients see.
 pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
-    to != Format::Rich
-        && matches!(form, Form::Plain | Form::Compressed)
-        && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
+    to != Format::Rich && is_as_seen(stored) && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
 }
 
 /// The body of a rich message as MIME that keeps its original, which others need; `None` if it is
@@ -93,7 +129,7 @@ pub(crate) fn body_change(
     (to, loss): (FormatSettings, Loss),
     len_max: u64,
 ) -> Result<BodyChange, String> {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    let form = form_of(stored);
     let seen = match (served(stored), form) {
         (Ok(seen), _) => seen,
         (Err(why), Form::Rich | Form::Unconverted) => {

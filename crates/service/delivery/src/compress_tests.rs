@@ -8,7 +8,7 @@ use posthaste_tnef::samples;
 use super::*;
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery_with, open};
-use crate::{ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss};
+use crate::{ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, Uids};
 
 fn options(compress: Compression) -> DeliveryOptions {
     DeliveryOptions { message_len_max: 2 << 20, compress, ..DeliveryOptions::default() }
@@ -51,8 +51,8 @@ async fn seen(delivery: &Delivery, account: &Account) -> Vec<String> {
 }
 
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
-    let options =
-        ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
     let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
     let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}
@@ -127,4 +127,21 @@ async fn a_conversion_stores_mail_as_the_server_does() {
         assert_eq!(forms(&stored(delivery, &ana).await), expected);
         assert!(seen(delivery, &ana).await == shown);
     }
+}
+
+/// Ordinary mail in rich form takes little memory. A short message waits for none.
+#[tokio::test]
+async fn short_ordinary_mail_in_rich_form_is_restored_at_once() {
+    let conversions = Conversions::new(ByteBudget::new(1 << 20));
+    let held = conversions.budget.begin(Holder::Account([0; 16]));
+    held.grow_to_within(conversions.budget.largest(), std::time::Duration::ZERO).await.unwrap();
+    held.complete();
+    let sent = letter(3_000);
+    let restored = conversions.serve(enriched(&sent).unwrap());
+    assert_eq!(futures_util::FutureExt::now_or_never(restored).unwrap().unwrap(), sent);
+    let large = letter(200_000);
+    let stored = enriched(&large).unwrap();
+    assert!(memory_to_serve(&stored) < conversion_memory_max(stored.len()) / 8);
+    drop(held);
+    assert_eq!(conversions.serve(stored).await.unwrap(), large);
 }

@@ -10,17 +10,21 @@ use std::sync::OnceLock;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::Precompute;
-use posthaste_mime_summary::{HeaderFields, Span, SummaryRef, bounded_header_len, summary_memory_max};
+use posthaste_mime_summary::{
+    HeaderFields, Span, Structure, SummaryRef, bounded_header_len, summary_memory_max,
+};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError, SummaryOf};
 use posthaste_tnef::{
-    Outcome, conversion_memory_max, convert, convert_and_name, enrich, restore, says_it_is_rich,
+    Outcome, conversion_memory_max, convert, convert_and_name, enrich_parsed, restore, restore_memory_max,
+    says_it_is_rich,
 };
 use sha2::{Digest, Sha256};
 
-use crate::memory::{SUMMARY_WITHIN, one_share};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, one_share};
+use crate::summarize::structure_unless_rich;
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
@@ -103,7 +107,11 @@ impl Serve for Conversions {
         if is_plain(&stored) {
             return Ok(FormHeader::content(&stored));
         }
-        let permit = self.room(conversion_memory_max(stored.len())).await?;
+        if is_short_ordinary(&stored) {
+            posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
+            return served(&stored).map_err(StoreError::from);
+        }
+        let permit = self.room(memory_to_serve(&stored)).await?;
         posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
         let session = posthaste_metrics::current();
         let work = tokio::task::spawn_blocking(move || {
@@ -141,6 +149,23 @@ impl Serve for Conversions {
 
 fn is_plain(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_none_or(|header| header.form == Form::Plain)
+}
+
+/// Whether a body is short, and that of ordinary mail in rich form. Its message is restored where
+/// it is read.
+fn is_short_ordinary(stored: &[u8]) -> bool {
+    let is_ordinary = FormHeader::of(stored).is_some_and(|header| header.form == Form::Enriched);
+    is_ordinary && stored.len() <= INLINE_LEN_MAX
+}
+
+/// Memory to make what clients see of a stored body, besides that body.
+fn memory_to_serve(stored: &[u8]) -> usize {
+    match FormHeader::of(stored) {
+        Some(FormHeader { form: Form::Enriched, served_len, .. }) => restore_memory_max(served_len as usize),
+        // The message is a part of the body.
+        Some(FormHeader { form: Form::WithOriginal, .. }) => 0,
+        _ => conversion_memory_max(stored.len()),
+    }
 }
 
 /// The message that clients see of a stored body, or why it cannot be shown. Takes as long as a
@@ -261,10 +286,12 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
 /// be converted. Nothing would distinguish its rich form from that of a message with an attached
 /// `winmail.dat`, which is never converted.
 pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
-    if says_it_is_rich(served) {
-        return None;
-    }
-    let rich = enrich(served)?;
+    enriched_ordinary(&structure_unless_rich(served)?, served)
+}
+
+/// [`enriched`] of a message that does not say that it is rich, and has this structure.
+pub(crate) fn enriched_ordinary(structure: &Structure, served: &[u8]) -> Option<Bytes> {
+    let rich = enrich_parsed(structure, served)?;
     Some(header_of(Form::Enriched, served)?.before(&rich))
 }
 

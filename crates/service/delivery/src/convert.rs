@@ -21,10 +21,11 @@
 //! message, too.
 //!
 //! In all lines but the last two, clients see the same bytes before and after. The body takes
-//! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last
-//! two they see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the message is
-//! added again, with its flags, its dates, and its annotations (RFC 5257) of all users. The old one
-//! is expunged after that.
+//! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). An engine may
+//! be unable to do that. Then the message stays, or with [`Uids::Renew`] becomes a new one. In the
+//! last two lines clients see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
+//! message is added again, with its flags, its dates, and its annotations (RFC 5257) of all users.
+//! The old one is expunged after that.
 //!
 //! With [`Loss::Allow`] and without `keep_original`, a body loses its rich original, unless a
 //! message of another account has it. Then it becomes MIME with the original after it.
@@ -44,7 +45,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings};
 use posthaste_mail_model::{BodyId, NumSet, Uid};
 use posthaste_store::form::served_len;
-use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, StoreError};
+use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, Recodes, StoreError};
 
 use crate::body_change::{
     BodyChange, Loss, beside_original, body_change, is_superseded, may_be_superseded, stays,
@@ -89,6 +90,17 @@ pub struct ConvertOptions {
     pub mode: ConvertMode,
     /// The loss that is allowed.
     pub loss: Loss,
+    /// Whether messages may get new UIDs although clients see the same.
+    pub uids: Uids,
+}
+
+/// What happens to a message that the engine cannot store in another form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uids {
+    /// The message stays as it is.
+    Keep,
+    /// It becomes a new message, as if clients saw other bytes.
+    Renew,
 }
 
 /// The outcome for the messages of a mailbox.
@@ -250,7 +262,8 @@ impl Delivery {
     ) -> Result<ConvertReport, DeliveryError> {
         let shared = SharedBodies::default();
         let (to, items) = (Some(Format::Keep), Items::Leave);
-        let options = ConvertOptions { to, items, mode: ConvertMode::Apply, loss: Loss::Refuse };
+        let (mode, loss, uids) = (ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+        let options = ConvertOptions { to, items, mode, loss, uids };
         let mut converter = self.converter(account, mailbox, options, &shared).await?;
         converter.which = Selection::Superseded;
         converter.rest = NumSet::range(uid.value(), uid.value());
@@ -443,7 +456,7 @@ impl Converter<'_> {
             }
             BodyChange::TooLarge => self.is_too_large(found, before),
             BodyChange::Recode(bytes) => {
-                if self.recode(found, bytes).await? {
+                if self.recode(found, before, bytes).await? {
                     self.count_converted(found.body, before, bytes);
                 }
             }
@@ -485,6 +498,7 @@ impl Converter<'_> {
         let to = FormatSettings { format: to, keep_original };
         let (len_max, compress) = (server.message_len_max, server.compress);
         let stored = stored.clone();
+        let (uids, recodes) = (self.options.uids, self.delivery.store().engine().recodes());
         // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Selection::Superseded || is_superseded(&stored);
         let work = tokio::task::spawn_blocking(move || {
@@ -497,8 +511,11 @@ impl Converter<'_> {
                     false => Ok(BodyChange::TooLarge),
                 };
             };
-            let change = body_change(&stored, &account, (to, loss), len_max)?;
-            Ok::<_, String>(change.compressed(&stored, compress))
+            let change = body_change(&stored, &account, (to, loss), len_max)?.compressed(&stored, compress);
+            Ok::<_, String>(match uids {
+                Uids::Keep => change,
+                Uids::Renew => change.or_new_message(&stored, recodes),
+            })
         });
         let change = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
         change.map_err(DeliveryError::Interrupted)
@@ -514,10 +531,9 @@ impl Converter<'_> {
                 return Ok(OriginalOutcome::OthersHaveIt);
             }
             if self.options.mode == ConvertMode::DryRun {
-                return Ok(if store.engine().recodes() {
-                    OriginalOutcome::Done
-                } else {
-                    OriginalOutcome::Refused
+                return Ok(match store.engine().recodes() {
+                    Recodes::Everything => OriginalOutcome::Done,
+                    Recodes::Short(_) | Recodes::Nothing => OriginalOutcome::Refused,
                 });
             }
             match store.engine().recode(body, bytes.clone(), Holders::AtMost(all)).await {
@@ -531,11 +547,12 @@ impl Converter<'_> {
     }
 
     /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
-    async fn recode(&mut self, found: Candidate, bytes: &Bytes) -> Result<bool, DeliveryError> {
+    async fn recode(&mut self, found: Candidate, before: u64, bytes: &Bytes) -> Result<bool, DeliveryError> {
         let engine = self.delivery.store().engine();
         if self.options.mode == ConvertMode::DryRun {
-            self.report.refused += u64::from(!engine.recodes());
-            return Ok(engine.recodes());
+            let fits = engine.recodes().fits(before, bytes.len() as u64);
+            self.report.refused += u64::from(!fits);
+            return Ok(fits);
         }
         match engine.recode(found.body, bytes.clone(), Holders::Any).await {
             Ok(CommitOutcome::Done) => return Ok(true),
@@ -565,6 +582,9 @@ fn ends_the_mailbox(error: &DeliveryError) -> bool {
 #[cfg(test)]
 #[path = "loss_tests.rs"]
 mod loss_tests;
+#[cfg(test)]
+#[path = "new_uids_tests.rs"]
+mod new_uids_tests;
 #[cfg(test)]
 #[path = "convert_tests.rs"]
 mod tests;

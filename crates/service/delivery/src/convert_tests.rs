@@ -52,7 +52,8 @@ pub(super) async fn run(delivery: &Delivery, account: &Account, options: Convert
 }
 
 pub(super) const fn to(to: Format) -> ConvertOptions {
-    ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse }
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    ConvertOptions { to: Some(to), items, mode, loss, uids }
 }
 
 /// The stored forms of the messages, in the order of their UIDs.
@@ -428,7 +429,7 @@ async fn a_message_expunged_meanwhile_is_no_failure() {
 }
 
 /// An engine like that on a cluster, which stores no message in another form.
-struct NeverRecodes(MemoryEngine);
+pub(super) struct NeverRecodes(pub(super) MemoryEngine);
 
 #[async_trait::async_trait]
 impl Layer for NeverRecodes {
@@ -438,8 +439,8 @@ impl Layer for NeverRecodes {
         &self.0
     }
 
-    fn recodes(&self) -> bool {
-        false
+    fn recodes(&self) -> Recodes {
+        Recodes::Nothing
     }
 
     async fn recode(&self, _: BodyId, _: Bytes, _: Holders) -> Result<CommitOutcome, StoreError> {

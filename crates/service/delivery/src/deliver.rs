@@ -15,16 +15,12 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
-use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, INLINE_LEN_MAX, SUMMARY_WITHIN, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
-/// A message over this is summarised on a blocking thread, so that no session on the same runtime
-/// thread waits for it. Usual mail of this size takes 0.1 ms, and one of nothing but empty parts
-/// 2.5 ms. Handing the message over takes 10 µs.
-pub(crate) const INLINE_LEN_MAX: usize = 64 * 1024;
 /// Default memory for all summaries being made: two of the largest messages, or twenty of 300 KiB
 /// built to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
 /// summarises one at a time.
@@ -238,17 +234,6 @@ impl Delivery {
     /// A message's summary, made on this thread.
     pub(crate) fn summary_of(&self, bytes: &[u8]) -> Vec<u8> {
         (self.summarize)(bytes)
-    }
-
-    /// A message whose summary is made.
-    pub(crate) fn summarized(
-        &self,
-        bytes: Bytes,
-        summary: Vec<u8>,
-        flags: Vec<Flag>,
-        date: Option<u32>,
-    ) -> IncomingMessage {
-        self.with_summary(stored_plainly(bytes, self.options.compress), summary, flags, date)
     }
 
     /// A message whose summary and stored body are made.

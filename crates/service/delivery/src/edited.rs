@@ -3,11 +3,12 @@
 //! The script edits the message that clients see. The same edits are made in the message as it
 //! came, and that is converted again. If the result is what the script made, the account stores
 //! the message in its format, with the rich original. The new boundaries differ, since they have
-//! a hash of the whole message.
+//! a hash of the whole message. Where a script deletes a field that was made of a property, the
+//! conversion would make it again. A further field in the message as it came says that it must not
+//! ([`leaving_out`]).
 //!
-//! Some edits cannot be made in the message as it came. One is the removal of a field that was
-//! made of a property: the conversion would make it again. Then the message is stored as MIME
-//! alone.
+//! Some edits cannot be made in the message as it came: those of fields that describe another
+//! content there. Then the message is stored as MIME alone.
 //!
 //! Ordinary mail that a script edited is stored as other ordinary mail of the account is.
 
@@ -21,12 +22,12 @@ use posthaste_mail_model::BodyId;
 use posthaste_mime_summary::{HeaderFields, Span};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
-use posthaste_tnef::hash_in_boundaries;
+use posthaste_tnef::{hash_in_boundaries, leaving_out};
 
 use crate::conversions::{marked, original_of};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::rich::{Shape, as_mime_blocking, on_another_thread};
+use crate::rich::{Rich, Shape, as_mime_blocking, on_another_thread};
 
 impl Delivery {
     /// A message that a script edited, ready for the mailboxes of an account. `sent` is the
@@ -55,11 +56,19 @@ impl Delivery {
         let (came, seen, wanted) = (sent.clone(), served.clone(), edited.clone());
         let work = on_another_thread(move || {
             let _permit = permit;
-            let sent = with_edits(&came, &seen, &wanted)?;
-            let rich = as_mime_blocking(&name, &sent, limit)?;
-            let is_wanted = are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], &sent[..]));
-            let stored = if is_wanted { rich.stored(shape, &sent) } else { None };
-            stored.map(|stored| (stored, rich.mime))
+            let is_wanted = |sent: &[u8], rich: &Rich| {
+                are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], sent))
+            };
+            let mut sent = with_edits(&came, &seen, &wanted);
+            let mut rich = as_mime_blocking(&name, &sent, limit)?;
+            if !is_wanted(&sent, &rich) {
+                sent = leaving_out(&sent, &made_again(&rich.mime, &wanted)?);
+                rich = as_mime_blocking(&name, &sent, limit)?;
+                if !is_wanted(&sent, &rich) {
+                    return None;
+                }
+            }
+            rich.stored(shape, &sent).map(|stored| (stored, rich.mime))
         });
         let made = work.await.unwrap_or_else(|error| {
             tracing::error!(account = account.name, %error, "an edited message is stored as MIME: its conversion failed");
@@ -80,11 +89,12 @@ impl Delivery {
 
     /// An edited message that did not come as rich mail.
     async fn edited_ordinary(&self, shape: Shape, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
-        let message = self.incoming(edited.clone(), Vec::new(), None).await?;
-        if shape != Shape::Enriched {
-            return Ok(message);
-        }
-        let stored = self.as_rich(&edited).await?;
+        let stored = match shape {
+            Shape::Enriched => self.as_rich(&edited).await?,
+            Shape::AsSent | Shape::Mime | Shape::MimeWithOriginal => None,
+        };
+        let compress = if stored.is_some() { Compression::None } else { self.options().compress };
+        let message = self.incoming_with(edited.clone(), Vec::new(), None, compress).await?;
         Ok(match stored {
             Some(stored) => self.stored_as(&message, stored, &edited),
             None => message,
@@ -103,13 +113,10 @@ impl Delivery {
     }
 }
 
-/// The message as it came, with the edits that made `edited` of `served`. `None` if a field was
-/// edited that describes the content: it describes another content in the message as it came.
-fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Option<Vec<u8>> {
+/// The message as it came, with the edits that made `edited` of `served`. Fields that describe the
+/// content (RFC 2045 §3) may describe another one there: the conversion shows whether they do.
+fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Vec<u8> {
     let (came, seen, wanted) = (Header::of(sent), Header::of(served), Header::of(edited));
-    if !seen.of_content().eq(wanted.of_content()) {
-        return None;
-    }
     let in_sent: HashSet<&[u8]> = came.fields.iter().map(|(_, field)| *field).collect();
     let in_served: HashSet<&[u8]> = seen.fields.iter().map(|(_, field)| *field).collect();
     let mut out = Vec::with_capacity(sent.len() + edited.len().saturating_sub(served.len()));
@@ -126,8 +133,22 @@ fn with_edits(sent: &[u8], served: &[u8], edited: &[u8]) -> Option<Vec<u8>> {
         }
     }
     out.extend_from_slice(came.rest);
-    Some(out)
+    out
 }
+
+/// The names of fields that the script deleted, and that a conversion makes of properties again.
+/// `None` if there are none.
+fn made_again<'m>(mime: &'m [u8], wanted: &[u8]) -> Option<Vec<&'m str>> {
+    let wanted = Header::of(wanted);
+    let names: HashSet<Vec<u8>> = wanted.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let made = Header::of(mime).fields.into_iter().map(|(name, _)| name);
+    let again = made.filter(|name| !names.contains(&name.to_ascii_lowercase()));
+    let again: Vec<_> = again.filter_map(|name| std::str::from_utf8(name).ok()).take(AGAIN_MAX).collect();
+    (!again.is_empty()).then_some(again)
+}
+
+/// More fields than a conversion makes of properties.
+const AGAIN_MAX: usize = 20;
 
 /// Whether two messages differ in nothing but the hashes in their boundaries. The order of fields
 /// with different names does not count (RFC 5322 §3.6). Each message comes with the one that was
@@ -171,15 +192,6 @@ impl<'m> Header<'m> {
             })
             .collect();
         Self { fields, rest: message.get(end..).unwrap_or_default() }
-    }
-
-    /// The fields that describe the content: RFC 2045 §3.
-    fn of_content(&self) -> impl Iterator<Item = &'m [u8]> {
-        let is_of_content = |name: &[u8]| {
-            name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
-                || name.eq_ignore_ascii_case(b"mime-version")
-        };
-        self.fields.iter().filter(move |(name, _)| is_of_content(name)).map(|(_, field)| *field)
     }
 
     /// The fields by their names. Those of one name stay in their order.

@@ -102,6 +102,48 @@ async fn edits_are_made_in_the_message_as_it_came() {
     assert_eq!(seen, mime_of(&original));
 }
 
+/// A conversion would make these fields of the properties again.
+#[tokio::test]
+async fn a_deleted_field_of_a_property_does_not_come_back() {
+    let (delivery, _) = delivery().await;
+    let parts = samples::mail(&samples::note());
+    for sent in [parts, whole()] {
+        let sent = Bytes::from(sent);
+        let served = mime_of(&sent);
+        let header = Header::of(&served);
+        let fields = header.fields.iter().filter(|(name, _)| *name == b"Subject" || *name == b"Date");
+        let lines: Vec<_> = fields.map(|(_, field)| String::from_utf8_lossy(field).into_owned()).collect();
+        assert_eq!(lines.len(), 2);
+        let edited = without(&lines[1], &without(&lines[0], &served));
+        let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &edited));
+        for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false), (Format::Rich, false)] {
+            let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
+            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            let original = original_of(&message.bytes).unwrap();
+            let seen = seen_of(&message.bytes).unwrap();
+            assert!(are_equal_but_for_hashes((&seen[..], &original[..]), (&edited[..], &sent[..])));
+            assert_eq!(seen, mime_of(&original));
+            assert_eq!(message.summary, crate::summarize(&seen));
+        }
+    }
+}
+
+/// Fields that describe the content, where they describe the same in the message as it came.
+#[tokio::test]
+async fn fields_of_the_content_are_edited_where_they_mean_the_same() {
+    let (delivery, _) = delivery().await;
+    let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: true }).await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let served = mime_of(&sent);
+    for edited in [after("Content-Language: en\r\n", &served), without("MIME-Version: 1.0\r\n", &served)] {
+        let message = delivery.edited(&ana, &sent, &served, edited.clone().into()).await.unwrap();
+        let original = original_of(&message.bytes).unwrap();
+        let seen = seen_of(&message.bytes).unwrap();
+        assert!(are_equal_but_for_hashes((&seen[..], &original[..]), (&edited[..], &sent[..])));
+        assert_eq!(seen, mime_of(&original));
+    }
+}
+
 /// What the script wrote counts more than the original.
 #[tokio::test]
 async fn edits_without_a_counterpart_leave_mime_alone() {
@@ -109,18 +151,20 @@ async fn edits_without_a_counterpart_leave_mime_alone() {
     let sent = Bytes::from(samples::mail(&samples::note()));
     let served = mime_of(&sent);
     let mixed = "Content-Type: multipart/mixed; boundary=\"b\"\r\n";
-    for edited in [
-        // A conversion would make a subject of the properties.
-        without("Subject: Outer\r\n", &served),
+    let alone = Bytes::from(whole());
+    let alone_served = mime_of(&alone);
+    for (sent, served, edited) in [
         // Without its type, the message as it came is not rich.
-        without(mixed, &served),
-        without("MIME-Version: 1.0\r\n", &served),
-        after("Content-Type: text/plain\r\n", &served),
+        (&sent, &served, without(mixed, &served)),
+        (&sent, &served, after("Content-Type: text/plain\r\n", &served)),
+        // Of the message as it came, this field would describe the TNEF.
+        (&alone, &alone_served, after("Content-Language: en\r\n", &alone_served)),
+        (&alone, &alone_served, without("MIME-Version: 1.0\r\n", &alone_served)),
     ] {
         for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false)] {
             let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
             let edited = Bytes::from(edited.clone());
-            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            let message = delivery.edited(&ana, sent, served, edited.clone()).await.unwrap();
             assert_eq!(message.bytes, edited);
         }
     }

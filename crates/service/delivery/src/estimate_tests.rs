@@ -11,7 +11,7 @@ use posthaste_tnef::samples;
 use super::*;
 use crate::DeliveryOptions;
 use crate::body_change::Loss;
-use crate::convert::{ConvertMode, ConvertOptions, Items};
+use crate::convert::{ConvertMode, ConvertOptions, Items, Uids};
 use crate::sample::Sample;
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{add, delivery, delivery_on, message, open};
@@ -85,8 +85,8 @@ async fn a_shared_body_counts_once() {
         }
     }
     let both = [&ana, &ben];
-    let options =
-        |mode| ConvertOptions { to: Some(Format::Mime), items: Items::Leave, mode, loss: Loss::Allow };
+    let (to, items, loss, uids) = (Some(Format::Mime), Items::Leave, Loss::Allow, Uids::Keep);
+    let options = |mode| ConvertOptions { to, items, mode, loss, uids };
     let dry = options(ConvertMode::DryRun);
     let all = estimate(&delivery, &both, (12, 12), dry).await;
     let would = run(&delivery, &both, dry).await;
@@ -142,7 +142,8 @@ async fn the_items_of_links_count_once() {
     linked.copy_from(&inbox, &NumSet::range(1, 2)).await.unwrap();
     linked.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
     *archive.lock().unwrap() = Some(linked.id());
-    let dry = ConvertOptions { to: None, items: Items::Make, mode: ConvertMode::DryRun, loss: Loss::Refuse };
+    let (mode, loss, uids) = (ConvertMode::DryRun, Loss::Refuse, Uids::Keep);
+    let dry = ConvertOptions { to: None, items: Items::Make, mode, loss, uids };
     let all = estimate(&delivery, &[&ana], (5, 5), dry).await;
     let would = run(&delivery, &[&ana], dry).await;
     assert_eq!((all.examined, would.examined, would.items), (5, 5, 2));

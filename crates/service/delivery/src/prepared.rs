@@ -7,9 +7,9 @@ use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 
-use crate::deliver::{Delivery, INLINE_LEN_MAX};
+use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::SUMMARY_WITHIN;
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN};
 
 /// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;

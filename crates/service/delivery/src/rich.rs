@@ -26,7 +26,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
-use posthaste_mime_summary::summary_len_max;
+use posthaste_mime_summary::{Structure, summary_len_max};
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
@@ -35,13 +35,13 @@ use posthaste_tnef::{Outcome, conversion_memory_max, convert_and_name, says_it_i
 use tokio::task::JoinHandle;
 
 use crate::conversions::{
-    enriched, header_of, marked, message_id, stored_plainly, unconverted, with_original,
+    enriched_ordinary, header_of, marked, message_id, stored_plainly, unconverted, with_original,
 };
-use crate::deliver::{Delivery, INLINE_LEN_MAX};
+use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory};
 use crate::prepared::SummariesHeld;
-use crate::summarize::summarize_unless_rich;
+use crate::summarize::{of_structure, structure_unless_rich};
 
 /// A longer message is looked at on another thread: 1 ms in the worst case.
 const LOOKED_AT_HERE_MAX: usize = 256 * 1024;
@@ -74,6 +74,14 @@ impl Shape {
             Format::Keep | Format::Rich => Self::AsSent,
         }
     }
+}
+
+/// Which recipients of ordinary mail store it in rich form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InRichForm {
+    Nobody,
+    Somebody,
+    Everybody,
 }
 
 /// A message in the forms in which its recipients store it. All who store it in the same form share
@@ -209,9 +217,16 @@ impl Delivery {
             return Ok(None);
         }
         let held = self.room_for_forms(bytes.len(), memory).await?;
-        let Some(summary) = summarize_unless_rich(bytes) else { return Ok(None) };
-        let first = self.summarized(bytes.clone(), summary, Vec::new(), None);
-        self.forms_of_ordinary(first, bytes, recipients, held).await.map(Some)
+        let Some(structure) = structure_unless_rich(bytes) else { return Ok(None) };
+        let in_rich_form = self.in_rich_form(recipients);
+        let enriched = match in_rich_form {
+            InRichForm::Nobody => None,
+            InRichForm::Somebody | InRichForm::Everybody => enriched_and_counted(&structure, bytes),
+        };
+        let compress = self.compression_beside(enriched.as_ref(), in_rich_form);
+        let stored = stored_plainly(bytes.clone(), compress);
+        let first = self.with_summary(stored, of_structure(bytes, structure), Vec::new(), None);
+        Ok(Some(self.forms_of_ordinary(first, bytes, enriched, held)))
     }
 
     async fn forms_of(
@@ -224,8 +239,14 @@ impl Delivery {
         let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
         let held = self.room_for_forms(seen, memory).await?;
         let Some(rich) = rich else {
-            let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
-            return self.forms_of_ordinary(first, &bytes, recipients, held).await;
+            let in_rich_form = self.in_rich_form(recipients);
+            let enriched = match in_rich_form {
+                InRichForm::Nobody => None,
+                InRichForm::Somebody | InRichForm::Everybody => self.as_rich(&bytes).await?,
+            };
+            let compress = self.compression_beside(enriched.as_ref(), in_rich_form);
+            let first = self.incoming_with(bytes.clone(), Vec::new(), None, compress).await?;
+            return Ok(self.forms_of_ordinary(first, &bytes, enriched, held));
         };
         let default = self.options().format;
         let wanted =
@@ -248,24 +269,38 @@ impl Delivery {
         Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
     }
 
-    /// The stored forms of a message that is not rich, with its summary.
-    async fn forms_of_ordinary(
+    /// The stored forms of a message that is not rich, with its summary. `enriched` is the body
+    /// for those who store it in rich form.
+    fn forms_of_ordinary(
         &self,
         first: IncomingMessage,
         bytes: &Bytes,
-        recipients: &[Recipient],
+        enriched: Option<Bytes>,
         held: Option<SummariesHeld>,
-    ) -> Result<StoredForms, DeliveryError> {
-        let default = self.options().format;
-        let is_enriched = |r: &Recipient| Shape::of_ordinary(r.account.stored_as(default)) == Shape::Enriched;
-        let mut others = Vec::new();
-        if recipients.iter().any(is_enriched)
-            && let Some(stored) = self.as_rich(bytes).await?
-        {
-            others.push((Shape::Enriched, self.stored_as(&first, stored, bytes)));
-        }
+    ) -> StoredForms {
+        let enriched = enriched.map(|stored| (Shape::Enriched, self.stored_as(&first, stored, bytes)));
         self.take_room(held.as_ref(), &first);
-        Ok(StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held })
+        let (default, others) = (self.options().format, enriched.into_iter().collect());
+        StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held }
+    }
+
+    /// Which of the recipients store ordinary mail in rich form.
+    fn in_rich_form(&self, recipients: &[Recipient]) -> InRichForm {
+        let default = self.options().format;
+        let is_one = |r: &&Recipient| Shape::of_ordinary(r.account.stored_as(default)) == Shape::Enriched;
+        match recipients.iter().filter(is_one).count() {
+            0 => InRichForm::Nobody,
+            count if count == recipients.len() => InRichForm::Everybody,
+            _ => InRichForm::Somebody,
+        }
+    }
+
+    /// The compression of the body as MIME. If everyone stores the rich form, nobody stores it.
+    fn compression_beside(&self, enriched: Option<&Bytes>, in_rich_form: InRichForm) -> Compression {
+        match enriched {
+            Some(_) if in_rich_form == InRichForm::Everybody => Compression::None,
+            _ => self.options().compress,
+        }
     }
 
     /// Memory for the summary of a message that clients see with so many octets. A compressed
@@ -317,8 +352,12 @@ impl Delivery {
         Ok(Some(permit))
     }
 
-    /// A message that came as MIME in rich form, if it can have one.
+    /// A message that came as MIME in rich form, if it can have one. A short one takes about as
+    /// long as its summary, and less memory than is worth counting.
     pub(crate) async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
+        if bytes.len() <= INLINE_LEN_MAX {
+            return Ok(enriched_blocking(bytes));
+        }
         let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
         let work = on_another_thread(move || {
@@ -379,28 +418,31 @@ impl Delivery {
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
-        let summary = summarize_unless_rich(&bytes);
-        if summary.is_none()
+        let structure = structure_unless_rich(&bytes);
+        if structure.is_none()
             && self.options().precompute != Precompute::Delivery
             && let Some(message) = self.unconverted(std::iter::once(account), &bytes, (flags.clone(), date))
         {
             return Ok(message);
         }
-        let rich = match summary {
+        let rich = match &structure {
             Some(_) => None,
             None => as_mime_blocking(&account.name, &bytes, self.options().message_len_max),
         };
         let settings = account.stored_as(self.options().format);
         let wanted = if rich.is_some() { Shape::of_rich(settings) } else { Shape::of_ordinary(settings) };
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
-        let stored = match &rich {
-            Some(rich) => rich.stored(wanted, &bytes),
-            None => {
-                Some(&bytes).filter(|_| wanted == Shape::Enriched).and_then(|bytes| enriched_blocking(bytes))
-            }
+        let stored = match (&rich, &structure) {
+            (Some(rich), _) => rich.stored(wanted, &bytes),
+            (None, Some(structure)) if wanted == Shape::Enriched => enriched_and_counted(structure, &bytes),
+            // Mail that says it is rich has no other form if it cannot be converted.
+            (None, _) => None,
         };
         let stored = stored.unwrap_or_else(|| stored_plainly(served.clone(), self.options().compress));
-        let summary = summary.unwrap_or_else(|| self.summary_of(served));
+        let summary = match structure {
+            Some(structure) => of_structure(&bytes, structure),
+            None => self.summary_of(served),
+        };
         Ok(self.with_summary(stored, summary, flags, date))
     }
 }
@@ -414,7 +456,12 @@ pub(crate) fn on_another_thread<T: Send + 'static>(
 }
 
 fn enriched_blocking(bytes: &[u8]) -> Option<Bytes> {
-    let rich = enriched(bytes)?;
+    enriched_and_counted(&structure_unless_rich(bytes)?, bytes)
+}
+
+/// A message that does not say that it is rich, and has this structure, in rich form.
+fn enriched_and_counted(structure: &Structure, bytes: &[u8]) -> Option<Bytes> {
+    let rich = enriched_ordinary(structure, bytes)?;
     posthaste_metrics::count(Counter::Conversions, 1);
     Some(rich)
 }

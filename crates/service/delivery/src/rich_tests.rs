@@ -17,7 +17,7 @@ use posthaste_tnef::{Outcome, convert, samples};
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
 use crate::{
-    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory,
+    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory, Uids,
 };
 
 /// An account of this format.
@@ -140,6 +140,33 @@ async fn is_kept_as_sent(format: Format) {
     }
 }
 
+/// The rich form of a short message waits for no memory, and needs none of that for conversions.
+#[tokio::test]
+async fn short_ordinary_mail_takes_its_rich_form_at_once() {
+    let options = DeliveryOptions { compress: Compression::Zstd, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_with(options).await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Rich).await;
+    let ana_and_ben = [
+        delivery.resolve("ana@example.org").await.unwrap(),
+        delivery.resolve("ben@example.org").await.unwrap(),
+    ];
+    let small = delivery.with_summaries(ByteBudget::new(64 << 10));
+    let sent = message(&"the same words again and again ".repeat(300));
+    for recipients in [&ana_and_ben[..], &ana_and_ben[1..], &ana_and_ben[..1]] {
+        for delivered in small.deliver(sent.clone(), recipients).await {
+            delivered.unwrap();
+        }
+    }
+    for (account, form) in [(&ana, Form::Compressed), (&ben, Form::Enriched)] {
+        let bodies = stored_bodies(&small, account).await;
+        assert_eq!(bodies.len(), 2);
+        for stored in bodies {
+            assert_eq!(FormHeader::of(&stored).unwrap().form, form);
+            assert_eq!(crate::conversions::served(&stored).unwrap(), sent);
+        }
+    }
+}
+
 /// A later run can convert what one limit kept from it, so the form may not say more than that.
 #[tokio::test]
 async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
@@ -163,8 +190,8 @@ async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
 }
 
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
-    let options =
-        ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse };
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
     let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
     let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();
     while converter.advance().await.unwrap() {}

@@ -28,14 +28,15 @@ pub fn summarize(message: &[u8]) -> Vec<u8> {
     of_structure(message, Structure::parse(message))
 }
 
-/// The summary of a message that does not say that it is rich. The summary needs the message's
-/// structure, and the look for rich content needs no more than that.
-pub(crate) fn summarize_unless_rich(message: &[u8]) -> Option<Vec<u8>> {
+/// The structure of a message that does not say that it is rich. The look for rich content needs
+/// no more than that, and neither do the summary and the rich form of ordinary mail.
+pub(crate) fn structure_unless_rich(message: &[u8]) -> Option<Structure> {
     let structure = Structure::parse(message);
-    (!declares_rich(&structure, message)).then(|| of_structure(message, structure))
+    (!declares_rich(&structure, message)).then_some(structure)
 }
 
-fn of_structure(message: &[u8], mut structure: Structure) -> Vec<u8> {
+/// The summary of a message that has this structure.
+pub(crate) fn of_structure(message: &[u8], mut structure: Structure) -> Vec<u8> {
     let decoded = structure.decode_messages(message);
     let mut budget = PrintBudget::new(message, &structure, &decoded);
     let of_message =

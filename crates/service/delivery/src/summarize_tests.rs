@@ -6,7 +6,7 @@ use posthaste_mime_summary::{FieldMask, SearchKey, Section, SummaryRef};
 use posthaste_tnef::samples;
 use proptest::prelude::*;
 
-use super::{summarize, summarize_unless_rich};
+use super::{of_structure, structure_unless_rich, summarize};
 
 struct Summary(Vec<u8>);
 
@@ -337,10 +337,11 @@ proptest! {
 #[test]
 fn a_message_that_is_not_rich_has_its_summary_at_once() {
     let rich = samples::mail(&samples::note());
-    assert_eq!(summarize_unless_rich(&rich), None);
+    assert_eq!(structure_unless_rich(&rich), None);
     let named = String::from_utf8(rich).unwrap().replace("winmail.dat", "other.dat");
     let ordinary = named.replace("application/ms-tnef", "application/octet-stream");
     for message in [ordinary.as_bytes(), b"Subject: x\r\n\r\nsee winmail.dat\r\n", b""] {
-        assert_eq!(summarize_unless_rich(message), Some(summarize(message)));
+        let structure = structure_unless_rich(message).unwrap();
+        assert_eq!(of_structure(message, structure), summarize(message));
     }
 }

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
-    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, SummaryOf, Unreadable, Visit,
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, ListCommit,
+    MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError, SummaryOf, Unreadable,
+    Visit,
 };
 
 use crate::bodies::Bodies;
@@ -165,6 +166,18 @@ impl Engine for CassandraEngine {
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.bodies.range(body, range).await
+    }
+
+    fn recodes(&self) -> Recodes {
+        self.bodies.recodes()
+    }
+
+    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
+        match holders {
+            Holders::Any => self.sweep.recode(body, &bytes).await,
+            // References and body are in different partitions, and a condition reaches one.
+            Holders::AtMost(_) => Err(StoreError::Refused("this engine takes nothing from a stored message")),
+        }
     }
 
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {

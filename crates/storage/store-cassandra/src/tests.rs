@@ -10,10 +10,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use posthaste_mail_model::{Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity};
+use bytes::Bytes;
+use posthaste_mail_model::{FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity};
+use posthaste_store::compressed;
 use posthaste_store::suite::{self, Factory, Folder, World};
 use posthaste_store::{
-    CommitOutcome, Engine, IncomingMessage, ListCommit, MailboxEntry, Store, StoreOptions, Stored,
+    CommitOutcome, Content, Engine, Holders, IncomingMessage, ListCommit, MailboxEntry, Store, StoreError,
+    StoreOptions, Stored,
 };
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -544,5 +547,38 @@ async fn damage_does_not_stop_the_sweep() {
     other.verify().await;
     suite::maintain(&sweeper).await;
     assert_eq!(keyspace.contents().await, [2, 2, 2]);
+    world.check().await;
+}
+
+/// Another node that read the body before sends no piece of the other form as it is stored. A body
+/// in several chunks keeps its form.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_body_takes_another_form_for_all_nodes() {
+    let Some(keyspace) = Keyspace::new("forms").await else { return };
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    let text = Bytes::from("the same words again\r\n".repeat(9_000));
+    let body = suite::new_body_id();
+    let content = Content::New { bytes: text.clone(), summary: Bytes::from_static(b"a summary") };
+    folder.commit(folder.adding(vec![(body, text.len() as u32, FlagSet::EMPTY, content)])).await;
+    folder.commit(folder.appending(&[300_000])).await;
+    let store = Store::new(keyspace.open().await, StoreOptions::default());
+    let mailbox = store.open(folder.id).await.unwrap();
+    let piece = async |range: std::ops::Range<u64>| mailbox.read_body(Uid::MIN, body, range).await.unwrap();
+    assert!(piece(150_000..150_100).await == text[150_000..150_100]);
+    let packed = compressed::compress(&text).unwrap();
+    for form in [&packed, &text, &packed] {
+        let recoded = world.engine.recode(body, form.clone(), Holders::Any).await.unwrap();
+        assert_eq!(recoded, CommitOutcome::Done);
+        for range in [150_000..150_100, 5..9, 0..100, 190_000..200_000] {
+            let expected = &text[range.start as usize..text.len().min(range.end as usize)];
+            assert!(piece(range.clone()).await == expected, "{range:?}");
+        }
+    }
+    let long = folder.kept.values().find(|kept| kept.body != body).unwrap();
+    for (body, form) in [(long.body, text.clone()), (body, long.bytes.clone())] {
+        let refused = world.engine.recode(body, form, Holders::Any).await;
+        assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    }
     world.check().await;
 }

@@ -14,7 +14,8 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::form::{FormHeader, is_body_of};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, SummaryOf, Unreadable, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError, SummaryOf, Unreadable,
+    Visit,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -517,8 +518,8 @@ impl Engine for LmdbEngine {
         self.shared.read_body(body, range)
     }
 
-    fn recodes(&self) -> bool {
-        true
+    fn recodes(&self) -> Recodes {
+        Recodes::Everything
     }
 
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {

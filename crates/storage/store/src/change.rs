@@ -64,10 +64,10 @@ pub struct NewMessage {
 /// The source of a new message's bytes and summary.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A message from outside. An engine does not rewrite a body that it has under this id, for
-    /// example from another recipient's commit. An engine that can [`crate::Engine::recode`]
-    /// makes one exception: these bytes have a rich original that the stored ones lost
-    /// ([`crate::form::restores`]).
+    /// A message from outside. An engine need not rewrite a body that it has under this id, for
+    /// example from another recipient's commit. One whose [`crate::Engine::recode`] may take the
+    /// rich original away does so if these bytes have it ([`crate::form::restores`]), and
+    /// otherwise keeps the stored form.
     New {
         /// The message, byte for byte.
         bytes: Bytes,

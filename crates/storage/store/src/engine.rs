@@ -81,6 +81,29 @@ pub enum Holders {
     AtMost(u64),
 }
 
+/// The bodies that an engine can store in another form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recodes {
+    /// No body.
+    Nothing,
+    /// Those that have at most this many bytes in both forms, with [`Holders::Any`]. A body with
+    /// more bytes always has the form in which it came.
+    Short(u64),
+    /// Each body.
+    Everything,
+}
+
+impl Recodes {
+    /// Whether a body of so many bytes can take a form that loses nothing and has so many bytes.
+    pub fn fits(self, from: u64, to: u64) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Short(most) => from <= most && to <= most,
+            Self::Everything => true,
+        }
+    }
+}
+
 /// UIDs of a requested set whose messages exist and whose summaries an engine cannot return. The
 /// record is missing or damaged, and the engine cannot rebuild it.
 ///
@@ -209,16 +232,16 @@ pub trait Engine: Send + Sync + 'static {
     /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
 
-    /// Whether [`Engine::recode`] can store a body in another form.
-    fn recodes(&self) -> bool {
-        false
+    /// The bodies that [`Engine::recode`] can store in another form.
+    fn recodes(&self) -> Recodes {
+        Recodes::Nothing
     }
 
     /// Stores a body in another form: `bytes` begin with a [`crate::form::FormHeader`], or are what
     /// clients see. Clients see the same before and after, in every mailbox that holds the body, so
     /// rows, summaries and mod-sequences stay. After a crash the body has one form or the other.
     /// `Conflict` if there is no such body any more, or if other messages than these holders may
-    /// have it.
+    /// have it. [`StoreError::Refused`] if it is none of those that [`Engine::recodes`] names.
     ///
     /// Only one process may do this at a time. Otherwise a body read before may have another form.
     async fn recode(&self, _body: BodyId, _bytes: Bytes, _holders: Holders) -> Result<CommitOutcome> {

@@ -16,8 +16,8 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet
 
 use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, Stored, SummaryOf,
-    Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Recodes, Report, Stored,
+    SummaryOf, Unreadable, Visit,
 };
 use crate::error::{Result, StoreError};
 use crate::form::{is_body_of, restores};
@@ -388,8 +388,8 @@ impl Engine for MemoryEngine {
         Ok(bytes.slice(start..end))
     }
 
-    fn recodes(&self) -> bool {
-        true
+    fn recodes(&self) -> Recodes {
+        Recodes::Everything
     }
 
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {

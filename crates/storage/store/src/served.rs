@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 
 use crate::cache::Cache;
 use crate::compressed::{self, FRAME_LEN, Layout};
-use crate::engine::{BodyRange, Engine, Epoch, SummaryOf};
+use crate::engine::{BodyRange, Engine, Epoch, Recodes, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::form::{Form, FormHeader};
 
@@ -186,9 +186,14 @@ impl Served {
 
     /// A range of a body as clients see it, cut at its end.
     pub async fn read(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        if range.start > 0 {
-            return self.read_from_middle(engine, body, range).await;
+        match range.start {
+            0 => self.read_with_begin(engine, body, range).await,
+            _ => self.read_from_middle(engine, body, range).await,
         }
+    }
+
+    /// A range of a body that is read from its beginning, which shows its form.
+    async fn read_with_begin(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let bytes = engine.read_body(body, 0..range.end.max(FormHeader::LEN as u64)).await?;
         match FormHeader::of(&bytes) {
             None => {}
@@ -197,8 +202,13 @@ impl Served {
             }
             Some(_) => return self.converted(engine, body, range).await,
         }
-        let end = usize::try_from(range.end).unwrap_or(usize::MAX);
-        Ok(if bytes.len() > end { bytes.slice(..end) } else { bytes })
+        let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
+        let (start, end) = (at(range.start), at(range.end));
+        Ok(match start {
+            0 => bytes.slice(..end),
+            // A slow client does not hold what is before its piece.
+            _ => Bytes::copy_from_slice(bytes.get(start..end).unwrap_or_default()),
+        })
     }
 
     /// A range of a compressed body that begins so.
@@ -227,6 +237,9 @@ impl Served {
         for _ in 0..TRIES_MAX {
             let epoch = engine.epoch();
             let bytes = match self.stored_as(engine, body, epoch).await? {
+                StoredAs::Seen if changes_unseen(engine, &range) => {
+                    return self.read_with_begin(engine, body, range).await;
+                }
                 StoredAs::Seen => engine.read_body(body, range.clone()).await?,
                 StoredAs::Converted => break,
                 StoredAs::Frames(layout) => {
@@ -421,6 +434,13 @@ impl Served {
         }
         Ok(Bytes::copy_from_slice(&whole[start..end]))
     }
+}
+
+/// Whether another process may change the form of a body that has this range, and the engine does
+/// not say so. Then a body is read as clients see it only together with its beginning. Such an
+/// engine reads a short body whole in any case. A body that was converted is, in each form.
+fn changes_unseen(engine: &dyn Engine, range: &BodyRange) -> bool {
+    engine.epoch().is_none() && matches!(engine.recodes(), Recodes::Short(most) if range.start < most)
 }
 
 /// The layout of a compressed body that begins so. Its table is read if it is longer.

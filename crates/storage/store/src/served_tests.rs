@@ -3,6 +3,7 @@
 use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 
 use super::*;
+use crate::suite::layer::Layer;
 use crate::suite::{add_mailbox, new_id};
 use crate::{Holders, IncomingMessage, MemoryEngine, Store, StoreOptions};
 
@@ -49,7 +50,10 @@ impl World {
     }
 
     async fn with(serve: Doubling, budget: usize) -> Self {
-        let engine = Arc::new(MemoryEngine::default());
+        Self::on(Arc::new(MemoryEngine::default()), serve, budget).await
+    }
+
+    async fn on(engine: Arc<dyn Engine>, serve: Doubling, budget: usize) -> Self {
         let (account, mailbox) = (AccountId(new_id()), MailboxId(new_id()));
         add_mailbox(&*engine, account, mailbox).await;
         let serve = Arc::new(serve);
@@ -276,6 +280,47 @@ async fn a_body_that_takes_another_form_is_read_as_it_is_then() {
     for form in [&packed, &plain, &packed, &plain] {
         engine.recode(body, form.clone(), Holders::Any).await.unwrap();
         for range in [400_000..400_100, 0..100, 0..u64::MAX, 100..u64::MAX] {
+            let at = |n: u64| (n as usize).min(served.len());
+            let read = mailbox.read_body(uid, body, range.clone()).await.unwrap();
+            assert!(read == served[at(range.start)..at(range.end)], "{range:?}");
+        }
+    }
+}
+
+/// An engine whose bodies another process changes unseen, as on a cluster.
+struct Unseen(MemoryEngine);
+
+#[async_trait]
+impl Layer for Unseen {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.0
+    }
+
+    fn epoch(&self) -> Epoch {
+        None
+    }
+
+    fn recodes(&self) -> Recodes {
+        Recodes::Short(100_000)
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_changes_unseen_is_read_as_it_is_then() {
+    let engine = Arc::new(Unseen(MemoryEngine::default()));
+    let world = World::on(engine, Doubling::default(), 1 << 20).await;
+    let served = b"the same words ".repeat(4_000);
+    let (uid, body) = world.append(&served, served.len()).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let plain = Bytes::from(served.clone());
+    let packed = compressed::compress(&served).unwrap();
+    let header = FormHeader { form: Form::Rich, served_len: served.len() as u32, digest: [0; 8] };
+    let rich = header.before(&served[..served.len() / 2]);
+    for form in [&plain, &packed, &plain, &rich, &packed, &rich, &plain] {
+        world.store.engine().recode(body, form.clone(), Holders::Any).await.unwrap();
+        for range in [40_000..40_100, 5..9, 0..100, 59_990..70_000] {
             let at = |n: u64| (n as usize).min(served.len());
             let read = mailbox.read_body(uid, body, range.clone()).await.unwrap();
             assert!(read == served[at(range.start)..at(range.end)], "{range:?}");

@@ -118,15 +118,16 @@ pub enum Command {
     /// `account set --format` decides how new mail is stored; this command converts stored mail.
     /// The server may run meanwhile. Messages keep their UIDs, with two exceptions. The first is
     /// rich mail that clients see as `winmail.dat`: a client appended it, or an earlier version
-    /// stored it. The second is rich mail that another version converted differently. Each of
-    /// those is replaced by a new message, which clients see as MIME, with the same flags and
-    /// date. On a cluster, all other messages stay as they are. After an interruption, run the
-    /// command again: nothing is lost. The command first examines a random sample and estimates
-    /// the time. With --items, it computes the data that the server did not compute at delivery.
-    /// If there is too little memory to convert a message (`limits.summary_bytes`), the message
-    /// stays as it is and is counted. Exit status 1 if a message cannot be converted; 2 if the
-    /// engine cannot store another form; 3 if messages stay because they need --lossy (they are
-    /// named), also with --dry-run; 130 and 143 if SIGINT and SIGTERM end it.
+    /// stored it. The second is rich mail that another version converted differently. Each of those
+    /// is replaced by a new message, which clients see as MIME, with the same flags and date. On a
+    /// cluster, long messages stay as they are, unless --new-uids is given. After an
+    /// interruption, run the command again: nothing is lost. The command first examines a random
+    /// sample and estimates the time. With --items, it computes the data that the server did not
+    /// compute at delivery. If there is too little memory to convert a message
+    /// (`limits.summary_bytes`), the message stays as it is and is counted. Exit status 1 if a
+    /// message cannot be converted; 2 if the engine cannot store another form; 3 if messages stay
+    /// because they need --lossy (they are named), also with --dry-run; 130 and 143 if SIGINT and
+    /// SIGTERM end it.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -335,6 +336,10 @@ pub struct Convert {
     /// An original that messages of other accounts share is kept with the MIME.
     #[arg(long, requires = "to")]
     pub lossy: bool,
+    /// Make a new message, with a new UID, where the engine cannot change the form of the stored
+    /// one (a long message on a cluster). Clients download it again.
+    #[arg(long, requires = "to")]
+    pub new_uids: bool,
 }
 
 #[derive(Debug, Args)]
@@ -515,7 +520,7 @@ mod tests {
         for args in [&["--items"][..], &["--to", "rich"], &["--to", "rich", "--items", "--dry-run"]] {
             assert!(parsed(args).is_ok(), "{args:?}");
         }
-        assert!(parsed(&["--items", "--lossy"]).is_err());
+        assert!(parsed(&["--items", "--lossy"]).is_err() && parsed(&["--items", "--new-uids"]).is_err());
     }
 
     #[test]

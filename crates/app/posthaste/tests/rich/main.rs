@@ -5,6 +5,7 @@
 
 mod clients;
 mod convert;
+mod new_uids;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

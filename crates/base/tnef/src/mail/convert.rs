@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use memchr::memmem;
 use posthaste_mime_summary::{
-    Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, decode_transfer, html_lines,
-    is_header_bounded,
+    Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Span, Structure, decode_transfer,
+    html_lines, is_header_bounded,
 };
 use sha2::{Digest, Sha256};
 
@@ -124,7 +124,10 @@ pub fn convert_and_name(message: &[u8], left: &mut dyn FnMut(Damage)) -> Result<
 
 /// Whether a message or a part of it is signed or encrypted.
 pub(super) fn is_sealed(structure: &Structure, message: &[u8]) -> bool {
-    structure.parts().iter().any(|part| is_sealed_type(&part.media(message)) || is_armored(part, message))
+    structure.parts().iter().any(|part| {
+        let media = part.media(message);
+        is_sealed_type(&media) || media.text_kind().is_some() && is_armored(part, message)
+    })
 }
 
 /// Whether a change within it would make a signature false, or could not be seen.
@@ -141,7 +144,7 @@ const ARMOR: [&[u8]; 2] = [b"-----BEGIN PGP MESSAGE-----", b"-----BEGIN PGP SIGN
 
 /// Whether a text has such a line. A key in a text seals nothing.
 fn is_armored(part: &Part, message: &[u8]) -> bool {
-    if part.kind != Kind::Leaf || part.media(message).text_kind().is_none() {
+    if part.kind != Kind::Leaf {
         return false;
     }
     let body = part.body.of(message);
@@ -244,7 +247,11 @@ impl<'m> Conversion<'m> {
         // The author of a message is checked by its From (DMARC: RFC 7489 §3.1; RFC 6409 §6.1)
         // before it comes here. Without one, nobody was checked.
         let is_outermost = self.structure.part(owner).is_some_and(|part| part.parent().is_none());
-        let may_add = |name: &str| !is_outermost || name != "From";
+        let left_out = if is_outermost { left_out(message, header) } else { Vec::new() };
+        let is_left_out = |name: &str| {
+            left_out.split(|b| *b == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let may_add = |name: &str| !is_outermost || name != "From" && !is_left_out(name);
         let fields = header_fields(&rich, &own).into_iter();
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
@@ -263,6 +270,9 @@ impl<'m> Conversion<'m> {
                 if part.parent() == Some(owner) && !self.used.contains(&header.range().start) {
                     self.used.push(header.range().start);
                     self.complete_header(owner, &missing);
+                    if !left_out.is_empty() {
+                        self.drop_left_out(header);
+                    }
                 }
                 self.in_multipart(index, part, whole);
             }
@@ -315,7 +325,9 @@ impl<'m> Conversion<'m> {
         let mut out = Vec::new();
         for field in HeaderFields::new(self.message, part.header) {
             let name = field.name(self.message);
-            if !name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-")) {
+            let is_of_content = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"));
+            let is_left_out = part.parent().is_none() && field.is(self.message, LEFT_OUT);
+            if !is_of_content && !is_left_out {
                 let until = field.value_span().range().end;
                 push_lines(&mut out, self.message.in_bounds(field.span().range().start..until));
             }
@@ -344,6 +356,13 @@ impl<'m> Conversion<'m> {
             self.printer.field(name, value);
         }
         self.edits.push((at..at, std::mem::take(&mut self.printer.out)));
+    }
+
+    /// Removes [`LEFT_OUT`] from a header.
+    fn drop_left_out(&mut self, header: Span) {
+        let message = self.message;
+        let found = HeaderFields::new(message, header).filter(|field| field.is(message, LEFT_OUT));
+        self.edits.extend(found.map(|field| (field.span().range(), Vec::new())));
     }
 
     /// The TNEF part is one of several.
@@ -484,6 +503,23 @@ fn boundaries(message: &[u8], structure: &Structure) -> HashMap<PartIndex, Box<[
         (!boundary.is_empty()).then(|| (at, Box::from(boundary)))
     };
     multiparts.filter_map(boundary).collect()
+}
+
+/// A field of a rich message as it is stored. It names fields that the conversion does not make of
+/// properties, with commas between them. Clients do not see it. A sender who writes it only omits
+/// fields of the own message.
+const LEFT_OUT: &str = "X-Posthaste-Left-Out";
+
+/// The names in all such fields of a header, with commas between them.
+fn left_out(message: &[u8], header: Span) -> Vec<u8> {
+    let fields = HeaderFields::new(message, header).filter(|field| field.is(message, LEFT_OUT));
+    fields.map(|field| field.value(message).into_owned()).collect::<Vec<_>>().join(&b',')
+}
+
+/// A rich message of which the conversion makes none of these header fields. A script deleted them
+/// from the message that clients see.
+pub fn leaving_out(message: &[u8], names: &[&str]) -> Vec<u8> {
+    [format!("{LEFT_OUT}: {}\r\n", names.join(", ")).as_bytes(), message].concat()
 }
 
 /// The hash of a message, which each new boundary contains.

@@ -1,6 +1,6 @@
 //! Whole messages: the parser that makes summaries reads the results again.
 
-use posthaste_mime_summary::{Disposition, Structure, decode_transfer, decode_words};
+use posthaste_mime_summary::{Disposition, Field, Structure, decode_transfer, decode_words};
 
 use super::super::look::has_type;
 use super::super::mac::tests::file as mac_file;
@@ -551,4 +551,34 @@ fn a_damaged_part_does_not_keep_a_good_one() {
         );
     }
     assert!(matches!(convert(&message(&[&damaged, &damaged])), Err(Damage::Checksum { .. })));
+}
+
+/// A script deleted these fields. An earlier script may have deleted others.
+#[test]
+fn fields_that_are_left_out_are_not_made() {
+    let whole = |header: &[u8]| {
+        let kind = b"Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+        [header, kind, &encode(&samples::note()).unwrap()].concat()
+    };
+    let names = |mime: &[u8]| -> Vec<String> {
+        let header = Structure::parse(mime).root().header;
+        let name = |field: Field| String::from_utf8_lossy(field.name(mime)).into_owned();
+        HeaderFields::new(mime, header).map(name).collect()
+    };
+    let parts = samples::mail(&samples::note());
+    let at = memmem::find(&parts, b"Subject: Outer\r\n").unwrap();
+    let no_subject = [&parts[..at], &parts[at + 16..]].concat();
+    let whole = whole(b"From: a@x.example\r\n");
+    for (sent, first, second, missing) in [
+        (&whole, &["subject"][..], &["None"][..], &["Subject"][..]),
+        (&whole, &["subject"], &["DATE", "From"], &["Subject", "Date"]),
+        // A field that the message has by itself stays.
+        (&no_subject, &["Subject", "To"], &["X"], &["Subject"]),
+    ] {
+        let made = names(&converted(sent));
+        let expected: Vec<_> = made.iter().filter(|name| !missing.contains(&name.as_str())).collect();
+        assert_eq!(expected.len(), made.len() - missing.len());
+        let left = names(&converted(&leaving_out(&leaving_out(sent, first), second)));
+        assert_eq!(left.iter().collect::<Vec<_>>(), expected);
+    }
 }

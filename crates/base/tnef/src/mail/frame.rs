@@ -59,11 +59,15 @@ const FIRST_ATTACHMENT: u32 = 2;
 
 /// A message as TNEF; `None` if it is signed or encrypted, or would not come back as it was.
 pub fn enrich(message: &[u8]) -> Option<Vec<u8>> {
-    let structure = Structure::parse(message);
-    if is_sealed(&structure, message) {
+    enrich_parsed(&Structure::parse(message), message)
+}
+
+/// [`enrich`] of a message that has this structure.
+pub fn enrich_parsed(structure: &Structure, message: &[u8]) -> Option<Vec<u8>> {
+    if is_sealed(structure, message) {
         return None;
     }
-    let rich = encode(&Framing::new(message).message(&structure)).ok()?;
+    let rich = encode(&Framing::new(message).message(structure)).ok()?;
     (restore(&rich, message.len()).ok()? == message).then_some(rich)
 }
 
@@ -95,6 +99,12 @@ pub fn restore(rich: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
         }
     }
     Ok(out)
+}
+
+/// Memory that [`restore`] takes at most for a message of this many bytes: the message while it
+/// grows, and the base64 of one attachment.
+pub fn restore_memory_max(len: usize) -> usize {
+    len.saturating_mul(4).saturating_add(64 << 10)
 }
 
 /// The bytes of a source.

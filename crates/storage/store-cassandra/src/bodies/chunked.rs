@@ -12,7 +12,10 @@ use crate::stored::seal::{location, seal, unseal};
 
 /// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most
 /// this much too much at either end.
-const BODY_CHUNK: usize = 256 << 10;
+pub(super) const BODY_CHUNK: usize = 256 << 10;
+/// Times that a body is read again because it takes another form meanwhile. Two changes of one body
+/// are minutes apart.
+const AGAIN_MAX: usize = 2;
 
 /// The kind of the value, for its checksum.
 const KIND: u8 = 6;
@@ -60,6 +63,17 @@ impl Chunked<'_> {
     }
 
     pub(super) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        for _ in 0..AGAIN_MAX {
+            match self.range_once(body, range.clone()).await {
+                // Its length and its chunk may be those of two forms.
+                Err(StoreError::Corrupt(_)) => {}
+                read => return read,
+            }
+        }
+        self.range_once(body, range).await
+    }
+
+    async fn range_once(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let key = body.0.to_bytes();
         let len = self.len(body).await?.and_then(|len| usize::try_from(len).ok());
         let len = len.ok_or_else(|| missing(body))?;

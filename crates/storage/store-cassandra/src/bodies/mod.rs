@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
-use posthaste_store::{BodyRange, Result, StoreError};
+use posthaste_store::{BodyRange, Recodes, Result, StoreError};
 
 use self::backend::Backend;
-use self::chunked::Chunked;
+use self::chunked::{BODY_CHUNK, Chunked};
 use self::objects::Description;
 use crate::cluster::Cluster;
 use crate::cluster::ids::now_us;
@@ -40,6 +40,12 @@ pub(crate) struct StoredBody {
     len: u64,
     /// The object that has it; `None` in Cassandra.
     object: Option<Description>,
+}
+
+impl StoredBody {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
 }
 
 /// The bodies of a keyspace.
@@ -76,6 +82,16 @@ impl Bodies {
                 let description = self.description(body).await?.ok_or_else(|| objects::missing(body))?;
                 objects.range(body, &description, range).await
             }
+        }
+    }
+
+    /// The bodies that can take another form. One chunk is one cell: it is written and read whole,
+    /// so nobody gets a mixture of two forms. Of an object, the old form would take its space until
+    /// its message is expunged: the sweep finds it by the commit that wrote it.
+    pub(crate) fn recodes(&self) -> Recodes {
+        match &self.backend {
+            Backend::Chunks => Recodes::Short(BODY_CHUNK as u64),
+            Backend::Objects(_) => Recodes::Nothing,
         }
     }
 

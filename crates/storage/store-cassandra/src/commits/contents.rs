@@ -7,7 +7,7 @@
 //! body or the summary that was written after that.
 //!
 //! A body is written whole each time a message brings it, unless this engine wrote it a moment ago.
-//! The bytes are the same, and a newer write survives a sweep that had begun.
+//! Clients see the same of it in each form, and a newer write survives a sweep that had begun.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

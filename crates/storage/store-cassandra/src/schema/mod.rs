@@ -69,6 +69,9 @@ const MIGRATIONS: &[Migration] = &[
     &[],
     // Tables stay. Bodies may be compressed. Programs of version 7 cannot show them.
     &[],
+    // Tables stay. A stored body may take another form. Programs of version 8 may remember the one
+    // before, and send pieces of the other one as they are stored.
+    &[],
 ];
 
 /// The version that this program makes and works with: counts changes of tables and values.

@@ -32,9 +32,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
-use posthaste_store::{Report, Result, StoreError};
+use posthaste_store::{CommitOutcome, Report, Result, StoreError};
 use scylla::response::PagingState;
 use tokio::sync::Mutex;
 
@@ -382,6 +383,37 @@ impl Sweep {
             count += u64::from(self.is_alive(&mut known, reference).await?);
         }
         Ok(count)
+    }
+
+    /// Stores a body in another form: see [`posthaste_store::Engine::recode`]. All of it is one
+    /// cell, so a reader gets the one form or the other. A commit that brings the body later writes
+    /// the form in which it came.
+    ///
+    /// Like a commit, it writes a reference before the body and one after that. No message has it,
+    /// so a sweep removes it. If the sweep of the last message removed the body meanwhile, that of
+    /// this reference removes what was written since.
+    pub(crate) async fn recode(&self, body: BodyId, bytes: &Bytes) -> Result<CommitOutcome> {
+        let Owners { stored, references } = self.owners(body).await?;
+        let (Some(stored), Some(one)) = (stored, references.first()) else {
+            return Ok(CommitOutcome::Conflict);
+        };
+        if !self.bodies.recodes().fits(stored.len(), bytes.len() as u64) {
+            return Err(StoreError::Refused(
+                "this engine changes no form of a body over 256 KiB, or in an object",
+            ));
+        }
+        let by = self.mailboxes.cluster.new_id();
+        self.refer(one, by).await?;
+        self.bodies.put(by, body, bytes).await?;
+        self.refer(one, by).await?;
+        Ok(CommitOutcome::Done)
+    }
+
+    /// Writes a reference of this id beside another one.
+    async fn refer(&self, beside: &Reference, by: Id) -> Result<()> {
+        let (body, mailbox, by) = (beside.body.0.to_bytes(), beside.mailbox.0.to_bytes(), by.to_bytes());
+        let values = (&body[..], &mailbox[..], i64::from(beside.uid), &by[..]);
+        self.mailboxes.cluster.write(&self.mailboxes.cluster.statements.reference.put, values).await
     }
 
     /// A body and its references, read in this order: a later object belongs to a reference that is

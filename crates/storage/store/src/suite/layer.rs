@@ -6,7 +6,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Report, SummaryOf,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Recodes, Report, SummaryOf,
     Unreadable, Visit,
 };
 use crate::error::Result;
@@ -25,6 +25,9 @@ pub trait Layer: Send + Sync + 'static {
     /// The wrapped engine.
     fn inner(&self) -> &Self::Inner;
 
+    fn epoch(&self) -> Epoch {
+        self.inner().epoch()
+    }
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         self.inner().directory_entry(name).await
     }
@@ -78,7 +81,7 @@ pub trait Layer: Send + Sync + 'static {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.inner().read_body(body, range).await
     }
-    fn recodes(&self) -> bool {
+    fn recodes(&self) -> Recodes {
         self.inner().recodes()
     }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
@@ -95,7 +98,7 @@ pub trait Layer: Send + Sync + 'static {
 #[async_trait]
 impl<L: Layer> Engine for L {
     fn epoch(&self) -> Epoch {
-        self.inner().epoch()
+        Layer::epoch(self)
     }
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         Layer::directory_entry(self, name).await
@@ -150,7 +153,7 @@ impl<L: Layer> Engine for L {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         Layer::read_body(self, body, range).await
     }
-    fn recodes(&self) -> bool {
+    fn recodes(&self) -> Recodes {
         Layer::recodes(self)
     }
     async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, SharedBodies};
+use posthaste_delivery::{
+    ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, SharedBodies, Uids,
+};
 use posthaste_directory::Format;
 use posthaste_mail_model::NumSet;
 
@@ -44,6 +46,7 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
         items: if command.items { Items::Make } else { Items::Leave },
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
         loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
+        uids: if command.new_uids { Uids::Renew } else { Uids::Keep },
     };
     let mut interruption = Interruption::begin()?;
     let commit = commit_time(&config.data);
@@ -81,7 +84,8 @@ impl Done {
         let ConvertReport { refused, failed, would_lose, .. } = self.sum;
         if refused > 0 {
             let why = format!(
-                "the engine on a cluster cannot change the form of stored mail: {refused} messages stay as they are"
+                "the engine on a cluster cannot change this form of stored mail: {refused} messages stay as they \
+                 are. --new-uids makes new messages of them, which clients download again"
             );
             return Err(Failure::Usage(why));
         }
