@@ -445,6 +445,24 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     }
 }
 
+/// Printing a line costs more than sending its octets: 100,000 took a poll of 12 ms on a slow
+/// processor.
+#[tokio::test]
+async fn many_expunged_messages_are_reported_in_slices() {
+    let mut paused = Paused::begin().await;
+    let mut other = paused.another().await;
+    paused.read_all();
+    other.read_all();
+    paused.doubled(15).await;
+    other.run("SELECT m0").await;
+    paused.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    other.run("NOOP").await;
+    paused.run("EXPUNGE").await;
+    // The client's pipe holds all of it: 550 KB.
+    let pauses = other.run("NOOP").await;
+    assert!((1..=4).contains(&pauses), "{pauses} pauses");
+}
+
 /// A change that 40 sessions reported delayed others by a slice of each of them: 38 ms.
 #[tokio::test]
 async fn sessions_of_an_account_report_large_changes_one_after_the_other() {
