@@ -15,6 +15,7 @@ use super::Driver;
 use crate::Role;
 use crate::address::{ReversePath, literal};
 use crate::command::{BodyKind, MailParameters, RcptParameters};
+use crate::freed::free;
 use crate::incoming::Incoming;
 use crate::reply::Reply;
 use crate::session::{Addressee, Transaction, replies};
@@ -35,7 +36,7 @@ impl Driver {
     ) -> Result<Vec<Reply>, NetError> {
         // The message's share of the budget is held until the sink is done with it.
         let trace_len = incoming.header_len();
-        let (message, _permit) = incoming.finish();
+        let (message, permit) = incoming.finish();
         let count = transaction.recipients.len();
         let Transaction { from, recipients, .. } = &mut transaction;
         let verified = match self.checked(id, (message, trace_len), from, recipients).await {
@@ -45,7 +46,11 @@ impl Driver {
         // It ends when the replies are sent. Until here the connection may be closed for a
         // newcomer: a verification waits for name servers that strangers choose.
         self.connection.work_begins()?;
-        Ok(self.deliver_checked(id, verified, transaction, count).await)
+        // The checks may have made a copy of the message.
+        let (whole, len) = (verified.message.clone(), verified.message.len());
+        let replies = self.deliver_checked(id, verified, transaction, count).await;
+        free((whole, permit), len);
+        Ok(replies)
     }
 
     /// The replies to the client: `count` of them if the message is refused.
