@@ -24,8 +24,8 @@ pub(crate) const RANGE_STEPS: u64 = SLICE_STEPS / 50_000;
 /// Steps of looking at the flags or the mod-sequence of a message.
 pub(crate) const ROW_STEPS: u64 = 8;
 
-/// Rows compared between two pauses: 0.5 ms if every second one has changed, and some three times as
-/// much on a slow processor.
+/// Rows compared between two pauses: 0.5 ms if every second one has changed, and up to three times
+/// as much on a slow processor.
 const ROWS_COMPARED: u64 = 40_000;
 
 /// Ranges printed between two checks of the output buffer: some 32 KiB.

@@ -8,13 +8,13 @@ use tokio::runtime::Handle;
 
 use crate::error::{Result, StoreError};
 
-/// Messages that a task resolves without a pause. At 0.2 µs each they take 2 ms, ten times as long as
-/// a switch to another thread. Ten times as many would take 20 ms.
+/// Messages that a task resolves without a pause. At 0.2 µs each they take 2 ms, ten times as long
+/// as a switch to another thread. Ten times as many would take 20 ms.
 pub(crate) const AT_ONCE: u64 = if cfg!(test) { 100 } else { 10_000 };
 
-/// Messages that are looked up in the engine between two pauses. Copies that link take 0.35 µs each,
-/// and up to three times as much on a slow processor: 2 ms. Half of them would gain nothing that
-/// another task notices.
+/// Messages that are looked up in the engine between two pauses. Copies that link take 0.35 µs
+/// each, and up to three times as much on a slow processor: 2 ms. Half of them would gain nothing
+/// that another task notices.
 pub(crate) const LOOKED_UP: u64 = AT_ONCE / 5;
 
 /// Whether a change of these messages is large. Without a runtime no change is large: no other
