@@ -11,6 +11,10 @@ use crate::index::summaries::record::{
 };
 use crate::index::{Index, Writing, summaries};
 
+/// Bytes of the longest summary that a copy is given. The first reader of a copy makes a longer one
+/// of its body. With 10 MiB, a round could take more than the reserve for a full disk.
+const GIVEN_MAX: usize = 1 << 20;
+
 /// What [`detach`] did.
 #[derive(Default)]
 pub(crate) struct DetachReport {
@@ -23,8 +27,8 @@ pub(crate) struct DetachReport {
 }
 
 /// Gives the copies that link to these messages of a mailbox, UIDs rising, summaries of their
-/// own. Copies that are among these messages keep their links. `room`: the bytes that summaries
-/// may still take. The last of them may exceed it.
+/// own, or empty ones instead of very long ones. Copies that are among these messages keep their
+/// links. `room`: the bytes that summaries may still take. The last of them may exceed it.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut Writing,
@@ -121,8 +125,9 @@ fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origi
     let Some(RecordKind::Summary(summary)) = found.map(|found| found.kind) else {
         return Ok(Detached::Damaged);
     };
-    let mut own = Vec::with_capacity(summary.len() + 32);
-    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, summary);
+    let given = if summary.len() <= GIVEN_MAX { summary } else { &[] };
+    let mut own = Vec::with_capacity(given.len() + 32);
+    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, given);
     summaries::put(index, txn, to, uid, &own)?;
     Ok(Detached::Done(own.len()))
 }
