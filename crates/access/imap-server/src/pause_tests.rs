@@ -490,3 +490,21 @@ async fn sessions_of_an_account_report_large_changes_one_after_the_other() {
     let held = paused.session.service.turns.acquire(account).await;
     assert!(other.waits_for(held, "NOOP").await, "messages are evaluated for a result");
 }
+
+/// 60 sessions compared the names of 500 mailboxes at once, and delayed others by 29 ms.
+#[tokio::test]
+async fn sessions_of_an_account_compare_long_lists_one_after_the_other() {
+    let mut paused = Paused::begin().await;
+    let mut other = paused.another().await;
+    other.run("NOTIFY SET (PERSONAL (MailboxName))").await;
+    let account = paused.session.login().unwrap().id;
+    for command in ["CREATE new", "RENAME new newer"] {
+        paused.run(command).await;
+        let held = paused.session.service.turns.acquire(account).await;
+        assert!(other.waits_for(held, "NOOP").await, "{command}");
+        assert_eq!(paused.session.service.turns.keys(), 0, "no session keeps a turn");
+        // What was reported is not compared again.
+        let held = paused.session.service.turns.acquire(account).await;
+        assert!(!other.waits_for(held, "NOOP").await, "{command}");
+    }
+}
