@@ -215,7 +215,7 @@ impl Wire {
         self.transport.read(&mut self.input, wait).await
     }
 
-    /// Counts received bytes of a message as work, so that other sessions get their turn.
+    /// Counts received bytes as work, so that other sessions get their turn.
     pub(crate) async fn note_arrived(&mut self, bytes: usize) {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
