@@ -278,26 +278,45 @@ async fn a_session_yields_between_pipelined_commands() {
     assert!(turns >= 50, "the neighbour had {turns} turns");
 }
 
+/// A session over [`Endless`], and what ends it or moves its clock.
+fn endless(octets: usize) -> (Box<Session>, (ClockHand, ShutdownTrigger)) {
+    let ((clock, hand), (trigger, shutdown)) = (Clock::manual(), Shutdown::new());
+    let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
+    let session = Session::new(Arc::new(service()), Box::new(Endless(octets)), peer, clock, shutdown);
+    (Box::new(session), (hand, trigger))
+}
+
+/// The outcome of work that waits for nothing, and how often others had their turn meanwhile.
+async fn pauses<T>(work: impl Future<Output = T>) -> (T, u64) {
+    let (mut work, mut pauses) = (pin!(work), 0);
+    loop {
+        match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+            Poll::Ready(done) => return (done, pauses),
+            Poll::Pending => pauses += 1,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A line of 256 MiB was read 8 MiB at a time: 7 ms on a slow processor.
 #[tokio::test]
 async fn a_line_without_an_end_is_read_in_slices() {
     const OCTETS: usize = 16 << 20;
-    let (clock, _hand) = Clock::manual();
-    let (_trigger, shutdown) = Shutdown::new();
-    let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
-    let transport = Box::new(Endless(OCTETS));
-    let mut session = Box::new(Session::new(Arc::new(service()), transport, peer, clock, shutdown));
-    let (mut work, mut pauses) = (pin!(connection::run(&mut session)), 0);
-    let ended = loop {
-        match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
-            Poll::Ready(ended) => break ended,
-            Poll::Pending => pauses += 1,
-        }
-        tokio::task::yield_now().await;
-    };
+    let (mut session, _ends) = endless(OCTETS);
+    let (ended, pauses) = pauses(connection::run(&mut session)).await;
     assert!(matches!(ended, Err(NetError::Closed)), "{ended:?}");
     // An octet counts for two steps.
     assert!(pauses >= 2 * OCTETS as u64 / SLICE_STEPS - 1, "{pauses} pauses");
+}
+
+/// A client that reads as fast as it is sent 60 MB made the session send all of it in one poll.
+#[tokio::test]
+async fn a_large_part_is_sent_in_slices() {
+    let (mut session, _ends) = endless(0);
+    let part = vec![b'x'; 8 << 20];
+    let (sent, pauses) = pauses(session.wire.put(&part)).await;
+    sent.unwrap();
+    assert!(pauses >= part.len() as u64 / SLICE_STEPS - 1, "{pauses} pauses");
 }
 
 #[tokio::test]

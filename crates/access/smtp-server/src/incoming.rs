@@ -11,10 +11,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder, free, freed_elsewhere};
 
 use crate::{
-    freed::{free, shared},
     options::DRAIN_MAX,
     reply::{Enhanced, Reply},
 };
@@ -179,7 +178,7 @@ impl Incoming {
     /// The message, and what keeps its memory reserved.
     pub fn finish(mut self) -> (Bytes, Option<BytePermit>) {
         self.complete();
-        (shared(std::mem::take(&mut self.bytes)), self.permit.take())
+        (freed_elsewhere(std::mem::take(&mut self.bytes)), self.permit.take())
     }
 }
 

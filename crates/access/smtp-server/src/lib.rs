@@ -19,7 +19,6 @@
 pub mod address;
 pub mod command;
 pub mod dots;
-mod freed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod incoming;

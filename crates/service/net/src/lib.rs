@@ -35,6 +35,7 @@ mod connection;
 mod deflate;
 mod endpoint;
 mod error;
+mod freed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod limits;
@@ -62,6 +63,7 @@ pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;
+pub use freed::{FREED_HERE_MAX, free, freed_elsewhere};
 pub use limits::{ConnectionLimits, ConnectionPermit, Refused, TOTAL_DEFAULT, Trust, per_address};
 pub use line::{LineReader, TakenLine};
 pub use login_end::LoginEnd;

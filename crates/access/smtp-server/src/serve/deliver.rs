@@ -8,14 +8,13 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_net::NetError;
+use posthaste_net::{NetError, free};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
 use super::Driver;
 use crate::Role;
 use crate::address::{ReversePath, literal};
 use crate::command::{BodyKind, MailParameters, RcptParameters};
-use crate::freed::free;
 use crate::incoming::Incoming;
 use crate::reply::Reply;
 use crate::session::{Addressee, Transaction, replies};

@@ -1,14 +1,14 @@
-//! The memory of a large message is freed on another thread: the system takes 0.1 ms for each MiB
-//! that was used, and more on a slow processor. Sessions share their threads.
+//! Large memory is freed on another thread: the system takes 0.1 ms for each MiB that was used, and
+//! more on a slow processor. Sessions share their threads.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::runtime::Handle;
 
 /// Bytes that a task frees itself: some 0.4 ms. A message of 60 MB took up to 11 ms.
-const FREED_HERE_MAX: usize = 4 << 20;
+pub const FREED_HERE_MAX: usize = 4 << 20;
 
 /// Drops what holds this many bytes. A permit for them may be part of it: it ends with them.
-pub(crate) fn free<T: Send + 'static>(held: T, bytes: usize) {
+pub fn free<T: Send + 'static>(held: T, bytes: usize) {
     if bytes > FREED_HERE_MAX
         && let Ok(runtime) = Handle::try_current()
     {
@@ -16,11 +16,11 @@ pub(crate) fn free<T: Send + 'static>(held: T, bytes: usize) {
     }
 }
 
-/// The bytes of a message for all who read it. Whoever drops them last does not free them.
-pub(crate) fn shared(bytes: BytesMut) -> Bytes {
-    match bytes.len() > FREED_HERE_MAX {
+/// The same bytes. Whoever drops the last of them frees no large memory.
+pub fn freed_elsewhere<T: Into<Bytes> + AsRef<[u8]> + Send + 'static>(bytes: T) -> Bytes {
+    match bytes.as_ref().len() > FREED_HERE_MAX {
         true => Bytes::from_owner(FreedElsewhere(Some(bytes))),
-        false => bytes.freeze(),
+        false => bytes.into(),
     }
 }
 
@@ -91,8 +91,7 @@ mod tests {
     #[tokio::test]
     async fn the_bytes_are_those_of_the_message() {
         for len in [10, LARGE] {
-            let message = BytesMut::from(&vec![b'x'; len][..]);
-            assert_eq!(shared(message), vec![b'x'; len]);
+            assert_eq!(freed_elsewhere(vec![b'x'; len]), vec![b'x'; len]);
         }
     }
 }
