@@ -1,5 +1,5 @@
-//! Copies of large messages are made on another thread. Memory that is used for the first time takes
-//! most of the time: 60 MB take over 20 ms.
+//! Copies of large messages are made on another thread. Memory that is used for the first time
+//! takes most of the time: 60 MB take over 20 ms.
 
 use std::future::pending;
 use std::panic::resume_unwind;
