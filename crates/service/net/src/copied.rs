@@ -12,7 +12,8 @@ use crate::freed::freed_elsewhere;
 /// Octets that a task copies itself: some 0.5 ms.
 const COPIED_HERE_MAX: usize = 1 << 20;
 
-/// Does work that copies so many octets: at once if they are few, and else on another thread.
+/// Does work that copies or reads so many octets: at once if they are few, and else on another
+/// thread.
 pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     let runtime = match Handle::try_current() {
         Ok(runtime) if octets > COPIED_HERE_MAX => runtime,

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain, unix_time};
+use posthaste_net::joined;
 
 use crate::date::date_time;
 use crate::error::QueueError;
@@ -269,7 +270,7 @@ impl Relay {
     #[boxed]
     pub async fn report_success(
         &self,
-        message: &[u8],
+        message: &Bytes,
         envelope: &Envelope,
         success: Success,
     ) -> Result<(), QueueError> {
@@ -310,16 +311,16 @@ impl Relay {
             tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(());
         }
-        self.notify(to, report.print(), report.tls).await
+        self.notify(to, report.print().await.text, report.tls).await
     }
 
     /// Sends a message of this server, without a sender and without trace fields. It is on disk on
     /// return, or there is nobody who could get it.
     #[boxed]
-    pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsRequirement) -> Result<(), QueueError> {
+    pub async fn notify(&self, to: &str, text: Bytes, tls: TlsRequirement) -> Result<(), QueueError> {
         let now = unix_time::signed(self.now());
         let (to, found) = self.addressed(to).await?;
-        let text = self.traced(text, now);
+        let text = self.traced(text, now).await;
         let domain = match found {
             Addressed::Inbox(recipient) if self.is_filed(&text, &recipient).await? => return Ok(()),
             Addressed::Inbox(_) | Addressed::Local => Local::Inbox.domain().to_owned(),
@@ -371,9 +372,9 @@ impl Relay {
     }
 
     /// Files a report in an account's INBOX. `false` if the account has no room now.
-    async fn is_filed(&self, text: &[u8], recipient: &Recipient) -> Result<bool, QueueError> {
-        let message = [RETURN_PATH, text].concat();
-        let outcomes = self.delivery.deliver(Bytes::from(message), std::slice::from_ref(recipient)).await;
+    async fn is_filed(&self, text: &Bytes, recipient: &Recipient) -> Result<bool, QueueError> {
+        let message = joined([Bytes::from_static(RETURN_PATH), text.clone()]).await;
+        let outcomes = self.delivery.deliver(message, std::slice::from_ref(recipient)).await;
         match outcomes.into_iter().next() {
             Some(Err(error)) if error.kind() == Why::OverQuota => {
                 tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
@@ -385,9 +386,9 @@ impl Relay {
     }
 
     /// A report with the trace field of a message that was made here.
-    pub(crate) fn traced(&self, text: Vec<u8>, now: i64) -> Bytes {
+    pub(crate) async fn traced(&self, text: Bytes, now: i64) -> Bytes {
         let trace = format!("Received: by {} (Posthaste);\r\n\t{}\r\n", self.host, date_time(now));
-        Bytes::from([trace.into_bytes(), text].concat())
+        joined([Bytes::from(trace), text]).await
     }
 
     /// The signer for domains of ours.
