@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
-use posthaste_net::{SubmissionRefused, joined};
+use posthaste_net::{SubmissionRefused, copying, freed_elsewhere, joined};
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -270,7 +271,11 @@ impl Filter {
         let (text, results) = match mail.trigger {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Trigger::Stored => (results::without_own(&text, &self.host), None),
+            Trigger::Stored => {
+                let (octets, host) = (text.len(), Arc::clone(&self.host));
+                let without = move || freed_elsewhere(results::without_own(&text, &host));
+                (copying(octets, without).await, None)
+            }
         };
         let trace = Bytes::from(self.sent_on_by(name));
         let text = text.slice_ref(compose::without_return_path(&text));
