@@ -288,7 +288,8 @@ fn endless(octets: usize) -> (Box<Session>, (ClockHand, ShutdownTrigger)) {
 
 /// The outcome of work that waits for nothing, and how often others had their turn meanwhile.
 async fn pauses<T>(work: impl Future<Output = T>) -> (T, u64) {
-    let (mut work, mut pauses) = (pin!(work), 0);
+    let mut work = pin!(work);
+    let mut pauses = 0;
     loop {
         match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
             Poll::Ready(done) => return (done, pauses),
