@@ -240,7 +240,8 @@ impl Driver {
         Ok(())
     }
 
-    /// UPDATE (RFC 1939 §6): one commit removes the marked messages, or none. Nothing interrupts it.
+    /// UPDATE (RFC 1939 §6): one commit removes all marked messages, or none. Nothing interrupts
+    /// it.
     async fn remove(&mut self) -> Result<(), Refusal> {
         let (Some(inbox), Some(maildrop)) = (&self.inbox, self.session.maildrop()) else { return Ok(()) };
         let Inbox { owner, mailbox, .. } = inbox;
