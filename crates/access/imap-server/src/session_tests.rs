@@ -15,12 +15,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use posthaste_directory::{Annotated, NewAccount};
-use posthaste_mail_model::Secret;
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::ListSelection;
+use posthaste_imap_codec::response::{ListData, Untagged};
+use posthaste_mail_model::{SEPARATOR, Secret};
 use posthaste_net::{Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 use crate::heavy::SLICE_STEPS;
+use crate::listed::print_lines;
 use crate::session::Session;
 use crate::size_tests::service;
 use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
@@ -318,6 +322,23 @@ async fn a_large_part_is_sent_in_slices() {
     let (sent, pauses) = pauses(session.wire.put(&part)).await;
     sent.unwrap();
     assert!(pauses >= part.len() as u64 / SLICE_STEPS - 1, "{pauses} pauses");
+}
+
+/// Making and printing a line takes longer than sending it: LSUB printed 60,000 in one poll.
+#[tokio::test]
+async fn many_lines_of_a_list_are_printed_in_slices() {
+    let (mut session, _ends) = endless(0);
+    let line = ListData {
+        attributes: Vec::new(),
+        separator: Some(SEPARATOR),
+        mailbox: MailboxArg::from_text("a"),
+        child_info: ListSelection::default(),
+        old_name: None,
+    };
+    let lines = (0..10_000).map(|_| Untagged::Lsub(line.clone()));
+    let (printed, pauses) = pauses(print_lines(&mut session.wire, lines)).await;
+    printed.unwrap();
+    assert!(pauses >= 2, "{pauses} pauses");
 }
 
 #[tokio::test]
