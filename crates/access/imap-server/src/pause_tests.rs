@@ -177,10 +177,10 @@ async fn waits<T, W: Future>(held: T, work: W) -> (bool, W::Output) {
 #[tokio::test]
 async fn mailboxes_that_are_opened_for_one_command_are_opened_in_slices() {
     let mut paused = Paused::begin().await;
-    let (slices, keys) = (MAILBOXES / 20, vec!["NOT SUBJECT y"; 1000].join(" "));
+    let (slices, keys) = (MAILBOXES / 10, vec!["NOT SUBJECT y"; 1000].join(" "));
     for (command, least) in [
         ("ESEARCH IN (personal) RETURN (COUNT) ALL".to_owned(), slices),
-        (format!("ESEARCH IN (personal) RETURN (COUNT) {keys}"), 2 * slices),
+        (format!("ESEARCH IN (personal) RETURN (COUNT) {keys}"), slices + slices / 2),
         ("LIST \"\" * RETURN (STATUS (RECENT))".to_owned(), slices),
         // It needs no rows.
         ("LIST \"\" * RETURN (STATUS (MESSAGES))".to_owned(), 0),
