@@ -51,6 +51,7 @@ mod serve;
 mod shutdown;
 mod socket;
 mod stream;
+mod turns;
 mod unix;
 
 pub use accounts::rate::{HOUR, Rate};

@@ -18,11 +18,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{sync::Semaphore, task::yield_now};
-
 pub(crate) use self::strangers::Task;
 use self::strangers::{Stranger, Strangers};
-use crate::network::Tiers;
+use crate::{network::Tiers, turns::Turns};
 
 /// Connections in all. At 48 KiB for an idle TLS session they take about 1 GiB. They are some way
 /// under the 65,536 file descriptors to which a process can usually raise its limit. For twice as
@@ -64,7 +62,7 @@ pub struct ConnectionLimits(Arc<Inner>);
 struct Inner {
     open: Mutex<Open>,
     /// The turns of connections that end.
-    ends: Semaphore,
+    ends: Turns,
 }
 
 #[derive(Debug)]
@@ -172,7 +170,7 @@ impl ConnectionLimits {
             by_network: HashMap::new(),
             next: 0,
         });
-        Self(Arc::new(Inner { open, ends: Semaphore::new(ENDS_AT_ONCE) }))
+        Self(Arc::new(Inner { open, ends: Turns::new(ENDS_AT_ONCE) }))
     }
 
     /// Other bounds from now on. Connections above them stay; no new one comes until there is room,
@@ -400,13 +398,9 @@ impl ConnectionPermit {
         }
     }
 
-    /// Waits for a turn to end. [`ENDS_AT_ONCE`] connections have one at the same time, until all
-    /// tasks that are ready have run once.
+    /// Waits for a turn to end. [`ENDS_AT_ONCE`] connections have one at the same time.
     pub(crate) async fn turn_to_end(&self) {
-        // The turns are never closed.
-        if let Ok(_turn) = self.0.limits.0.ends.acquire().await {
-            yield_now().await;
-        }
+        drop(self.0.limits.0.ends.take().await);
     }
 
     /// The network whose connection was closed for this one.
