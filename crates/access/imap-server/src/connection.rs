@@ -352,13 +352,14 @@ fn drop_literal(session: &mut Session) {
     session.wire.say_status(no_memory().status(tag));
 }
 
-/// Counts bytes that came, if they are of a message.
+/// Counts bytes that came.
 async fn count_received(session: &mut Session, bytes: usize) {
     if let Some(permit) = &mut session.permit {
         permit.note_arrived(bytes);
-        // This may yield: a fast sender always has more bytes ready.
-        session.wire.note_arrived(bytes).await;
     }
+    // This may yield: a fast sender always has more bytes ready, of a message or of a line without
+    // an end.
+    session.wire.note_arrived(bytes).await;
 }
 
 /// Sends the printed responses and waits for the client. `Close` if the server ends the session.

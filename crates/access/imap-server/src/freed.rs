@@ -1,14 +1,6 @@
-//! Large memory is freed on another thread: the system takes 0.1 ms for each MiB that was used.
+//! Large memory of commands and messages is freed on another thread.
 
-/// Bytes that a session's own task frees: some 2 ms.
-pub(crate) const FREED_HERE_MAX: usize = 16 << 20;
-
-/// Drops what holds this many bytes. A permit for them may be part of it: it ends with them.
-pub(crate) fn free<T: Send + 'static>(held: T, bytes: usize) {
-    if bytes > FREED_HERE_MAX {
-        tokio::task::spawn_blocking(move || drop(held));
-    }
-}
+pub(crate) use posthaste_net::{FREED_HERE_MAX, free, freed_elsewhere};
 
 #[cfg(test)]
 mod tests {

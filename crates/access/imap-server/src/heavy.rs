@@ -34,8 +34,8 @@ pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
 pub(crate) const HEAD_STEPS: u64 = SLICE_STEPS / 1000;
 
 /// Steps of opening a mailbox that nobody has open, and of each message in it. A command that opens
-/// many mailboxes counts them.
-const OPEN_STEPS: u64 = SLICE_STEPS / 20;
+/// many mailboxes counts them. Twenty in a slice took 8 ms on a slow processor.
+const OPEN_STEPS: u64 = SLICE_STEPS / 10;
 const MESSAGE_STEPS: u64 = 40;
 
 /// Steps to parse and answer a command, without those that it counts itself. A hundred NOOPs, of

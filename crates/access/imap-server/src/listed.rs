@@ -2,11 +2,38 @@
 
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::ListSelection;
-use posthaste_imap_codec::response::{ListAttribute, ListData};
+use posthaste_imap_codec::response::{ListAttribute, ListData, Untagged};
 use posthaste_mail_model::{MailboxName, SEPARATOR};
+use posthaste_net::NetError;
 use posthaste_store::{MailboxEntry, MailboxList};
 
+use crate::heavy::Pace;
 use crate::special_use;
+use crate::wire::Wire;
+
+/// Steps that a line of the answer takes, without those of the octets of its name.
+const LINE_STEPS: u64 = 500;
+/// Steps of an octet of a name: it is copied, and looked at for what needs quotes.
+const OCTET_STEPS: u64 = 2;
+
+/// Steps that the line of a name takes.
+pub(crate) fn line_steps(name: &MailboxName) -> u64 {
+    LINE_STEPS + name.as_str().len() as u64 * OCTET_STEPS
+}
+
+/// Prints lines of an answer that were made before. Sending them counts as well.
+pub(crate) async fn print_lines(
+    wire: &mut Wire,
+    lines: impl IntoIterator<Item = Untagged>,
+) -> Result<(), NetError> {
+    let mut pace = Pace::default();
+    for line in lines {
+        wire.say(line);
+        wire.relieve().await?;
+        pace.worked(LINE_STEPS).await;
+    }
+    Ok(())
+}
 
 /// The attributes of a listed name that its entry does not have.
 #[derive(Clone, Copy, Debug)]

@@ -177,10 +177,10 @@ async fn waits<T, W: Future>(held: T, work: W) -> (bool, W::Output) {
 #[tokio::test]
 async fn mailboxes_that_are_opened_for_one_command_are_opened_in_slices() {
     let mut paused = Paused::begin().await;
-    let (slices, keys) = (MAILBOXES / 20, vec!["NOT SUBJECT y"; 1000].join(" "));
+    let (slices, keys) = (MAILBOXES / 10, vec!["NOT SUBJECT y"; 1000].join(" "));
     for (command, least) in [
         ("ESEARCH IN (personal) RETURN (COUNT) ALL".to_owned(), slices),
-        (format!("ESEARCH IN (personal) RETURN (COUNT) {keys}"), 2 * slices),
+        (format!("ESEARCH IN (personal) RETURN (COUNT) {keys}"), slices + slices / 2),
         ("LIST \"\" * RETURN (STATUS (RECENT))".to_owned(), slices),
         // It needs no rows.
         ("LIST \"\" * RETURN (STATUS (MESSAGES))".to_owned(), 0),
@@ -445,6 +445,24 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     }
 }
 
+/// Printing a line costs more than sending its octets: 100,000 took a poll of 12 ms on a slow
+/// processor.
+#[tokio::test]
+async fn many_expunged_messages_are_reported_in_slices() {
+    let mut paused = Paused::begin().await;
+    let mut other = paused.another().await;
+    paused.read_all();
+    other.read_all();
+    paused.doubled(15).await;
+    other.run("SELECT m0").await;
+    paused.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    other.run("NOOP").await;
+    paused.run("EXPUNGE").await;
+    // The client's pipe holds all of it: 550 KB.
+    let pauses = other.run("NOOP").await;
+    assert!((1..=4).contains(&pauses), "{pauses} pauses");
+}
+
 /// A change that 40 sessions reported delayed others by a slice of each of them: 38 ms.
 #[tokio::test]
 async fn sessions_of_an_account_report_large_changes_one_after_the_other() {
@@ -471,4 +489,22 @@ async fn sessions_of_an_account_report_large_changes_one_after_the_other() {
     paused.run("STORE 1:100 +FLAGS.SILENT (\\Flagged)").await;
     let held = paused.session.service.turns.acquire(account).await;
     assert!(other.waits_for(held, "NOOP").await, "messages are evaluated for a result");
+}
+
+/// 60 sessions compared the names of 500 mailboxes at once, and delayed others by 29 ms.
+#[tokio::test]
+async fn sessions_of_an_account_compare_long_lists_one_after_the_other() {
+    let mut paused = Paused::begin().await;
+    let mut other = paused.another().await;
+    other.run("NOTIFY SET (PERSONAL (MailboxName))").await;
+    let account = paused.session.login().unwrap().id;
+    for command in ["CREATE new", "RENAME new newer"] {
+        paused.run(command).await;
+        let held = paused.session.service.turns.acquire(account).await;
+        assert!(other.waits_for(held, "NOOP").await, "{command}");
+        assert_eq!(paused.session.service.turns.keys(), 0, "no session keeps a turn");
+        // What was reported is not compared again.
+        let held = paused.session.service.turns.acquire(account).await;
+        assert!(!other.waits_for(held, "NOOP").await, "{command}");
+    }
 }

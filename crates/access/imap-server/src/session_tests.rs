@@ -5,18 +5,26 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use posthaste_directory::{Annotated, NewAccount};
-use posthaste_mail_model::Secret;
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::ListSelection;
+use posthaste_imap_codec::response::{ListData, Untagged};
+use posthaste_mail_model::{SEPARATOR, Secret};
 use posthaste_net::{Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
+use crate::heavy::SLICE_STEPS;
+use crate::listed::print_lines;
 use crate::session::Session;
 use crate::size_tests::service;
 use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
@@ -68,6 +76,33 @@ impl Transport for Memory {
 
     fn close(mut self: Box<Self>, _: Duration) -> Io<'static, ()> {
         Box::pin(async move { Ok(self.0.shutdown().await?) })
+    }
+}
+
+/// A client that sends so many octets without a line end, and has the next ones ready at once.
+struct Endless(usize);
+
+impl Transport for Endless {
+    fn read<'t>(&'t mut self, input: &'t mut BytesMut, wait: Wait) -> Io<'t, usize> {
+        let (Wait::Input { most, .. } | Wait::Rest { most, .. }) = wait else {
+            return Box::pin(std::future::pending());
+        };
+        let count = most.min(64 << 10).min(self.0);
+        self.0 -= count;
+        input.resize(input.len() + count, b'x');
+        Box::pin(std::future::ready(if count > 0 { Ok(count) } else { Err(NetError::Closed) }))
+    }
+
+    fn write<'t>(&'t mut self, _: &'t [u8], _: Then, _: Duration) -> Io<'t, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn change<'t>(&'t mut self, _: StreamChange<'t>, _: &'t mut BytesMut, _: Duration) -> Io<'t, ()> {
+        Box::pin(std::future::ready(Err(NetError::Closed)))
+    }
+
+    fn close(self: Box<Self>, _: Duration) -> Io<'static, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -245,6 +280,65 @@ async fn a_session_yields_between_pipelined_commands() {
     neighbour.abort();
     let turns = turns.load(std::sync::atomic::Ordering::Relaxed);
     assert!(turns >= 50, "the neighbour had {turns} turns");
+}
+
+/// A session over [`Endless`], and what ends it or moves its clock.
+fn endless(octets: usize) -> (Box<Session>, (ClockHand, ShutdownTrigger)) {
+    let ((clock, hand), (trigger, shutdown)) = (Clock::manual(), Shutdown::new());
+    let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
+    let session = Session::new(Arc::new(service()), Box::new(Endless(octets)), peer, clock, shutdown);
+    (Box::new(session), (hand, trigger))
+}
+
+/// The outcome of work that waits for nothing, and how often others had their turn meanwhile.
+async fn pauses<T>(work: impl Future<Output = T>) -> (T, u64) {
+    let mut work = pin!(work);
+    let mut pauses = 0;
+    loop {
+        match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+            Poll::Ready(done) => return (done, pauses),
+            Poll::Pending => pauses += 1,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A line of 256 MiB was read 8 MiB at a time: 7 ms on a slow processor.
+#[tokio::test]
+async fn a_line_without_an_end_is_read_in_slices() {
+    const OCTETS: usize = 16 << 20;
+    let (mut session, _ends) = endless(OCTETS);
+    let (ended, pauses) = pauses(connection::run(&mut session)).await;
+    assert!(matches!(ended, Err(NetError::Closed)), "{ended:?}");
+    // An octet counts for two steps.
+    assert!(pauses >= 2 * OCTETS as u64 / SLICE_STEPS - 1, "{pauses} pauses");
+}
+
+/// A client that reads as fast as it is sent 60 MB made the session send all of it in one poll.
+#[tokio::test]
+async fn a_large_part_is_sent_in_slices() {
+    let (mut session, _ends) = endless(0);
+    let part = vec![b'x'; 8 << 20];
+    let (sent, pauses) = pauses(session.wire.put(&part)).await;
+    sent.unwrap();
+    assert!(pauses >= part.len() as u64 / SLICE_STEPS - 1, "{pauses} pauses");
+}
+
+/// Making and printing a line takes longer than sending it: LSUB printed 60,000 in one poll.
+#[tokio::test]
+async fn many_lines_of_a_list_are_printed_in_slices() {
+    let (mut session, _ends) = endless(0);
+    let line = ListData {
+        attributes: Vec::new(),
+        separator: Some(SEPARATOR),
+        mailbox: MailboxArg::from_text("a"),
+        child_info: ListSelection::default(),
+        old_name: None,
+    };
+    let lines = (0..10_000).map(|_| Untagged::Lsub(line.clone()));
+    let (printed, pauses) = pauses(print_lines(&mut session.wire, lines)).await;
+    printed.unwrap();
+    assert!(pauses >= 2, "{pauses} pauses");
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ const ROWS_PER_RELIEF: usize = 512;
 
 /// Steps of looking at a changed row, whether it is printed or not.
 const ROW_STEPS: u64 = 100;
+/// Steps of printing an EXPUNGE. A line of 17 octets takes as long as 50 to 100 octets of a body.
+const EXPUNGE_STEPS: u64 = 100;
 /// Steps of the same if the row is looked up in the client's own change and in the view before.
 const OWN_ROW_STEPS: u64 = 300;
 
@@ -231,13 +233,16 @@ async fn report_expunged(wire: &mut Wire, diff: &Difference, enabled: Enabled) -
         wire.out().extend_from_slice(b"\r\n");
         return Ok(());
     }
+    let (mut pace, mut printed) = (Pace::default(), 0);
     for seq in diff.expunged_descending() {
         let out = wire.out();
         out.extend_from_slice(b"* ");
         print::number(out, u64::from(seq.value()));
         out.extend_from_slice(b" EXPUNGE\r\n");
+        printed += 1;
         if wire.is_full() {
             wire.relieve().await?;
+            pace.worked(std::mem::take(&mut printed) * EXPUNGE_STEPS).await;
         }
     }
     Ok(())

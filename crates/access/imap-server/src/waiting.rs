@@ -83,7 +83,10 @@ pub(crate) async fn for_command(
         };
         let why = match event {
             WaitEvent::News => continue,
-            WaitEvent::Input(Ok(_)) => return Ok(Next::Command),
+            WaitEvent::Input(Ok(bytes)) => {
+                session.wire.note_arrived(bytes).await;
+                return Ok(Next::Command);
+            }
             WaitEvent::Input(Err(NetError::TimedOut(_))) => "Idle for too long",
             WaitEvent::Input(Err(error)) => return Err(error),
             WaitEvent::Shutdown => "The server is shutting down",

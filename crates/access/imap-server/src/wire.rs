@@ -37,6 +37,9 @@ pub(crate) const OUT_BYTES: usize = 64 * 1024;
 /// Bodies of at least this size are sent without a copy.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
+/// Bytes of a body that are written at a time: a slice of the task has four of them.
+const PUT_BYTES: usize = 512 * 1024;
+
 /// A session's connection: its input and its output.
 pub(crate) struct Wire {
     transport: Box<dyn Transport>,
@@ -215,7 +218,7 @@ impl Wire {
         self.transport.read(&mut self.input, wait).await
     }
 
-    /// Counts received bytes of a message as work, so that other sessions get their turn.
+    /// Counts received bytes as work, so that other sessions get their turn.
     pub(crate) async fn note_arrived(&mut self, bytes: usize) {
         self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
@@ -471,7 +474,8 @@ impl Wire {
         sent.map(|()| dropped)
     }
 
-    /// Adds bytes to the response under way; large ones are sent without being copied.
+    /// Adds bytes to the response under way. Large ones are sent without being copied, a piece at a
+    /// time: a client that reads as fast as they are sent would never make the task wait.
     pub(crate) async fn put(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         if bytes.len() <= COPY_BYTES_MAX {
             self.out.extend_from_slice(bytes);
@@ -482,8 +486,10 @@ impl Wire {
             self.transport.write(&self.out, Then::More, within).await?;
             self.out.clear();
         }
-        self.transport.write(bytes, Then::More, within).await?;
-        self.pace.worked((bytes.len() as u64).min(STEPS_MAX)).await;
+        for piece in bytes.chunks(PUT_BYTES) {
+            self.transport.write(piece, Then::More, within).await?;
+            self.pace.worked(piece.len() as u64).await;
+        }
         Ok(())
     }
 

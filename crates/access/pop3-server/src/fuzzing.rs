@@ -98,7 +98,8 @@ pub fn session(data: &[u8]) {
                 assert!(was_logged_in && !marked.contains(&row.uid().value()));
                 session.refuse(Refusal::Expunged, &mut out)
             }
-            Action::Remove(uids) => {
+            Action::Remove => {
+                let uids = session.maildrop().map(|maildrop| maildrop.take_marked()()).unwrap_or_default();
                 assert!(uids.iter().eq(marked.iter().copied()), "{uids} and {marked:?}");
                 session.removed(Ok(()), &mut out)
             }

@@ -138,16 +138,24 @@ impl Maildrop {
 
     /// The same messages with sizes. All rows have them that can have them.
     pub fn set_sizes(&mut self, view: Arc<View>) {
-        self.learn(view);
-        self.is_sized = true;
-    }
-
-    /// The same messages. Some of them have sizes now.
-    pub fn learn(&mut self, view: Arc<View>) {
         self.view = view;
         let marked = self.marks.all();
         let marked = self.view.rows(&marked);
         self.marks.octets = marked.map(|(_, row)| u64::from(row.size())).sum();
+        self.is_sized = true;
+    }
+
+    /// The same messages. This one has its size now. A client may request any number of sizes one
+    /// by one, so the marks are not read.
+    pub fn learn(&mut self, view: Arc<View>, number: u32) {
+        if self.marks.has(number) {
+            let size = |view: &View| {
+                let row = SeqNum::new(number).and_then(|seq| view.row(seq));
+                row.map_or(0, |row| u64::from(row.size()))
+            };
+            self.marks.octets = (self.marks.octets + size(&view)).saturating_sub(size(&self.view));
+        }
+        self.view = view;
         self.is_sized |= self.view.counts().without_items() == 0;
     }
 
@@ -178,9 +186,15 @@ impl Maildrop {
         self.marks = Marks::default();
     }
 
-    /// The UIDs of all marked messages.
-    pub fn marked(&self) -> NumSet {
-        self.view.uids_of_seqs(&self.marks.all())
+    /// The number of marked messages.
+    pub fn marked(&self) -> u32 {
+        self.marks.messages
+    }
+
+    /// Takes all marks back. Finds the UIDs of the messages that had one.
+    pub fn take_marked(&mut self) -> impl FnOnce() -> NumSet + Send + use<> {
+        let (view, marks) = (Arc::clone(&self.view), std::mem::take(&mut self.marks));
+        move || view.uids_of_seqs(&marks.all())
     }
 
     /// Prints the line of a listing for one message: `number value`, without an end.
@@ -253,9 +267,24 @@ mod tests {
             prop_assert_eq!(listed(&maildrop, ListedValue::Sizes), sizes);
             let ids: String = left.iter().map(|n| format!("{n} 00000abc{:08x}\r\n", 3 * n)).collect();
             prop_assert_eq!(listed(&maildrop, ListedValue::Ids), ids);
-            prop_assert!(maildrop.marked().iter().eq(marked.iter().map(|n| 3 * n)));
-            maildrop.reset();
+            prop_assert_eq!(maildrop.marked() as usize, marked.len());
+            let uids = maildrop.take_marked()();
+            prop_assert!(uids.iter().eq(marked.iter().map(|n| 3 * n)));
             prop_assert_eq!(maildrop.stat().messages, messages);
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_learned_counts_for_its_mark() {
+        let messages = view(9);
+        let mut maildrop = Maildrop::new(Arc::new(messages.clone()), UidValidity::new(1).unwrap());
+        assert!(maildrop.mark(4) && maildrop.mark(5));
+        for (number, octets) in [(4, 36), (7, 136)] {
+            let row = maildrop.view().row(SeqNum::new(number).unwrap()).unwrap().with_size(number + 100);
+            let sized = maildrop.view().edited(messages.head().clone(), &[row], &NumSet::new(), &[]);
+            maildrop.learn(Arc::new(sized), number);
+            // All sizes but those of 4 and 5.
+            assert_eq!(maildrop.stat(), DropListing { messages: 7, octets });
         }
     }
 }

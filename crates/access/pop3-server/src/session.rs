@@ -1,13 +1,13 @@
 //! The state machine of a session. Lines go in. Answers and actions for its driver come out.
 //!
 //! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION. QUIT
-//! leads to UPDATE. The driver does UPDATE: it removes the messages that [`Action::Remove`] names.
+//! leads to UPDATE. The driver does UPDATE: it removes the marked messages.
 
 use std::sync::Arc;
 
 use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{LoginError, LoginFailure};
-use posthaste_mail_model::{NumSet, Secret};
+use posthaste_mail_model::Secret;
 use posthaste_retention::Stay;
 use posthaste_store::{Row, StoreError};
 
@@ -69,8 +69,8 @@ pub enum Action {
         /// For TOP.
         lines: Option<u64>,
     },
-    /// Remove these messages, answer with [`Session::removed`], and close.
-    Remove(NumSet),
+    /// Remove the marked messages, answer with [`Session::removed`], and close.
+    Remove,
 }
 
 /// The reason why the server cannot carry out a command.
@@ -316,9 +316,8 @@ impl Session {
     }
 
     fn quit(&mut self, out: &mut Vec<u8>) -> Action {
-        let marked = self.maildrop.as_ref().map(Maildrop::marked).unwrap_or_default();
-        if !marked.is_empty() {
-            return Action::Remove(marked);
+        if self.maildrop.as_ref().is_some_and(|maildrop| maildrop.marked() > 0) {
+            return Action::Remove;
         }
         ok("Goodbye", out);
         Action::Close

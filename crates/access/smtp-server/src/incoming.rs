@@ -2,7 +2,7 @@
 //!
 //! A refused message is still read to its end, and discarded, because the client does not read
 //! replies before. Memory is reserved before it is used, as the bytes come. A stalled message may
-//! lose its memory to others.
+//! lose its memory to others. Another thread frees the memory of a large message.
 
 use std::{
     future::{Future, pending},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder, free, freed_elsewhere};
 
 use crate::{
     options::DRAIN_MAX,
@@ -141,10 +141,17 @@ impl Incoming {
 
     fn refuse(&mut self, reason: Refused) {
         self.refused = Some(reason);
-        self.bytes = BytesMut::new();
-        if let Some(permit) = self.permit.take() {
+        if let Some(permit) = &self.permit {
             self.refused_until = Some(Instant::now() + permit.time_left());
         }
+        self.release();
+    }
+
+    /// Frees the bytes, and then returns their share of the memory.
+    fn release(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        let len = bytes.len();
+        free((bytes, self.permit.take()), len);
     }
 
     /// Whether input is discarded.
@@ -171,7 +178,13 @@ impl Incoming {
     /// The message, and what keeps its memory reserved.
     pub fn finish(mut self) -> (Bytes, Option<BytePermit>) {
         self.complete();
-        (self.bytes.freeze(), self.permit)
+        (freed_elsewhere(std::mem::take(&mut self.bytes)), self.permit.take())
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -210,6 +223,31 @@ mod tests {
         append(&mut incoming, b"b").await;
         assert_eq!(incoming.refusal().unwrap().code(), 552);
         assert_eq!((budget.available(), incoming.discarded), (1 << 20, 1));
+    }
+
+    /// There is one other thread here, and it is busy. The memory of 60 MB took a poll of 11 ms.
+    #[test]
+    fn a_large_message_is_freed_on_another_thread() {
+        const LARGE: usize = 8 << 20;
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            let budget = ByteBudget::new(1 << 30);
+            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+            let (mut refused, mut dropped) = (incoming(b"", LARGE, &budget), incoming(b"", LARGE, &budget));
+            append(&mut refused, &vec![0; LARGE]).await;
+            append(&mut dropped, &vec![0; LARGE]).await;
+            let before = budget.available();
+            append(&mut refused, b"x").await;
+            drop(dropped);
+            assert_eq!(refused.refusal().unwrap().code(), 552);
+            assert!(budget.available() <= before, "nothing is freed yet");
+            go.send(()).unwrap();
+            busy.await.unwrap();
+            // It comes after the two in the queue of the one thread.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(budget.available(), 1 << 30);
+        });
     }
 
     #[tokio::test]

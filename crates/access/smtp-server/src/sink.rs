@@ -111,7 +111,7 @@ pub trait MailSink: Send + Sync + 'static {
 
     /// Reports to the sender what became of a message for those recipients who are given and wanted
     /// a report (RFC 3461 §5.2).
-    async fn report_success(&self, _message: &[u8], _envelope: &Outgoing, _success: Success) {}
+    async fn report_success(&self, _message: &Bytes, _envelope: &Outgoing, _success: Success) {}
 }
 
 #[async_trait]
@@ -220,7 +220,7 @@ impl MailSink for Filter {
         Ok(())
     }
 
-    async fn report_success(&self, message: &[u8], envelope: &Outgoing, success: Success) {
+    async fn report_success(&self, message: &Bytes, envelope: &Outgoing, success: Success) {
         let Some(relay) = Filter::relay(self) else { return };
         if let Err(error) = relay.report_success(message, envelope, success).await {
             // The message is delivered. If its client got an error, it would send it again.

@@ -36,7 +36,7 @@ pub use front::Front;
 pub use layout::{Damaged, MESSAGES_MAX};
 pub use merge::merge;
 pub use query::Query;
-pub use segment::Segment;
+pub use segment::{LookUp, Segment};
 pub use sort_keys::{KeyTable, SortKeys, TEXTS, TextColumn};
 pub use terms::{Collector, Terms};
 

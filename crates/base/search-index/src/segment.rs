@@ -59,6 +59,20 @@ const HELD_MAX: u32 = 1024;
 /// Messages as bits.
 pub(crate) type Map = [u64; MAP_WORDS];
 
+/// A look-up of a query under way, a piece at a time.
+#[derive(Debug, Clone)]
+pub struct LookUp {
+    /// The messages that hold all pieces so far.
+    proposed: Map,
+    pieces: usize,
+}
+
+impl Default for LookUp {
+    fn default() -> Self {
+        Self { proposed: [u64::MAX; MAP_WORDS], pieces: 0 }
+    }
+}
+
 /// The positions of the parts of one scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Section {
@@ -196,15 +210,24 @@ impl Segment {
     /// The UIDs of the messages that may match a query, ascending: all that match and perhaps
     /// others.
     pub fn propose(&self, query: &Query) -> Vec<u32> {
-        let section = self.section(query.scope());
-        let mut proposed = [u64::MAX; MAP_WORDS];
-        for needle in query.needles() {
-            let holds = self.holders(section, needle.needle());
-            proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
-            if proposed.iter().all(|word| *word == 0) {
-                break;
-            }
-        }
+        let mut look_up = LookUp::default();
+        while self.look_up(query, &mut look_up) {}
+        self.proposed(&look_up)
+    }
+
+    /// Looks up the next piece of a query. Returns whether there is another one to look up. A piece
+    /// that is in many words takes some milliseconds in a large segment.
+    pub fn look_up(&self, query: &Query, so_far: &mut LookUp) -> bool {
+        let Some(needle) = query.needles().get(so_far.pieces) else { return false };
+        so_far.pieces += 1;
+        let holds = self.holders(self.section(query.scope()), needle.needle());
+        so_far.proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
+        so_far.pieces < query.needles().len() && so_far.proposed.iter().any(|word| *word != 0)
+    }
+
+    /// The UIDs of the messages that may match a query whose pieces were looked up.
+    pub fn proposed(&self, look_up: &LookUp) -> Vec<u32> {
+        let mut proposed = look_up.proposed;
         proposed.iter_mut().zip(self.opaque()).for_each(|(all, opaque)| *all |= opaque);
         let uid = |i| number(&self.bytes, self.front.uids_at + i * 4);
         ones(&proposed).take_while(|i| *i < self.front.messages).filter_map(uid).collect()

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_net::Copier;
+use posthaste_net::{Copier, joined};
 use posthaste_queue::{self as queue, Failure, Local, Missed, QueueError, Refusal, Success};
 
 use crate::chain::Chain;
@@ -137,7 +137,7 @@ impl Filter {
         let (from, asked) = sender_of(group, envelope.from, chain.asked);
         let mail = GroupMail {
             group,
-            text: self.group_text(group, message),
+            text: self.group_text(group, message).await,
             from,
             smtputf8: chain.needs.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
@@ -220,9 +220,10 @@ impl Filter {
         })
     }
 
-    fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
+    async fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
         let trace = self.sent_on_by(&group.address) + &list_fields(group, message);
-        Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
+        let text = message.slice_ref(compose::without_return_path(message));
+        joined([Bytes::from(trace), text]).await
     }
 
     /// Delivers to members here: an outcome for each. An error if they must be tried again, all
@@ -246,8 +247,9 @@ impl Filter {
             client: RemoteClient::default(),
             lease_end: None,
         };
-        let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
-        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
+        let return_path = Bytes::from(format!("Return-Path: <{}>\r\n", mail.from));
+        let text = joined([return_path, mail.text.clone()]).await;
+        let outcomes = self.deliver_filtered(text, envelope, members, mail.chain).await;
         if self.relay.is_some() {
             return Ok(outcomes);
         }

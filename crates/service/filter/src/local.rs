@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use posthaste_directory::{ResolveError, Target};
+use posthaste_net::joined;
 use posthaste_queue::{
     Body, Channel, Destination, Failure, Item, Local, Sent, Success, TlsRequirement, Transport, Unreachable,
 };
@@ -111,8 +112,8 @@ impl Mailboxes {
             return Vec::new();
         }
         // RFC 5321 §4.4: the last host adds it.
-        let text = compose::without_return_path(message.bytes());
-        let text = [format!("Return-Path: <{}>\r\n", item.from).as_bytes(), text].concat();
+        let text = message.bytes().slice_ref(compose::without_return_path(message.bytes()));
+        let text = joined([Bytes::from(format!("Return-Path: <{}>\r\n", item.from)), text]).await;
         let envelope = Envelope {
             from: &item.from,
             // Others have the message: a refusal needs a report.
@@ -124,7 +125,7 @@ impl Mailboxes {
             asked,
             lease_end: Some(message.lease_end()),
         };
-        let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
+        let outcomes = self.filter.deliver_to(text, envelope, targets).await;
         outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()
     }
 }

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
-use posthaste_net::SubmissionRefused;
+use posthaste_net::{SubmissionRefused, copying, freed_elsewhere, joined};
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -199,14 +200,15 @@ impl Filter {
     /// Delivers a message to accounts here.
     async fn send_here(
         &self,
-        text: &[u8],
+        text: &Bytes,
         envelope: Envelope<'_>,
         to: &[Recipient],
         chain: Chain<'_>,
     ) -> Result<(), NotSent> {
         // RFC 5321 §4.4: the last host adds it.
-        let text = [format!("Return-Path: <{}>\r\n", envelope.from).as_bytes(), text].concat();
-        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, to, chain).await;
+        let return_path = Bytes::from(format!("Return-Path: <{}>\r\n", envelope.from));
+        let text = joined([return_path, text.clone()]).await;
+        let outcomes = self.deliver_filtered(text, envelope, to, chain).await;
         outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
         Ok(())
     }
@@ -269,11 +271,15 @@ impl Filter {
         let (text, results) = match mail.trigger {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Trigger::Stored => (results::without_own(&text, &self.host), None),
+            Trigger::Stored => {
+                let (octets, host) = (text.len(), Arc::clone(&self.host));
+                let without = move || freed_elsewhere(results::without_own(&text, &host));
+                (copying(octets, without).await, None)
+            }
         };
-        let trace = self.sent_on_by(name);
-        let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        Ok((text, results))
+        let trace = Bytes::from(self.sent_on_by(name));
+        let text = text.slice_ref(compose::without_return_path(&text));
+        Ok((joined([trace, text]).await, results))
     }
 
     /// The trace fields of a message that an account or a group sends on.

@@ -8,7 +8,7 @@ use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_net::ByteBudget;
-use posthaste_search_index::{Query, Segment};
+use posthaste_search_index::{LookUp, Query, Segment};
 use posthaste_store::{Result, Store, StoreError};
 use tokio::sync::Semaphore;
 
@@ -17,9 +17,13 @@ use crate::memory::{MailboxSegments, Memory, StoredSegment};
 use crate::meta::Meta;
 use crate::{places, stored};
 
-/// Look-ups in segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
-/// is in many words.
-const QUESTIONS_PER_SLICE: usize = 8;
+/// Pieces of keys that are looked up in segments between two pauses. One takes some 10 µs, and
+/// about 1 ms if it is in many words. A key has at most eight.
+const PIECES_PER_SLICE: usize = 2;
+
+/// Bytes of a segment that count as one more piece: in a large one a piece may be looked for in
+/// many blocks in vain.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// Bytes of words of recent messages that are searched between two pauses: some 1 ms.
 const BYTES_PER_SLICE: usize = 4 << 20;
@@ -340,15 +344,56 @@ impl SearchIndex {
     }
 }
 
-/// Looks terms up in a segment, with pauses. `asked`: how many look-ups there were since the last
+/// Looks terms up in a segment, with pauses. `asked`: how many pieces were looked up since the last
 /// pause.
 async fn query_segment(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
     for (query, uids) in queries.iter().zip(proposed) {
-        uids.append(&mut segment.propose(query));
-        *asked += 1;
-        if *asked >= QUESTIONS_PER_SLICE {
-            *asked = 0;
-            tokio::task::yield_now().await;
+        let mut look_up = LookUp::default();
+        loop {
+            let is_more = segment.look_up(query, &mut look_up);
+            *asked += 1 + segment.as_bytes().len() / PIECE_BYTES;
+            if *asked >= PIECES_PER_SLICE {
+                *asked = 0;
+                tokio::task::yield_now().await;
+            }
+            if !is_more {
+                break;
+            }
         }
+        uids.append(&mut segment.proposed(&look_up));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use posthaste_search_index::{Builder, Collector, Scope};
+
+    use super::*;
+
+    /// Each of 64 pieces may take 1 ms. They were looked up in one poll.
+    #[test]
+    fn the_pieces_of_keys_are_looked_up_with_pauses() {
+        const PIECES: usize = 8;
+        let text = (0..PIECES).map(|n| format!("word{n}x")).collect::<Vec<_>>().join(" ");
+        let mut builder = Builder::default();
+        for uid in 1..=50 {
+            let mut collector = Collector::default();
+            collector.add(Scope::Texts, text.as_bytes());
+            assert!(builder.add(uid, &collector.finish()));
+        }
+        let segment = builder.build(&[(1, 50)]);
+        let queries = vec![Query::new(Scope::Texts, text.as_bytes()).unwrap(); 3];
+        let (mut proposed, mut asked, mut pauses) = (vec![Vec::new(); 3], 0, 0);
+        {
+            let mut work = pin!(ask(&segment, &queries, &mut proposed, &mut asked));
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                pauses += 1;
+            }
+        }
+        assert_eq!(proposed, vec![(1..=50).collect::<Vec<u32>>(); 3]);
+        assert_eq!(pauses, 3 * PIECES / PIECES_PER_SLICE);
     }
 }

@@ -14,6 +14,7 @@
 //! messages are in no view, so proposals of them do no harm. docs/search.md has the form, the
 //! reasons and the figures.
 
+mod blocking;
 mod collecting;
 #[cfg(test)]
 mod cost_tests;

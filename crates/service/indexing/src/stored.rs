@@ -13,6 +13,7 @@ use posthaste_store::{
     CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
 };
 
+use crate::blocking::blocking;
 use crate::meta::Meta;
 use crate::outline::Outline;
 use crate::places;
@@ -37,16 +38,23 @@ pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid,
     Ok((found, unreadable.0))
 }
 
-/// Reads a segment. `None` if it is damaged or lost.
+/// Bytes of a segment that a task verifies itself: some 0.2 ms. One may have over 16 MiB.
+const VERIFIED_HERE_MAX: usize = 512 * 1024;
+
+/// Reads a segment. `None` if it is damaged or lost. A long one is read with pauses.
 pub(crate) async fn read(store: &Store, body: BodyId) -> Result<Option<Segment>> {
-    match store.engine().read_body(body, 0..u64::MAX).await {
-        Ok(bytes) => {
-            let segment = bytes.strip_prefix(HEAD).map(|bytes| Segment::read(bytes.to_vec()));
-            Ok(segment.and_then(|segment| segment.ok()))
-        }
+    match store.read_body(body, 0..u64::MAX).await {
+        Ok(bytes) => verified(bytes).await,
         Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The segment of a body; `None` if it is damaged. A long one is verified on another thread.
+async fn verified(bytes: Bytes) -> Result<Option<Segment>> {
+    let is_long = bytes.len() > VERIFIED_HERE_MAX;
+    let work = move || Segment::read(bytes.strip_prefix(HEAD)?.to_vec()).ok();
+    if is_long { blocking(work).await } else { Ok(work()) }
 }
 
 /// Bytes that are read first for the front of a segment: all of it in a small segment.
@@ -186,4 +194,33 @@ pub(crate) async fn marked(store: &Store, after: Option<MailboxId>, limit: usize
     let after = after.map(places::marker);
     let entries = store.engine().directory_scan(places::MARKERS, after.as_deref(), limit).await?;
     Ok(entries.iter().filter_map(|entry| places::marked(&entry.name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// There is one other thread here, and it is busy. 16 MiB took a poll of over 20 ms.
+    #[test]
+    fn a_long_segment_is_verified_on_another_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (go, wait) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+            for (len, is_long) in [(1000, false), (VERIFIED_HERE_MAX, true)] {
+                let mut work = pin!(verified(Bytes::from([HEAD, &vec![0; len][..]].concat())));
+                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(polled.is_pending(), is_long, "{len} bytes");
+                if is_long {
+                    go.send(()).unwrap();
+                    assert!(work.await.unwrap().is_none(), "zeros are no segment");
+                }
+            }
+            busy.await.unwrap();
+        });
+    }
 }

@@ -7,11 +7,12 @@ use posthaste_search_index::{MESSAGES_MAX, Segment, merge};
 use posthaste_store::{MailboxHead, Result};
 
 use crate::SEGMENT_MESSAGES_MIN;
+use crate::blocking::blocking;
 use crate::index::SearchIndex;
 use crate::memory::StoredSegment;
 use crate::outline::{Outline, Small};
 use crate::stored;
-use crate::work::{WorkOutcome, blocking};
+use crate::work::WorkOutcome;
 
 /// Small segments that are merged at once. So each message is written some four times on its way to
 /// a full segment, and a mailbox of 100,000 messages has some 30 segments.

@@ -15,6 +15,7 @@ use posthaste_search_index::{Builder, Segment, Terms};
 use posthaste_store::{Result, StoreError, Stored};
 use tokio::time::Instant;
 
+use crate::blocking::blocking;
 use crate::index::SearchIndex;
 use crate::memory::doubled;
 use crate::outline::Outline;
@@ -471,13 +472,4 @@ async fn elsewhere(mut terms: TermReader, message: Bytes, summary: Bytes) -> Res
         terms
     };
     blocking(work).await
-}
-
-/// Runs long work on another thread. Its cost counts as that of the task.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let session = posthaste_metrics::current();
-    tokio::task::spawn_blocking(move || session.run(work)).await.map_err(|error| {
-        tracing::error!(%error, "a computation of the search index has no result: if it panicked, please report this bug");
-        StoreError::Busy
-    })
 }

@@ -230,7 +230,10 @@ impl Connection {
         self.stream.set_awaits(awaits);
         let Self { stream, clock, input, .. } = self;
         let limits = ReadLimits { most: input_max - input.len(), within };
-        let came = fill_timely(stream, clock, input, limits).await?;
+        let came = match fill_timely(stream, clock, input, limits).await {
+            Ok(came) => came,
+            Err(error) => return Err(Box::pin(self.ended(error)).await),
+        };
         // Bytes that were read stay in the input if the wait is dropped.
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
@@ -265,9 +268,21 @@ impl Connection {
     ) -> Result<usize, NetError> {
         debug_assert!(self.input.is_empty(), "the input is kept in two places");
         self.stream.set_awaits(awaits);
-        let came = fill_timely(&mut self.stream, &self.clock, input, limits).await?;
+        let came = match fill_timely(&mut self.stream, &self.clock, input, limits).await {
+            Ok(came) => came,
+            Err(error) => return Err(Box::pin(self.ended(error)).await),
+        };
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
+    }
+
+    /// The error that ends a connection. One without a login waits for its turn: sessions of others
+    /// do not wait while thousands end.
+    async fn ended(&self, error: NetError) -> NetError {
+        if let (None, Some(permit)) = (&self.share, &self.permit) {
+            permit.turn_to_end().await;
+        }
+        error
     }
 
     /// Counts bytes for the account, and waits while it is over its limit.

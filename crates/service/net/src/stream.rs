@@ -7,8 +7,9 @@ use std::{
     fmt, io, mem,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{Context, Poll},
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -25,11 +26,21 @@ use crate::{
     deflate::Deflate,
     proxy::Endpoints,
     socket::{Awaits, ByteStream, Socket},
+    turns::Turns,
 };
 
 /// TLS bytes that may wait for the socket before a write waits too: four records. It is rustls'
 /// default; it is set here because it bounds the memory of a slow reader.
 const TLS_OUTPUT_MAX: usize = 64 * 1024;
+
+/// Handshakes that compute before other tasks have a turn, for each processor. A signature by an
+/// RSA key takes 1 ms and more, and thousands of peers may send their first message at the same
+/// time. With half of them, a busy server would take fewer logins than its processors could.
+const HANDSHAKES_AT_ONCE: usize = 4;
+
+/// The turns of all handshakes.
+static HANDSHAKES: LazyLock<Turns> =
+    LazyLock::new(|| Turns::new(HANDSHAKES_AT_ONCE * available_parallelism().map_or(1, usize::from)));
 
 /// The address of both ends of a Unix socket: limits, throttles and log lines know the peer as a
 /// process of this machine.
@@ -209,8 +220,9 @@ impl Stream {
         let acceptor = TlsAcceptor::from(certificates.config_of(&shown));
         // Boxed: the handshake's state is large and would otherwise be part of the session's task
         // for good.
-        let handshake =
-            Box::pin(acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX))));
+        let accepting =
+            acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX)));
+        let handshake = Box::pin(HANDSHAKES.run(accepting));
         let mut stream = tokio::time::timeout(within, handshake)
             .await
             .map_err(|_| NetError::TimedOut(within))?

@@ -19,6 +19,7 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{DeliveryError, Kind as Why, Usage};
 use posthaste_directory::{Account, ResolveError};
 use posthaste_mail_model::{BodyId, Id, MailboxName, NumSet, Uid};
+use posthaste_net::joined;
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
@@ -36,15 +37,15 @@ impl Relay {
             return Ok(None);
         }
         let (to, found) = self.addressed(report.to).await?;
-        let text = self.traced(report.print(), report.now);
+        let printed = report.print().await;
+        let text = self.traced(printed.text, report.now).await;
         let (message, destination) = match found {
-            Addressed::Inbox(_) => ([RETURN_PATH, &*text].concat().into(), String::new()),
+            Addressed::Inbox(_) => (joined([Bytes::from_static(RETURN_PATH), text]).await, String::new()),
             Addressed::Local => (self.signed(text).await?, report.tls.destination(Local::Inbox.domain())),
             Addressed::At(domain) => (self.signed(text).await?, report.tls.destination(&domain)),
             Addressed::Nowhere => return Ok(None),
         };
-        // A returned body of 8-bit text needs no SMTPUTF8.
-        let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || report.is_international());
+        let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || printed.is_international);
         let (row, body) = self.queue().add_row(message).await?;
         let (to, body) = (to.into_owned(), body.to_string());
         Ok(Some(PendingReport { row, body, size, to, destination, smtputf8 }))

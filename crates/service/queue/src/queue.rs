@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
 use posthaste_directory::unix_time;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
+use posthaste_net::freed_elsewhere;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -255,7 +256,7 @@ impl Queue {
     /// The message of an item.
     #[boxed]
     pub async fn message(&self, item: &Item) -> Result<Bytes, QueueError> {
-        Ok(self.store().read_body(item.body, 0..u64::MAX).await?)
+        Ok(freed_elsewhere(self.store().read_body(item.body, 0..u64::MAX).await?))
     }
 
     /// The beginning of the message of an item: more than reports quote of a header.

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain, unix_time};
+use posthaste_net::joined;
 
 use crate::date::date_time;
 use crate::error::QueueError;
@@ -269,7 +270,7 @@ impl Relay {
     #[boxed]
     pub async fn report_success(
         &self,
-        message: &[u8],
+        message: &Bytes,
         envelope: &Envelope,
         success: Success,
     ) -> Result<(), QueueError> {
@@ -310,16 +311,16 @@ impl Relay {
             tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(());
         }
-        self.notify(to, report.print(), report.tls).await
+        self.notify(to, report.print().await.text, report.tls).await
     }
 
     /// Sends a message of this server, without a sender and without trace fields. It is on disk on
     /// return, or there is nobody who could get it.
     #[boxed]
-    pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsRequirement) -> Result<(), QueueError> {
+    pub async fn notify(&self, to: &str, text: Bytes, tls: TlsRequirement) -> Result<(), QueueError> {
         let now = unix_time::signed(self.now());
         let (to, found) = self.addressed(to).await?;
-        let text = self.traced(text, now);
+        let text = self.traced(text, now).await;
         let domain = match found {
             Addressed::Inbox(recipient) if self.is_filed(&text, &recipient).await? => return Ok(()),
             Addressed::Inbox(_) | Addressed::Local => Local::Inbox.domain().to_owned(),
@@ -371,9 +372,9 @@ impl Relay {
     }
 
     /// Files a report in an account's INBOX. `false` if the account has no room now.
-    async fn is_filed(&self, text: &[u8], recipient: &Recipient) -> Result<bool, QueueError> {
-        let message = [RETURN_PATH, text].concat();
-        let outcomes = self.delivery.deliver(Bytes::from(message), std::slice::from_ref(recipient)).await;
+    async fn is_filed(&self, text: &Bytes, recipient: &Recipient) -> Result<bool, QueueError> {
+        let message = joined([Bytes::from_static(RETURN_PATH), text.clone()]).await;
+        let outcomes = self.delivery.deliver(message, std::slice::from_ref(recipient)).await;
         match outcomes.into_iter().next() {
             Some(Err(error)) if error.kind() == Why::OverQuota => {
                 tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
@@ -385,9 +386,9 @@ impl Relay {
     }
 
     /// A report with the trace field of a message that was made here.
-    pub(crate) fn traced(&self, text: Vec<u8>, now: i64) -> Bytes {
+    pub(crate) async fn traced(&self, text: Bytes, now: i64) -> Bytes {
         let trace = format!("Received: by {} (Posthaste);\r\n\t{}\r\n", self.host, date_time(now));
-        Bytes::from([trace.into_bytes(), text].concat())
+        joined([Bytes::from(trace), text]).await
     }
 
     /// The signer for domains of ours.
@@ -446,8 +447,7 @@ pub fn address_of(domain: &str) -> Option<IpAddr> {
 /// Whether a message's header says `TLS-Required: No` (RFC 8689 §5).
 fn has_tls_required_no(message: &[u8]) -> bool {
     const NAME: &[u8] = b"TLS-Required:";
-    let header = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end]);
-    header.split(|byte| *byte == b'\n').any(|line| {
+    header_of(message).split(|byte| *byte == b'\n').any(|line| {
         let (name, value) = line.split_at_checked(NAME.len()).unwrap_or((line, b""));
         name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"no")
     })
@@ -455,10 +455,20 @@ fn has_tls_required_no(message: &[u8]) -> bool {
 
 /// `Received` fields in a message's header.
 fn hops(message: &[u8]) -> usize {
-    let header = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end + 2]);
     let is_received =
         |line: &&[u8]| line.get(..9).is_some_and(|name| name.eq_ignore_ascii_case(b"Received:"));
-    header.split(|byte| *byte == b'\n').filter(is_received).count()
+    header_of(message).split(|byte| *byte == b'\n').filter(is_received).count()
+}
+
+/// Octets in which the end of a header is looked for. A header that comes in has 1 MiB at most, and
+/// this server adds 256 KiB at most. A message without a blank line is all header: walking through
+/// 60 MB would take some 50 ms in one poll.
+const HEADER_READ_MAX: usize = 2 << 20;
+
+/// The header of a message.
+fn header_of(message: &[u8]) -> &[u8] {
+    let start = message.get(..HEADER_READ_MAX).unwrap_or(message);
+    memchr::memmem::find(start, b"\r\n\r\n").map_or(start, |end| &start[..end])
 }
 
 #[cfg(test)]
@@ -494,5 +504,14 @@ mod tests {
     fn hops_are_counted_in_the_header_alone() {
         let message = b"Received: a\r\n\tb\r\nreceived: c\r\nX-Received: d\r\n\r\nReceived: no\r\n";
         assert_eq!(hops(message), 2);
+    }
+
+    #[test]
+    fn a_message_without_a_blank_line_is_read_at_its_start_alone() {
+        let mut message = b"Received: a\r\n".to_vec();
+        message.resize(HEADER_READ_MAX - 2, b'x');
+        message.extend_from_slice(b"\r\nReceived: b\r\nTLS-Required: No\r\n\r\n");
+        assert_eq!(hops(&message), 1);
+        assert!(!has_tls_required_no(&message));
     }
 }

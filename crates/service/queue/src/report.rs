@@ -1,8 +1,10 @@
 //! Reports to senders: a message was given up, is late, or has arrived (RFC 3464, RFC 6522,
 //! RFC 6533).
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use bytes::Bytes;
+use posthaste_net::{copying, joined};
 
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
@@ -71,7 +73,7 @@ pub(crate) struct Report<'a> {
     /// The recipients it is about.
     pub about: &'a [RecipientOutcome<'a>],
     /// The message, or its beginning.
-    pub message: &'a [u8],
+    pub message: &'a Bytes,
     /// Our own name.
     pub host: &'a str,
     /// Makes the Message-ID and the boundary.
@@ -79,19 +81,61 @@ pub(crate) struct Report<'a> {
     pub now: i64,
 }
 
-impl Report<'_> {
-    /// The report, from its first header field to its end. Without trace fields.
-    pub fn print(&self) -> Vec<u8> {
-        let is_whole = self.returns_all();
-        let is_utf8 = self.is_international();
-        let text_in = if is_utf8 { TextIn::Utf8 } else { TextIn::Ascii };
-        let header = self.returned_header();
-        let body = if is_whole { &self.message[header.len()..] } else { &[] };
-        let header = match is_utf8 && std::str::from_utf8(header).is_ok() {
-            true => Cow::Borrowed(header),
-            false => ascii(header),
+/// A report as text.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    /// From its first header field to its end. Without trace fields.
+    pub text: Bytes,
+    /// RFC 6533 §3: addresses in UTF-8 need the international forms of all parts, and so does a
+    /// header in UTF-8. A returned body of 8-bit text needs no SMTPUTF8.
+    pub is_international: bool,
+}
+
+/// What a report returns of a message.
+#[derive(Debug)]
+struct Returned {
+    header: Bytes,
+    /// `None` if the header alone is returned.
+    body: Option<Bytes>,
+    is_body_ascii: bool,
+}
+
+impl Returned {
+    /// All of a message. `None` of a binary message: it fits no message/rfc822 that goes out by
+    /// DATA.
+    fn all(message: &Bytes) -> Option<Self> {
+        if !is_lines(message) {
+            return None;
+        }
+        let end = header_end(message);
+        let body = message.slice(end..);
+        let is_body_ascii = body.is_ascii();
+        Some(Self { header: message.slice(..end), body: Some(body), is_body_ascii })
+    }
+
+    /// The header of a message, cut at a line.
+    fn header(message: &Bytes) -> Self {
+        let start = message.get(..HEADER_LEN_MAX + 2).unwrap_or(message);
+        let end = match header_end(start) {
+            end if end <= HEADER_LEN_MAX => end,
+            _ => memchr::memrchr(b'\n', &start[..HEADER_LEN_MAX]).map_or(0, |at| at + 1),
         };
-        let is_ascii = header.is_ascii() && body.is_ascii();
+        Self { header: message.slice(..end), body: None, is_body_ascii: true }
+    }
+}
+
+impl Report<'_> {
+    /// The report. A long message that it returns is read and copied by another thread.
+    pub async fn print(&self) -> Printed {
+        let Returned { header, body, is_body_ascii } = self.returned().await;
+        let is_whole = body.is_some();
+        let is_utf8 = self.is_international(&header);
+        let text_in = if is_utf8 { TextIn::Utf8 } else { TextIn::Ascii };
+        let header = match is_utf8 && std::str::from_utf8(&header).is_ok() {
+            true => header,
+            false => ascii(&header),
+        };
+        let is_ascii = header.is_ascii() && is_body_ascii;
         let status_type = if is_utf8 { "message/global-delivery-status" } else { "message/delivery-status" };
         let header_type = match (is_whole, is_utf8) {
             (false, false) => "text/rfc822-headers",
@@ -130,18 +174,15 @@ impl Report<'_> {
             words = self.words(text_in),
             status = self.status(text_in),
         );
-        let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(&header);
-        bytes.extend_from_slice(body);
-        bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
-        bytes
+        let end = format!("\r\n--{boundary}--\r\n");
+        let parts = [Bytes::from(text), header, body.unwrap_or_default(), Bytes::from(end)];
+        Printed { text: joined(parts).await, is_international: is_utf8 }
     }
 
-    /// RFC 6533 §3: addresses in UTF-8 need the international forms of all parts, and so does a
-    /// header in UTF-8. Only who sent SMTPUTF8 can take such a report for the header alone. Octets
-    /// in a header without SMTPUTF8 have any charset or none.
-    pub fn is_international(&self) -> bool {
-        let header = self.returned_header();
+    /// Whether the international forms are needed for this returned header. Only who sent SMTPUTF8
+    /// can take such a report for the header alone. Octets in a header without SMTPUTF8 have any
+    /// charset or none.
+    fn is_international(&self, header: &[u8]) -> bool {
         let is_utf8 = self.smtputf8 && !header.is_ascii() && std::str::from_utf8(header).is_ok();
         is_utf8 || self.about.iter().any(|about| !is_ascii(about.recipient))
     }
@@ -225,28 +266,25 @@ impl Report<'_> {
         text
     }
 
-    /// Whether the message is returned, and not its header alone. RFC 3461 §4.3: only about a
-    /// failure, and only if the sender requested it. A binary message fits no message/rfc822 that
-    /// goes out by DATA.
-    fn returns_all(&self) -> bool {
+    /// RFC 3461 §4.3: the message is returned about a failure if the sender requested it, and else
+    /// its header alone.
+    async fn returned(&self) -> Returned {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
-        self.kind == Kind::Failed
+        let is_requested = self.kind == Kind::Failed
             && self.ret == Some(Return::Full)
-            && self.tls != TlsRequirement::Required
-            && is_lines(self.message)
-    }
-
-    /// The header of the message, cut at a line.
-    fn returned_header(&self) -> &[u8] {
-        let end = memchr::memmem::find(self.message, b"\r\n\r\n").map_or(self.message.len(), |at| at + 2);
-        let header = &self.message[..end];
-        if header.len() <= HEADER_LEN_MAX || self.returns_all() {
-            return header;
+            && self.tls != TlsRequirement::Required;
+        let mut all = None;
+        if is_requested {
+            let message = self.message.clone();
+            all = copying(message.len(), move || Returned::all(&message)).await;
         }
-        let cut = &header[..HEADER_LEN_MAX];
-        let line = memchr::memrchr(b'\n', cut).map_or(0, |at| at + 1);
-        &cut[..line]
+        all.unwrap_or_else(|| Returned::header(self.message))
     }
+}
+
+/// Octets of a message's header, without the blank line.
+fn header_end(message: &[u8]) -> usize {
+    memchr::memmem::find(message, b"\r\n\r\n").map_or(message.len(), |at| at + 2)
 }
 
 fn is_ascii(recipient: &Recipient) -> bool {
@@ -261,9 +299,9 @@ fn is_lines(message: &[u8]) -> bool {
 }
 
 /// A header with `?` for each octet that is not ASCII.
-fn ascii(header: &[u8]) -> Cow<'_, [u8]> {
+fn ascii(header: &Bytes) -> Bytes {
     match header.is_ascii() {
-        true => Cow::Borrowed(header),
+        true => header.clone(),
         false => header.iter().map(|octet| if octet.is_ascii() { *octet } else { b'?' }).collect(),
     }
 }
@@ -301,7 +339,14 @@ fn one_line(reply: &str, text_in: TextIn) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use futures_util::FutureExt;
     use mail_parser::{MessageParser, MimeHeaders};
+    use tokio::task::spawn_blocking;
 
     use super::*;
     use crate::dsn::OriginalRecipient;
@@ -318,12 +363,14 @@ mod tests {
         printed(kind, item, message).0
     }
 
-    /// A report, and whether it is international.
-    fn printed(kind: Kind, item: &Item, message: &[u8]) -> (String, bool) {
-        let about =
-            |recipient| RecipientOutcome { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
-        let about: Vec<_> = item.recipients.iter().map(about).collect();
-        let report = Report {
+    /// A report about a few recipients.
+    fn report<'a>(
+        kind: Kind,
+        item: &'a Item,
+        about: &'a [RecipientOutcome<'a>],
+        message: &'a Bytes,
+    ) -> Report<'a> {
+        Report {
             kind,
             to: &item.from,
             arrived: item.arrived,
@@ -331,13 +378,47 @@ mod tests {
             ret: item.ret,
             tls: item.tls(),
             envid: item.envid.as_ref(),
-            about: &about,
+            about,
             message,
             host: "mail.example.org",
             id: "1a",
             now: 5_000,
-        };
-        (String::from_utf8(report.print()).unwrap(), report.is_international())
+        }
+    }
+
+    fn outcomes(item: &Item) -> Vec<RecipientOutcome<'_>> {
+        let about =
+            |recipient| RecipientOutcome { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
+        item.recipients.iter().map(about).collect()
+    }
+
+    /// A report, and whether it is international. A short message needs no other thread.
+    fn printed(kind: Kind, item: &Item, message: &[u8]) -> (String, bool) {
+        let (about, message) = (outcomes(item), Bytes::copy_from_slice(message));
+        let printed = report(kind, item, &about, &message).print().now_or_never().unwrap();
+        (String::from_utf8(printed.text.to_vec()).unwrap(), printed.is_international)
+    }
+
+    /// The only other thread is busy at first.
+    #[test]
+    fn a_long_message_is_returned_by_another_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (release, released) = mpsc::channel::<()>();
+            let busy = spawn_blocking(move || released.recv());
+            let item = Item { ret: Some(Return::Full), ..sample() };
+            let about = outcomes(&item);
+            let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
+            let failed = report(Kind::Failed, &item, &about, &message);
+            let mut printing = pin!(failed.print());
+            let waits = poll_fn(|context| Poll::Ready(printing.as_mut().poll(context).is_pending())).await;
+            assert!(waits);
+            release.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            let text = printing.await.text;
+            let end = b"\r\n--report-1a--\r\n";
+            assert!(text.ends_with(end) && text[..text.len() - end.len()].ends_with(&message));
+        });
     }
 
     /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.

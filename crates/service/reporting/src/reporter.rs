@@ -236,7 +236,7 @@ impl Reporter {
             };
             tracing::info!(domain, to, kind = parts.kind, "a report is sent");
             let Ok(text) = mail.print() else { continue };
-            relay.notify(&to, text, parts.tls).await?;
+            relay.notify(&to, text.into(), parts.tls).await?;
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
     let mut pace = Pace::default();
     let mut batch = Vec::new();
     for (name, known) in &selector.names {
-        pace.worked(LINE_STEPS).await;
+        pace.worked(listed::line_steps(name)).await;
         let Some(found) = selector.line(name, known, args) else { continue };
         let returns = &args.returns;
         if returns.status.is_empty() && returns.metadata.is_empty() && !returns.my_rights {
@@ -84,7 +84,7 @@ pub(super) async fn lines(
     let mut pace = Pace::default();
     let mut lines = Vec::new();
     for (name, known) in &selector.names {
-        pace.worked(LINE_STEPS).await;
+        pace.worked(listed::line_steps(name)).await;
         lines.extend(selector.line(name, known, args).map(|line| line.data));
     }
     Ok(lines)
@@ -281,8 +281,6 @@ impl Patterns {
 pub(super) const INLINE_NAMES_MAX: usize = 1000;
 /// Steps that a name takes in addition to pattern matching: it is copied and sorted.
 pub(super) const NAME_STEPS: u64 = 500;
-/// Steps that a line of the answer takes.
-const LINE_STEPS: u64 = 200;
 /// Steps of comparing a requested entry with the annotations of a mailbox, which has 100 at most.
 const ANNOTATION_STEPS: u64 = 5000;
 /// Steps of heavy work between two pauses: some tens of milliseconds.

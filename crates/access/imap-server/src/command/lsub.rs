@@ -14,6 +14,7 @@ use posthaste_store::MailboxList;
 use super::DONE;
 use super::list::{DERIVED_MAX, INLINE_NAMES_MAX, NAME_STEPS, Stepwise, in_pieces, parents, too_many_levels};
 use crate::heavy::SLICE_STEPS;
+use crate::listed::print_lines;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
@@ -42,10 +43,8 @@ pub(super) async fn run(
         mailboxes = Arc::new(all);
     }
     let (reference, pattern) = (reference.text()?, pattern.text()?);
-    for data in subscribed(session, tag, mailboxes, (reference, pattern)).await? {
-        session.wire.say(Untagged::Lsub(data));
-        session.wire.relieve().await?;
-    }
+    let lines = subscribed(session, tag, mailboxes, (reference, pattern)).await?;
+    print_lines(&mut session.wire, lines.into_iter().map(Untagged::Lsub)).await?;
     Ok(DONE)
 }
 

@@ -9,11 +9,13 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, Tag, ValueChange};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{FlagChange, Mailbox, Stored};
+use posthaste_store::{FlagChange, FlagsStored, Mailbox, Stored};
 
 use super::{DONE, store};
 use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
+use crate::begun::{Begun, reporting_after};
+use crate::copies::CHANGED_FREE;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::own::{Own, OwnChange};
 use crate::reply::{Failure, Reply};
@@ -54,12 +56,20 @@ pub(super) async fn run(
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let values = annotate::reader::new_values(changes);
     let mailbox = Arc::clone(&ctx.selected.mailbox);
-    let writing = async {
+    let begun = Begun::default();
+    let writing = Box::pin(async {
+        // The mod-sequences of all these messages rise, as by a STORE of flags.
+        let held = match uids.count() > CHANGED_FREE {
+            true => Some(reader.service.reserve_to_change(reader.login, uids.count()).await?),
+            false => None,
+        };
+        begun.note();
         check_parts(reader, &uids, parts).await?;
+        let mailbox = mailbox.holding(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
-    };
+    });
     let reports = ctx.service.reports(tag);
-    let changed = ctx.wire.reporting(reports, Box::pin(writing)).await?;
+    let changed = Box::pin(reporting_after(ctx.wire, reports, &begun, writing)).await??;
     let Changed { tested, there, modified, touched, withdrawn, written } = changed;
     note_own(ctx.selected, reader, &there).await;
     let (numbers, expunged) = match set.numbering() {
@@ -109,7 +119,7 @@ impl Changed {
             // The test and the change of mod-sequences are one commit. Annotations are separate
             // records and are written later. A test that comes meanwhile fails, because the
             // mod-sequences have risen.
-            modified = mailbox.touch(uids, unchanged_since).await?.modified;
+            modified = touch_in_rounds(reader, mailbox, uids, unchanged_since).await?;
             (tested, others) = (uids.difference(&modified), OnConflict::Refuse);
         }
         let there = view.existing(&tested).intersection(&mailbox.view().existing(&tested));
@@ -118,7 +128,15 @@ impl Changed {
             modified = written.iter().fold(modified, |all, part| all.union(&part.left));
         }
         // This is done after a failure, too: some messages may have their values.
-        let touched = reader.touch(&there, &[]).await?;
+        let mut touched: Option<FlagsStored> = None;
+        for round in there.slices(reader.service.changed_max()) {
+            if let Some(mut now) = reader.touch(&round, &[]).await? {
+                if let Some(before) = touched {
+                    now.changed = now.changed.union(&before.changed);
+                }
+                touched = Some(now);
+            }
+        }
         // These messages were expunged or moved meanwhile. The session that did so may have found
         // no values to remove or move.
         let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
@@ -131,6 +149,21 @@ impl Changed {
         let touched = touched.map(|touched| touched.changed).unwrap_or_default();
         Ok(Self { tested, there, modified, touched, withdrawn, written: written.map(drop) })
     }
+}
+
+/// Raises the mod-sequences of messages that did not change since one, in rounds of as many as one
+/// commit may take. Returns those that changed.
+async fn touch_in_rounds(
+    reader: AnnotationReader<'_>,
+    mailbox: &Mailbox,
+    uids: &NumSet,
+    unchanged_since: Option<ModSeq>,
+) -> Result<NumSet, Failure> {
+    let mut modified = NumSet::new();
+    for round in uids.slices(reader.service.changed_max()) {
+        modified = modified.union(&mailbox.touch(&round, unchanged_since).await?.modified);
+    }
+    Ok(modified)
 }
 
 /// Notes that the client knows the values that it has set.

@@ -4,6 +4,7 @@
 //! The mechanism is INTERNAL: the proof is a hash of the URL with a key that the directory keeps
 //! for each mailbox. `posthaste_delivery` checks it, for these commands and for BURL at submission.
 
+use bytes::Bytes;
 use posthaste_delivery::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, structure_of_decoded};
 use posthaste_directory::Account;
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
@@ -13,6 +14,7 @@ use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
 
 use super::DONE;
+use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::resolve::Asker;
@@ -207,22 +209,25 @@ impl UrlData {
 /// The answer to one parameter.
 enum ParamValue {
     Nil,
-    Literal(Vec<u8>),
-    Literal8(Vec<u8>),
+    Literal(Bytes),
+    Literal8(Bytes),
     Printed(Vec<u8>),
 }
 
 impl ParamValue {
     async fn send(self, session: &mut Session) -> Result<(), Failure> {
-        let out = session.wire.out();
+        let wire = &mut session.wire;
         match &self {
-            Self::Nil => out.extend_from_slice(b"NIL"),
-            Self::Literal(bytes) => print::literal_head(out, bytes.len() as u64),
-            Self::Literal8(bytes) => print::literal8_head(out, bytes.len() as u64),
-            Self::Printed(_) => {}
-        }
-        if let Self::Literal(bytes) | Self::Literal8(bytes) | Self::Printed(bytes) = &self {
-            session.wire.put(bytes).await?;
+            Self::Nil => wire.out().extend_from_slice(b"NIL"),
+            Self::Literal(bytes) => {
+                print::literal_head(wire.out(), bytes.len() as u64);
+                wire.put(bytes).await?;
+            }
+            Self::Literal8(bytes) => {
+                print::literal8_head(wire.out(), bytes.len() as u64);
+                wire.put(bytes).await?;
+            }
+            Self::Printed(bytes) => wire.put(bytes).await?,
         }
         Ok(())
     }
@@ -251,10 +256,11 @@ async fn value(
             service.delivery.read_url(part, &mut bytes).await?;
             // RFC 9051 §9, CHAR8: as in FETCH BODY.
             without_nul(&mut bytes).await;
-            ParamValue::Literal(bytes)
+            ParamValue::Literal(freed_elsewhere(bytes))
         }
         UrlFetchParam::Binary => {
-            service.delivery.read_url_decoded(part).await?.map_or(ParamValue::Nil, ParamValue::Literal8)
+            let decoded = service.delivery.read_url_decoded(part).await?;
+            decoded.map_or(ParamValue::Nil, |bytes| ParamValue::Literal8(freed_elsewhere(bytes)))
         }
         UrlFetchParam::Structure => {
             let found = or_nil(service.delivery.structure_of_url(source.reader, url).await)?;

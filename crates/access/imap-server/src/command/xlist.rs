@@ -9,6 +9,7 @@ use posthaste_imap_codec::response::{ListAttribute, Untagged};
 use posthaste_imap_codec::{ListPattern, MailboxArg, Tag};
 
 use super::{DONE, list};
+use crate::listed::print_lines;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -18,7 +19,8 @@ pub(super) async fn run(
     reference: MailboxArg,
     pattern: ListPattern,
 ) -> Result<Reply, Failure> {
-    for mut data in list::lines(session, tag, &list::basic(reference, pattern)).await? {
+    let mut lines = list::lines(session, tag, &list::basic(reference, pattern)).await?;
+    for data in &mut lines {
         for attribute in &mut data.attributes {
             if let ListAttribute::Use(special_use) = attribute
                 && let Some(word) = word_of_gmail(special_use)
@@ -29,9 +31,8 @@ pub(super) async fn run(
         if data.mailbox.text() == Ok("INBOX") {
             data.attributes.push(ListAttribute::Use(SpecialUse::Other("Inbox".to_owned())));
         }
-        session.wire.say(Untagged::Xlist(data));
-        session.wire.relieve().await?;
     }
+    print_lines(&mut session.wire, lines.into_iter().map(Untagged::Xlist)).await?;
     Ok(DONE)
 }
 

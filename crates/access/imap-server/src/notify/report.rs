@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};
 use posthaste_imap_codec::MailboxArg;
-use posthaste_imap_codec::response::{StatusValue, Untagged};
+use posthaste_imap_codec::response::{ListData, StatusValue, Untagged};
 use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
-use posthaste_store::{Counts, MailboxEntry, MailboxNews};
+use posthaste_store::{Counts, MailboxEntry, MailboxList, MailboxNews};
 
 use super::group::{Events, events_of};
 use super::names::Differences;
@@ -22,6 +22,7 @@ use crate::resolve::Asker;
 use crate::seen;
 use crate::service::ImapService;
 use crate::sync::reported_modseq;
+use crate::turns::{Of, Turn};
 use crate::wire::Wire;
 
 /// Mailboxes whose heads are read at once for STATUS.
@@ -136,11 +137,10 @@ impl Notify {
         if !Arc::ptr_eq(&self.list, &list) {
             let old = std::mem::replace(&mut self.list, list);
             if self.request.names() {
-                let own = (&*own_before, &*self.own_list);
-                let differences =
-                    Differences { old: &old, new: &self.list, own, groups: &self.request.groups };
+                let threads = Threads { service: to.service, account: to.login.id };
                 // Boxed: names change seldom.
-                let Some(lines) = Box::pin(differences.lines(max, &mut Pace::default())).await else {
+                let lines = Box::pin(self.changed_names(threads, &old, &own_before)).await;
+                let Some(lines) = lines else {
                     overflow(to.wire);
                     return Ok(Reporting::Ended);
                 };
@@ -171,6 +171,21 @@ impl Notify {
         }
         self.report_annotations(to).await?;
         Ok(Reporting::Continues)
+    }
+
+    /// The lines about names that differ from an earlier list; `None` if they are too many.
+    async fn changed_names(
+        &self,
+        threads: Threads<'_>,
+        old: &MailboxList,
+        own_before: &MailboxList,
+    ) -> Option<Vec<ListData>> {
+        let (new, own) = (&*self.list, (own_before, &*self.own_list));
+        let differences = Differences { old, new, own, groups: &self.request.groups };
+        // All sessions of the account do the same now.
+        let mut turn = Turn::of(threads);
+        turn.take(Of::Names(old.entries.len() + new.entries.len())).await;
+        differences.lines(threads.service.options.notify_mailboxes_max, &mut Pace::default()).await
     }
 
     /// The mailbox that was selected before, if it has changed since its last report.

@@ -1,4 +1,5 @@
-//! COPY, MOVE and RENAME of INBOX take their memory from a budget.
+//! COPY, MOVE and RENAME of INBOX take their memory from a budget, and so does a STORE of
+//! annotations.
 
 use std::time::Duration;
 
@@ -89,5 +90,47 @@ fn a_copy_that_waits_for_memory_says_that_it_is_going_on() {
         while budget.available() < BYTES {
             std::thread::yield_now();
         }
+    }
+}
+
+/// The mod-sequences of its messages rise in one commit, as by a STORE of flags.
+#[test]
+fn a_store_of_annotations_takes_memory_from_the_budget() {
+    // One account may copy 1,000 messages.
+    const BYTES: usize = 4000 * 700;
+    let budget = ByteBudget::new(BYTES);
+    let service = |delivery: posthaste_delivery::Delivery| {
+        let delivery = delivery.with_summaries(budget.clone());
+        let options = talkative_options(Duration::from_secs(3600));
+        ImapService::new(options, delivery, None, ByteBudget::new(256 << 20))
+    };
+    let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
+    server.with_messages(25);
+    let mut wire = server.select("INBOX");
+    // 1,600 messages.
+    for _ in 0..6 {
+        wire.run("C: a COPY 1:* INBOX\nS~ a OK …");
+    }
+    while budget.available() < BYTES {
+        std::thread::yield_now();
+    }
+    for (tag, set, waits) in [("b", "1:1000", false), ("c", "1:*", true)] {
+        let held: Vec<_> = (1..=4)
+            .map(|account| {
+                let permit = budget.begin(Holder::Account([account; 16]));
+                permit.grow_to(BYTES / 4).expect("memory that nobody holds");
+                permit.complete();
+                permit
+            })
+            .collect();
+        wire.send(format!("{tag} STORE {set} ANNOTATION (/comment (value.priv NIL))\r\n").as_bytes());
+        if waits {
+            wire.skip_to(&format!("* OK [INPROGRESS (\"{tag}\" NIL NIL)] Working"));
+            drop(held);
+        }
+        wire.skip_to(&format!("{tag} OK …"));
+    }
+    while budget.available() < BYTES {
+        std::thread::yield_now();
     }
 }

@@ -18,8 +18,9 @@ use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_metrics::OpenFolder;
 use posthaste_net::{
     AccountLimit, CommandsBeforeLogin, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine,
+    copying,
 };
-use posthaste_store::{Mailbox, SessionEnd, StoreError, ViewHolder};
+use posthaste_store::{Mailbox, Row, SessionEnd, StoreError, ViewHolder};
 
 use crate::command::{Command, SyntaxError};
 use crate::maildrop::Listing;
@@ -168,8 +169,8 @@ impl Driver {
             Action::List(listing) => self.list(listing).await?,
             Action::Size { only, command } => return Box::pin(self.size(only, command)).await,
             Action::Retrieve { row, lines } => return Box::pin(self.retrieve(row, lines)).await,
-            Action::Remove(uids) => {
-                let outcome = Box::pin(self.remove(&uids)).await;
+            Action::Remove => {
+                let outcome = Box::pin(self.remove()).await;
                 let action = self.session.removed(outcome, &mut self.out);
                 debug_assert_eq!(action, Action::Close);
                 return Ok(Next::End);
@@ -220,7 +221,7 @@ impl Driver {
         match only {
             Some(n) => {
                 let sized = mailbox.sized(view, &NumSet::range(n, n)).await?;
-                maildrop.learn(sized);
+                maildrop.learn(sized, n);
             }
             None if maildrop.is_numbered() => {
                 let sized = mailbox.sized(view, &view.all()).await?;
@@ -239,11 +240,17 @@ impl Driver {
         Ok(())
     }
 
-    /// UPDATE (RFC 1939 §6): one commit removes them all, or none. Nothing interrupts it.
-    async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
-        let Some(Inbox { owner, mailbox, .. }) = &self.inbox else { return Ok(()) };
-        let removed = mailbox.remove(uids).await.map_err(|error| Refusal::of_store(&error))?;
-        // The annotations of all users (RFC 5257). If this fails, the messages are removed anyway.
+    /// UPDATE (RFC 1939 §6): one commit removes all marked messages, or none. Nothing interrupts
+    /// it.
+    async fn remove(&mut self) -> Result<(), Refusal> {
+        let (Some(inbox), Some(maildrop)) = (&self.inbox, self.session.maildrop()) else { return Ok(()) };
+        let Inbox { owner, mailbox, .. } = inbox;
+        // Each of a million marks may be a range.
+        let octets = maildrop.marked() as usize * size_of::<Row>();
+        let uids = copying(octets, maildrop.take_marked()).await;
+        let removed = mailbox.remove(&uids).await.map_err(|error| Refusal::of_store(&error))?;
+        // The annotations of all users (RFC 5257). If this fails, the messages are removed
+        // anyway.
         let directory = &self.service.directory;
         if let Err(error) = directory.message_annotations().forget(*owner, mailbox.id(), &removed.uids).await
         {

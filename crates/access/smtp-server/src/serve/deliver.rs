@@ -8,7 +8,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_net::NetError;
+use posthaste_net::{NetError, free};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
 use super::Driver;
@@ -35,7 +35,7 @@ impl Driver {
     ) -> Result<Vec<Reply>, NetError> {
         // The message's share of the budget is held until the sink is done with it.
         let trace_len = incoming.header_len();
-        let (message, _permit) = incoming.finish();
+        let (message, permit) = incoming.finish();
         let count = transaction.recipients.len();
         let Transaction { from, recipients, .. } = &mut transaction;
         let verified = match self.checked(id, (message, trace_len), from, recipients).await {
@@ -45,7 +45,11 @@ impl Driver {
         // It ends when the replies are sent. Until here the connection may be closed for a
         // newcomer: a verification waits for name servers that strangers choose.
         self.connection.work_begins()?;
-        Ok(self.deliver_checked(id, verified, transaction, count).await)
+        // The checks may have made a copy of the message.
+        let (whole, len) = (verified.message.clone(), verified.message.len());
+        let replies = self.deliver_checked(id, verified, transaction, count).await;
+        free((whole, permit), len);
+        Ok(replies)
     }
 
     /// The replies to the client: `count` of them if the message is refused.

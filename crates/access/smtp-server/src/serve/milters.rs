@@ -3,6 +3,7 @@
 use posthaste_delivery::ResolveError;
 use posthaste_milter::draft::Draft;
 use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
+use posthaste_net::{copying, freed_elsewhere};
 
 use super::Driver;
 use crate::Role;
@@ -70,7 +71,8 @@ impl Driver {
             tracing::info!(id, from, "discarded: a milter removed all recipients");
             return Err(replies::outcome(id, &Ok(None)));
         }
-        let message = draft.print(&message[..trace_len]);
+        let (octets, front) = (message.len(), message.slice(..trace_len));
+        let message = copying(octets, move || freed_elsewhere(draft.print(&front))).await;
         Ok(Verified { message, trace_len, is_quarantined, client_name, memory })
     }
 

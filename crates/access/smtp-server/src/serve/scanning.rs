@@ -1,6 +1,7 @@
 //! A message from another host is shown to a spam scanner before it is delivered.
 
 use bytes::Bytes;
+use posthaste_net::{copying, freed_elsewhere};
 use posthaste_scanner::{Envelope, Verdict};
 
 use super::Driver;
@@ -47,13 +48,11 @@ impl Driver {
         if let Some(refusal) = replies::scanned(&scan.verdict) {
             return Err(refusal);
         }
-        let Verified { message, trace_len, is_quarantined, client_name, .. } = verified;
-        Ok(Verified {
-            message: scan.fields.applied(&message, trace_len),
-            trace_len,
-            is_quarantined: is_quarantined || scan.verdict == Verdict::Junk,
-            client_name,
-            memory: None,
-        })
+        let Verified { message, trace_len, mut is_quarantined, client_name, .. } = verified;
+        is_quarantined |= scan.verdict == Verdict::Junk;
+        let fields = scan.fields;
+        let message =
+            copying(message.len(), move || freed_elsewhere(fields.applied(&message, trace_len))).await;
+        Ok(Verified { message, trace_len, is_quarantined, client_name, memory: None })
     }
 }

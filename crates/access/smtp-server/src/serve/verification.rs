@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_authentication::{Action, Client, Verdict, results};
+use posthaste_net::{copying, freed_elsewhere};
 use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
@@ -34,7 +35,11 @@ impl Driver {
                 // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted
                 // to have removed such fields.
                 let message = match self.service.role {
-                    Role::Submission => results::without_own(&message, &self.service.options.host),
+                    Role::Submission => {
+                        let host = self.service.options.host.clone();
+                        copying(message.len(), move || freed_elsewhere(results::without_own(&message, &host)))
+                            .await
+                    }
                     Role::Smtp | Role::Lmtp => message,
                 };
                 return Ok(Verified { message, trace_len, is_quarantined: false, client_name, memory });

@@ -20,7 +20,7 @@ use std::{
 
 pub(crate) use self::strangers::Task;
 use self::strangers::{Stranger, Strangers};
-use crate::network::Tiers;
+use crate::{network::Tiers, turns::Turns};
 
 /// Connections in all. At 48 KiB for an idle TLS session they take about 1 GiB. They are some way
 /// under the 65,536 file descriptors to which a process can usually raise its limit. For twice as
@@ -44,6 +44,11 @@ const RESERVED_PART: usize = 4;
 /// closes two, until the bounds hold again.
 const CLOSED_AT_ONCE: usize = 2;
 
+/// Connections without a login that end before other tasks have a turn. Ten thousand may be closed
+/// by their peers at once, and each end takes some 40 µs. With twice as many, others would wait for
+/// 2.5 ms. With half of them, ten thousand ends would take seconds on a busy server.
+const ENDS_AT_ONCE: usize = 32;
+
 /// The connections that one address may have if nothing is configured: at most half of the total.
 pub fn per_address(total: usize) -> usize {
     PER_ADDRESS_MOST.min(total.div_ceil(2))
@@ -54,7 +59,11 @@ pub fn per_address(total: usize) -> usize {
 pub struct ConnectionLimits(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner(Mutex<Open>);
+struct Inner {
+    open: Mutex<Open>,
+    /// The turns of connections that end.
+    ends: Turns,
+}
 
 #[derive(Debug)]
 struct Open {
@@ -152,7 +161,7 @@ impl ConnectionLimits {
     /// 4 times as many, a /48 and in IPv4 a /24 16 times, but at most the share of strangers.
     /// Trusted peers and the addresses of this very machine count only in the total.
     pub fn new(total: usize, per_address: usize) -> Self {
-        Self(Arc::new(Inner(Mutex::new(Open {
+        let open = Mutex::new(Open {
             total_max: total,
             per_address_max: per_address,
             total: 0,
@@ -160,7 +169,8 @@ impl ConnectionLimits {
             closable: Strangers::default(),
             by_network: HashMap::new(),
             next: 0,
-        }))))
+        });
+        Self(Arc::new(Inner { open, ends: Turns::new(ENDS_AT_ONCE) }))
     }
 
     /// Other bounds from now on. Connections above them stay; no new one comes until there is room,
@@ -171,7 +181,7 @@ impl ConnectionLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place for a connection from `peer`.
@@ -386,6 +396,11 @@ impl ConnectionPermit {
             let stranger = place.stranger();
             place.limits.lock().closable.insert(place.network, place.number, stranger);
         }
+    }
+
+    /// Waits for a turn to end. [`ENDS_AT_ONCE`] connections have one at the same time.
+    pub(crate) async fn turn_to_end(&self) {
+        drop(self.0.limits.0.ends.take().await);
     }
 
     /// The network whose connection was closed for this one.

@@ -1,6 +1,16 @@
-//! The bounds, and who is closed for a newcomer.
+//! The bounds, who is closed for a newcomer, and the turns of connections that end.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::{Connection, NetError, Stream};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -253,4 +263,41 @@ fn no_connection_with_a_login_is_closed_and_newcomers_are_accepted() {
         drop(held);
         assert!(is_empty(&limits));
     }
+}
+
+#[test]
+fn connections_take_turns_to_end() {
+    let limits = ConnectionLimits::default();
+    let open: Vec<_> = (0..2 * ENDS_AT_ONCE + 4).map(|_| admit(&limits, "127.0.0.1").unwrap()).collect();
+    let mut ends: Vec<_> = open.iter().map(|permit| Box::pin(permit.turn_to_end())).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut ended = Vec::new();
+    while !ends.is_empty() {
+        let before = ends.len();
+        ends.retain_mut(|end| end.as_mut().poll(&mut context).is_pending());
+        ended.push(before - ends.len());
+    }
+    assert_eq!(ended, [0, ENDS_AT_ONCE, ENDS_AT_ONCE, 4]);
+}
+
+/// All turns are taken at first.
+#[tokio::test]
+async fn a_connection_without_a_login_ends_in_its_turn() {
+    const WITHIN: Duration = Duration::from_secs(30);
+    let limits = ConnectionLimits::default();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (accepted, _) = listener.accept().await.unwrap();
+    let mut connection =
+        Connection::new(Stream::plain(accepted).unwrap()).with_permit(admit(&limits, "127.0.0.1").unwrap());
+    drop(client);
+    connection.peer_left().await;
+    let turns = limits.0.ends.all(ENDS_AT_ONCE as u32).await;
+    let mut filled = pin!(connection.fill(1, WITHIN));
+    // The end of the stream is there, and is read at the first poll.
+    let first = poll_fn(|context| Poll::Ready(filled.as_mut().poll(context))).await;
+    assert!(first.is_pending());
+    assert!(turns.is_some());
+    drop(turns);
+    assert!(matches!(filled.await, Err(NetError::Closed)));
 }

@@ -117,15 +117,15 @@ async fn a_delivery_here_is_reported_once_for_all_who_asked() {
         envid: EnvelopeId::parse("id+2B1"),
         ..Envelope::new("ana@example.org", &[])
     };
-    world.relay.report_success(MESSAGE, &envelope, Success::Delivered).await.unwrap();
+    world.relay.report_success(&Bytes::from_static(MESSAGE), &envelope, Success::Delivered).await.unwrap();
     assert_eq!(only_report(&world).await, ["bo@example.org", "delivered"]);
     // RFC 5321 §4.5.5.
     let unnamed = Envelope { from: String::new(), ..envelope.clone() };
-    world.relay.report_success(MESSAGE, &unnamed, Success::Delivered).await.unwrap();
+    world.relay.report_success(&Bytes::from_static(MESSAGE), &unnamed, Success::Delivered).await.unwrap();
     assert_eq!(world.inbox().await.len(), 1);
     // RFC 3464 §2.3.3.
     for (success, action) in [(Success::SentOn, "relayed"), (Success::Expanded, "expanded")] {
-        world.relay.report_success(MESSAGE, &envelope, success).await.unwrap();
+        world.relay.report_success(&Bytes::from_static(MESSAGE), &envelope, success).await.unwrap();
         assert!(world.inbox().await.pop().unwrap().contains(&format!("\r\nAction: {action}\r\n")));
     }
 }

@@ -113,8 +113,8 @@ async fn other_reports_come_the_same_way() {
     forward(&world).await;
     let to = vec![To { notify: Notify::parse("SUCCESS"), ..To::new("bo@example.org") }];
     let envelope = Envelope { to, ..Envelope::new("ana@example.org", &[]) };
-    world.relay.report_success(MESSAGE, &envelope, Success::Delivered).await.unwrap();
-    let text = b"Subject: counts\r\n\r\n1\r\n".to_vec();
+    world.relay.report_success(&Bytes::from_static(MESSAGE), &envelope, Success::Delivered).await.unwrap();
+    let text = Bytes::from_static(b"Subject: counts\r\n\r\n1\r\n");
     world.relay.notify("ana@example.org", text, TlsRequirement::Policy).await.unwrap();
     assert!(world.inbox().await.is_empty());
     let items = world.items().await;

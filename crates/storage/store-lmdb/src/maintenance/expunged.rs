@@ -1,11 +1,15 @@
 //! Step 2: removes the summaries of expunged messages and of removed mailboxes.
+//!
+//! Those with the highest UIDs come first. Copies within a mailbox have higher UIDs than their
+//! origins. So copies that are removed with their origin are removed before it, and get no
+//! summaries of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Report, Result};
 
-use super::holders::{Holder, holders};
+use super::holders::{Holder, last_holders};
 use crate::index::bodies::BodyLocation;
 use crate::index::heads::StoredHead;
 use crate::index::{Index, Writing, expunged, expunging, links, rows, summaries};
@@ -32,9 +36,9 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
     while left > 0 {
         let Some(note) = expunging::first(index, txn)? else { break };
         let mailbox = note.mailbox;
-        let found = holders(index, txn, mailbox, &note.set, left)?;
+        let found = last_holders(index, txn, mailbox, &note.set, left)?;
         let (mut swept, is_rest) = (0, found.len() < left);
-        for some in found.chunks(AT_ONCE) {
+        for some in found.rchunks(AT_ONCE) {
             if left == 0 {
                 break;
             }

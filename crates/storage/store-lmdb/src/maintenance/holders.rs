@@ -32,11 +32,36 @@ pub(super) fn holders(
             if found.len() == limit {
                 return Ok(found);
             }
-            let (uid, value) = item?;
-            let summary = summary_from(seed, uid, value);
-            let origin = summary.as_ref().and_then(|s| s.kind.origin());
-            found.push(Holder { uid, body: summary.map(|s| s.body), origin });
+            found.push(holder(seed, item?));
         }
     }
     Ok(found)
+}
+
+/// The last summaries of these UIDs, at most `limit`, UIDs rising.
+pub(super) fn last_holders(
+    index: &Index,
+    txn: &RoTxn,
+    mailbox: MailboxId,
+    set: &NumSet,
+    limit: usize,
+) -> Result<Vec<Holder>> {
+    let seed = seed(mailbox.0);
+    let mut found = Vec::new();
+    'all: for &range in set.ranges().iter().rev() {
+        for item in summaries::records_back(index, txn, mailbox, range)? {
+            if found.len() == limit {
+                break 'all;
+            }
+            found.push(holder(seed, item?));
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+fn holder(seed: u64, (uid, value): (u32, &[u8])) -> Holder {
+    let summary = summary_from(seed, uid, value);
+    let origin = summary.as_ref().and_then(|s| s.kind.origin());
+    Holder { uid, body: summary.map(|s| s.body), origin }
 }

@@ -58,6 +58,53 @@ pub(crate) enum MakeSummaries<'a> {
     AtTheEnd,
 }
 
+/// Bytes of summaries that the redo of a tail writes: as many as a round of maintenance gives to
+/// copies. LMDB keeps what a transaction writes in memory, and on a full disk the reserve must hold
+/// it. A COPY of any number of messages, whose copies linked to long summaries, may be in the tail.
+const SUMMARIES_MAX: usize = 4 << 20;
+/// Bytes of bodies that it reads for them: a second's work. The start waits for it.
+const BODIES_MAX: u64 = 256 << 20;
+/// A summary longer than this may find no room although shorter ones do.
+const LONG: usize = 64 << 10;
+
+/// The summaries that a redo may still make. The other messages get empty ones: their first readers
+/// make them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SummaryRoom {
+    summaries: usize,
+    bodies: u64,
+}
+
+impl SummaryRoom {
+    /// Whether a body of this length is read.
+    fn takes_body(&mut self, len: u64) -> bool {
+        match self.bodies.checked_sub(len) {
+            Some(left) if self.summaries > 0 => {
+                self.bodies = left;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The summary, or an empty one if there is no room for it.
+    fn taken(&mut self, summary: Vec<u8>) -> Vec<u8> {
+        match self.summaries.checked_sub(summary.len()) {
+            Some(left) => {
+                self.summaries = left;
+                summary
+            }
+            None => {
+                if summary.len() <= LONG {
+                    // Others would hardly fit, either, and their bodies would be read in vain.
+                    self.summaries = 0;
+                }
+                Vec::new()
+            }
+        }
+    }
+}
+
 /// Applies logged commits in one transaction.
 pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) index: &'a Index,
@@ -66,6 +113,7 @@ pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) scratch: &'a mut Scratch,
     /// Bodies since the last commit, with their locations.
     new_bodies: HashMap<BodyId, BodyLocation>,
+    room: SummaryRoom,
 }
 
 impl<'a, 't, 'e> Redo<'a, 't, 'e> {
@@ -75,7 +123,8 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         summaries: MakeSummaries<'a>,
         scratch: &'a mut Scratch,
     ) -> Self {
-        Self { index, txn, summaries, scratch, new_bodies: HashMap::new() }
+        let room = SummaryRoom { summaries: SUMMARIES_MAX, bodies: BODIES_MAX };
+        Self { index, txn, summaries, scratch, new_bodies: HashMap::new(), room }
     }
 
     /// Applies a commit of a tail. `record`: the pack of its record, and the record's bytes.
@@ -145,7 +194,8 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// Counts one more reference to a body and makes its summary. The summary of a body that cannot
-    /// be read is empty: each read of the message tries again.
+    /// be read is empty, and so is one for which there is no room: each read of the message tries
+    /// again.
     fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
         let location = match self.index.body(self.txn, body)? {
             Some(location) => BodyLocation { refs: location.refs.saturating_add(1), ..location },
@@ -158,8 +208,11 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             },
         };
         self.index.put_body(self.txn, body, location)?;
+        if !self.room.takes_body(location.len) {
+            return Ok(Vec::new());
+        }
         match reader.read(body, location, 0..location.len) {
-            Ok(bytes) => Ok(summary_of(summarize, &bytes)),
+            Ok(bytes) => Ok(self.room.taken(summary_of(summarize, &bytes))),
             Err(fault) => {
                 tracing::error!(%body, pack = location.pack, ?fault, "a body cannot be read");
                 Ok(Vec::new())
@@ -386,5 +439,27 @@ fn whole<T>(read: Result<Option<T>, ReadFault>) -> Result<Option<T>> {
             Err(StoreError::Unavailable(format!("the tail of a pack: {e}")))
         }
         Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_are_made_while_there_is_room() {
+        let mut room = SummaryRoom { summaries: 100 << 10, bodies: 1000 };
+        assert!(room.takes_body(400));
+        assert_eq!(room.taken(vec![1; 30 << 10]).len(), 30 << 10);
+        // A long one is left out, and others fit.
+        assert!(room.takes_body(400));
+        assert!(room.taken(vec![1; 80 << 10]).is_empty());
+        assert!(!room.takes_body(201), "too many bytes of bodies");
+        assert!(room.takes_body(100));
+        assert_eq!(room.taken(vec![1; 60 << 10]).len(), 60 << 10);
+        // No room for a short one: no further body is read.
+        assert!(room.takes_body(50));
+        assert!(room.taken(vec![1; 20 << 10]).is_empty());
+        assert!(!room.takes_body(1));
     }
 }

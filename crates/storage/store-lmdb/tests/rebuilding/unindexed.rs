@@ -1,12 +1,13 @@
 //! A server whose index never follows by itself, killed at any moment: its acknowledged commits are
 //! there when the store is opened again.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId};
-use posthaste_store::{CommitOutcome, Engine};
-use posthaste_store_lmdb::LmdbEngine;
+use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_store::{CommitOutcome, Engine, Stored};
+use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
 
 use crate::world::{self, World, body, maintain, serve, small};
@@ -125,6 +126,43 @@ async fn lives(dir: &Path, lives: &[Vec<Step>]) {
     std::fs::remove_dir_all(dir.join("index")).unwrap();
     world::rebuild_whole(dir, &small());
     world.verify(&LmdbEngine::open(dir, small()).unwrap()).await;
+}
+
+/// The copies of a COPY link to summaries. A redo does not know to which, and made all of them in
+/// one transaction: with 10 MiB each, no memory held them.
+#[tokio::test]
+async fn a_redo_makes_few_summaries_and_leaves_the_rest_to_readers() {
+    const LONG: usize = 300 << 10;
+    const MESSAGES: u32 = 40;
+    let options = || Options { summarize: |_| vec![7; LONG], ..small() };
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let engine = serve(dir.path(), options());
+    let from = world.create(&engine, "from").await.unwrap();
+    let to = world.create(&engine, "to").await.unwrap();
+    for n in 0..MESSAGES {
+        world.append_with(&engine, from, &[body(n, 50)], &[vec![7; LONG]]).await.unwrap();
+    }
+    engine.close();
+    let engine = serve(dir.path(), options());
+    let uids: Vec<u32> = (1..=MESSAGES).collect();
+    assert_eq!(world.copy(&engine, from, &uids, to).await.unwrap(), CommitOutcome::Done);
+    engine.kill();
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    assert!(engine.lacks().is_none(), "{:?}", engine.lacks());
+    let (mut made, mut left) = (0, 0);
+    let mut visit = |stored: Stored<'_>| {
+        match stored.summary.len() {
+            0 => left += 1,
+            len => made += len,
+        }
+        ControlFlow::Continue(())
+    };
+    engine.summaries(to, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    assert!(made > 1 << 20 && made <= 4 << 20, "{made} bytes of summaries");
+    assert_eq!(made / LONG + left, MESSAGES as usize);
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+    maintain(&engine).await;
 }
 
 proptest! {

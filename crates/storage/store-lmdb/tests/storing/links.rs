@@ -139,6 +139,70 @@ async fn long_summaries_are_linked_and_given_to_copies_in_pieces() {
     assert_eq!(seen, COPIES);
 }
 
+/// A round gave one copy a summary of 10 MiB. On a full disk the reserve did not hold it.
+#[tokio::test]
+async fn copies_get_no_summary_that_is_very_long() {
+    const COPIES: usize = 12;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), Options { links_from: 32, ..small() }).unwrap();
+    let mut world = World::new();
+    let from = world.create(&engine, "from").await.unwrap();
+    let to = world.create(&engine, "to").await.unwrap();
+    let long = vec![7_u8; (1 << 20) + 1];
+    world.append_with(&engine, from, &[body(1, 30)], std::slice::from_ref(&long)).await.unwrap();
+    for _ in 0..COPIES {
+        assert_eq!(world.copy(&engine, from, &[1], to).await.unwrap(), CommitOutcome::Done);
+    }
+    world.expunge(&engine, from, &[1]).await.unwrap();
+    let index_len = || std::fs::metadata(dir.path().join("index/data.mdb")).unwrap().len();
+    let before = index_len();
+    maintain(&engine).await;
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+    let grown = index_len() - before;
+    assert!(grown < (COPIES * long.len() / 2) as u64, "{grown} bytes for {COPIES} copies");
+    // Their readers make them.
+    let (mut seen, copied) = (0, world.boxes[&to].messages[&1].body);
+    let mut visit = |stored: Stored<'_>| {
+        assert!(stored.summary.is_empty() && stored.body == copied);
+        seen += 1;
+        ControlFlow::Continue(())
+    };
+    engine.summaries(to, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    assert_eq!(seen, COPIES);
+}
+
+/// Each of the copies got a summary, and was removed in a later round: 50,000 took 0.5 s.
+#[tokio::test]
+async fn copies_that_are_removed_with_their_origin_get_no_summaries() {
+    const COPIES: usize = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), Options { links_from: 32, ..small() }).unwrap();
+    let mut world = World::new();
+    let mailbox = world.create(&engine, "one").await.unwrap();
+    // As much as a round may write, so that it gives a summary to one copy.
+    let long = vec![7_u8; 64 << 10];
+    world.append_with(&engine, mailbox, &[body(1, 30)], std::slice::from_ref(&long)).await.unwrap();
+    for _ in 0..COPIES {
+        assert_eq!(world.copy(&engine, mailbox, &[1], mailbox).await.unwrap(), CommitOutcome::Done);
+    }
+    let all: Vec<u32> = world.boxes[&mailbox].messages.keys().copied().collect();
+    assert_eq!(all.len(), 1 + COPIES);
+    world.expunge(&engine, mailbox, &all).await.unwrap();
+    let mut rounds = 0;
+    loop {
+        let report = engine.maintain().await.unwrap();
+        assert_eq!(report.faults, [""; 0]);
+        if report.examined == 0 {
+            break;
+        }
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+        rounds += 1;
+    }
+    // 20 messages are counted, or removed, in a round.
+    assert!(rounds < COPIES / 2, "{rounds} rounds");
+    world.verify(&engine).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

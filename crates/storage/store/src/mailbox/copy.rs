@@ -15,7 +15,7 @@ use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::engine::Stored;
 use crate::error::{Result, StoreError};
-use crate::offload::{AT_ONCE, Place, is_large};
+use crate::offload::{LOOKED_UP, Place, are_many, is_large};
 use crate::row::Row;
 use crate::view::View;
 
@@ -79,11 +79,13 @@ impl Sources {
         let (engine, id) = (&source.context.engine, source.id());
         // RFC 9051 §6.4.7: all or none. The commit finds that a message is missing which was
         // expunged between two slices.
-        if is_large(uids.count()) {
-            for slice in uids.slices(AT_ONCE) {
-                engine.summaries(id, &slice, &mut visit).await?.refuse()?;
+        if are_many(uids.count()) {
+            for slice in uids.slices(LOOKED_UP) {
+                // Also before the first: the caller has looked at all rows already.
                 tokio::task::yield_now().await;
+                engine.summaries(id, &slice, &mut visit).await?.refuse()?;
             }
+            tokio::task::yield_now().await;
         } else {
             engine.summaries(id, &uids, &mut visit).await?.refuse()?;
         }

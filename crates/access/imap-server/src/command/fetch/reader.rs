@@ -21,6 +21,7 @@ use posthaste_net::BytePermit;
 use posthaste_store::{Mailbox, Row, StoreError};
 
 use crate::command::walk::StoredMessage;
+use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
@@ -229,7 +230,7 @@ impl<'m> MessageReader<'m> {
         if let Some(bytes) = self.once(range, None) {
             return Ok(bytes);
         }
-        let bytes = self.read(range.clone()).await?;
+        let bytes = freed_elsewhere(self.read(range.clone()).await?);
         self.once.push(HeldRange { range: range.clone(), decoded: None, bytes: bytes.clone() });
         Ok(bytes)
     }
@@ -253,7 +254,7 @@ impl<'m> MessageReader<'m> {
             decode_transfer(encoding, &content).map_err(unknown)?
         };
         self.bodies.service.decoded.fetch_add(1, Ordering::Relaxed);
-        let bytes = Bytes::from(bytes);
+        let bytes = freed_elsewhere(bytes);
         self.once.push(HeldRange { range: range.clone(), decoded: Some(encoding), bytes: bytes.clone() });
         Ok(bytes)
     }
@@ -346,7 +347,7 @@ impl<'m> MessageReader<'m> {
             (decoder, decoded) = service.heavy.run(account, work).await?;
         }
         decoder.finish(&mut decoded);
-        let decoded = Bytes::from(decoded);
+        let decoded = freed_elsewhere(decoded);
         if let Some(within) = self.within.iter_mut().find(|within| within.message == *message) {
             within.decoded.push((located.span, decoded.clone()));
         }

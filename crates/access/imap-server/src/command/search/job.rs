@@ -15,6 +15,7 @@ use super::criteria::{Candidate, Criterion, Evaluation, Question};
 use super::rows::RowFilter;
 use crate::command::gather::Source;
 use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
+use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::{Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
@@ -216,6 +217,8 @@ impl<'j> Job<'j> {
         };
         self.pace.worked(OPENED_STEPS).await;
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
+        // Also if the client leaves meanwhile.
+        let bytes = freed_elsewhere(bytes);
         let texts = self.search_body(&bytes, &message).await?;
         match self.evaluate(deferred, Some(texts)).await? {
             Evaluation::Yes => Ok(true),

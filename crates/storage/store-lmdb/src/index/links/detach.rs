@@ -4,12 +4,16 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
 
-use super::note::{WINDOW, notes_between};
+use super::note::{WINDOW, notes_between, notes_to};
 use crate::index::checksum::seed;
 use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, is_link_to, put_summary, summary_from,
 };
 use crate::index::{Index, Writing, summaries};
+
+/// Bytes of the longest summary that a copy is given. The first reader of a copy makes a longer one
+/// of its body. With 10 MiB, a round could take more than the reserve for a full disk.
+const GIVEN_MAX: usize = 1 << 20;
 
 /// What [`detach`] did.
 #[derive(Default)]
@@ -22,9 +26,10 @@ pub(crate) struct DetachReport {
     pub(crate) is_rest: bool,
 }
 
-/// Gives the copies that link to these messages of a mailbox summaries of their own. The messages
-/// are in UID order. Copies that are among these messages keep their links. `room`: the bytes that
-/// summaries may still take. The last of them may exceed it.
+/// Gives the copies that link to these messages of a mailbox summaries of their own, or empty ones
+/// instead of very long ones. The messages are in UID order. Copies that are among these messages
+/// keep their links. `room`: the bytes that summaries may still take. The last of them may exceed
+/// it.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut Writing,
@@ -80,12 +85,16 @@ pub(crate) fn forget(
     };
     for run in links.chunk_by(near) {
         let (Some(((from, low), _)), Some(((_, high), _))) = (run.first(), run.last()) else { continue };
-        let notes = notes_between(index, txn, *from, *low, *high)?;
-        for mut note in notes.into_iter().filter(|note| note.copy.0 == mailbox) {
+        let copies = run.iter().map(|(_, copy)| *copy);
+        let (Some(first), Some(last)) = (copies.clone().min(), copies.max()) else { continue };
+        for mut note in notes_to(index, txn, (*from, *low, *high), (mailbox, first, last))? {
             let is_expunged = |link: &(u32, u32)| run.binary_search(&((*from, link.0), link.1)).is_ok();
             let bits = note.links().filter(is_expunged).map(|(origin, _)| 1 << (origin - note.first.1));
-            note.linked &= !bits.fold(0_u64, |all, bit| all | bit);
-            note.put(index, txn)?;
+            let bits = bits.fold(0_u64, |all, bit| all | bit);
+            if bits != 0 {
+                note.linked &= !bits;
+                note.put(index, txn)?;
+            }
         }
     }
     Ok(())
@@ -117,8 +126,9 @@ fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origi
     let Some(RecordKind::Summary(summary)) = found.map(|found| found.kind) else {
         return Ok(Detached::Damaged);
     };
-    let mut own = Vec::with_capacity(summary.len() + 32);
-    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, summary);
+    let given = if summary.len() <= GIVEN_MAX { summary } else { &[] };
+    let mut own = Vec::with_capacity(given.len() + 32);
+    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, given);
     summaries::put(index, txn, to, uid, &own)?;
     Ok(Detached::Done(own.len()))
 }
@@ -128,4 +138,50 @@ pub(crate) fn has_origin(index: &Index, txn: &RoTxn, (mailbox, uid): Origin, bod
     let value = summaries::record(index, txn, mailbox, uid)?;
     let found = value.and_then(|value| summary_from(seed(mailbox.0), uid, value));
     Ok(found.is_some_and(|found| found.body == body && matches!(found.kind, RecordKind::Summary(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+
+    use super::*;
+    use crate::index::links::note::LinkNote;
+
+    /// Messages that were copied a hundred times: each removed copy wrote all of the notes, so that
+    /// the removal of all copies was quadratic.
+    #[test]
+    fn forgetting_a_link_writes_its_own_note_alone() {
+        const COPIES: u32 = 32;
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        let [from, to, other] = [1, 2, 3].map(|n| MailboxId(Id::new(n, 9)));
+        let mut demand = 0;
+        for (to, place) in (1..=100).flat_map(|n| [(to, 1_000 * n), (other, 1_000 * n)]) {
+            // Two notes begin with different UIDs.
+            for first in [1, 1 + COPIES] {
+                let mut note = LinkNote::new((from, first), to, place + first);
+                for at in 1..COPIES {
+                    assert!(note.takes((from, first + at), place + first + at));
+                }
+                let before = txn.demand();
+                note.put(&index, &mut txn).unwrap();
+                demand = txn.demand() - before;
+            }
+        }
+        let links = |txn: &Writing| -> Vec<_> {
+            let notes = notes_between(&index, txn, from, 1, 2 * COPIES).unwrap();
+            notes.into_iter().flat_map(|note| note.links().map(move |link| (note.copy.0, link))).collect()
+        };
+        let mut left = links(&txn);
+        assert_eq!(left.len(), 100 * 2 * 2 * COPIES as usize);
+        let forgotten: Vec<_> = (10..=2 * COPIES).map(|at| ((from, at), 50_000 + at)).collect();
+        let before = txn.demand();
+        forget(&index, &mut txn, to, &forgotten).unwrap();
+        assert!(txn.demand() - before <= 2 * demand, "{} bytes", txn.demand() - before);
+        left.retain(|(mailbox, (origin, copy))| {
+            *mailbox != to || !forgotten.contains(&((from, *origin), *copy))
+        });
+        assert_eq!(links(&txn), left);
+    }
 }

@@ -51,10 +51,7 @@ impl LinkNote {
     }
 
     fn key(&self) -> NoteKey {
-        let mut key = [0; 40];
-        key[..20].copy_from_slice(&uid_key(self.first.0, self.first.1));
-        key[20..].copy_from_slice(&uid_key(self.copy.0, self.copy.1));
-        key
+        note_key(self.first, self.copy)
     }
 
     /// Stores the note, or removes it if it is empty.
@@ -86,6 +83,13 @@ impl LinkNote {
 /// Origin and copy: mailbox and UID of each.
 type NoteKey = [u8; 40];
 
+fn note_key(first: Origin, copy: MailboxUid) -> NoteKey {
+    let mut key = [0; 40];
+    key[..20].copy_from_slice(&uid_key(first.0, first.1));
+    key[20..].copy_from_slice(&uid_key(copy.0, copy.1));
+    key
+}
+
 /// The notes about UIDs of a range.
 pub(super) fn notes_between(
     index: &Index,
@@ -97,7 +101,37 @@ pub(super) fn notes_between(
     let (mut from, mut to) = ([0; 40], [0xff; 40]);
     from[..20].copy_from_slice(&uid_key(mailbox, low.saturating_sub(WINDOW - 1)));
     to[..20].copy_from_slice(&uid_key(mailbox, high));
-    let there = index.linked.range(txn, &between(&from, &to)).indexed()?;
+    notes_in(index, txn, (&from, &to))
+}
+
+/// Those of the notes about UIDs of a range that name copies in another range. Copies elsewhere
+/// are passed, since origins may have any number of them.
+pub(super) fn notes_to(
+    index: &Index,
+    txn: &RoTxn,
+    (mailbox, low, high): (MailboxId, u32, u32),
+    (to, copied, last): (MailboxId, u32, u32),
+) -> Result<Vec<LinkNote>> {
+    let (mut notes, mut next) = (Vec::new(), low.saturating_sub(WINDOW - 1));
+    let end = note_key((mailbox, high), (MailboxId(Id::from_bytes([0xff; 16])), u32::MAX));
+    loop {
+        // The next UID with which notes begin.
+        let mut from = [0; 40];
+        from[..20].copy_from_slice(&uid_key(mailbox, next));
+        let first = index.linked.range(txn, &between(&from, &end)).indexed()?.next();
+        let Some(first) = first.transpose().indexed()? else { return Ok(notes) };
+        let first = LinkNote::read(first.0, first.1)?.first;
+        let begin = note_key(first, (to, copied.saturating_sub(WINDOW - 1)));
+        notes.append(&mut notes_in(index, txn, (&begin, &note_key(first, (to, last))))?);
+        match first.1.checked_add(1) {
+            Some(after) if after <= high => next = after,
+            _ => return Ok(notes),
+        }
+    }
+}
+
+fn notes_in(index: &Index, txn: &RoTxn, (from, to): (&NoteKey, &NoteKey)) -> Result<Vec<LinkNote>> {
+    let there = index.linked.range(txn, &between(from, to)).indexed()?;
     there.map(|item| item.indexed().and_then(|(key, value)| LinkNote::read(key, value))).collect()
 }
 

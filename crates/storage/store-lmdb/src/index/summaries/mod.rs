@@ -21,7 +21,9 @@ use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Result, Unreadable, Visit};
 
 pub(in crate::index) use self::table::cursor;
-pub(crate) use self::table::{count, put, record, records, records_after, remove, remove_range};
+pub(crate) use self::table::{
+    count, put, record, records, records_after, records_back, remove, remove_range,
+};
 use self::walk::SummaryWalk;
 use crate::index::expunging::leftovers;
 use crate::index::read::head_of;

@@ -50,6 +50,21 @@ pub(crate) fn records<'t>(
     }))
 }
 
+/// The same, from the highest UID down.
+pub(crate) fn records_back<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+    (low, high): (u32, u32),
+) -> Result<impl Iterator<Item = Result<(u32, &'t [u8])>> + use<'t>> {
+    let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
+    let records = index.summaries.rev_range(txn, &between(&low, &high)).indexed()?;
+    Ok(records.map(move |item| {
+        let (key, value) = item.indexed()?;
+        Ok((uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?, value))
+    }))
+}
+
 /// The records of all mailboxes after a message's record, or from the first on.
 pub(crate) fn records_after<'t>(
     index: &Index,
