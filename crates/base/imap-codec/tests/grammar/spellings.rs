@@ -5,6 +5,8 @@ use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_command, parse_response, print};
 use proptest::prelude::*;
 
+use crate::choice::one_of;
+
 /// Commands with a string at `@`: `astring`, `mailbox`, `list-mailbox`, and the like.
 const WITH_STRING: [&str; 31] = [
     "SELECT @",
@@ -134,7 +136,7 @@ proptest! {
     #[test]
     fn strings_in_every_form(
         line in prop::sample::select(WITH_STRING.to_vec()),
-        text in prop_oneof!["[a-zA-Z0-9._+-]{1,8}", "[ -~]{0,12}", "[a-z\r\n]{1,4}", "NIL|nil|INBOX"],
+        text in one_of!["[a-zA-Z0-9._+-]{1,8}", "[ -~]{0,12}", "[a-z\r\n]{1,4}", "NIL|nil|INBOX"],
     ) {
         let (before, after) = line.split_once('@').unwrap();
         let parsed = forms(&text).into_iter().map(|form| {
