@@ -22,6 +22,7 @@ mod lists;
 mod mailboxes;
 mod moves;
 mod random;
+mod task;
 mod transfer;
 mod values;
 mod world;
@@ -48,6 +49,7 @@ pub use moves::{
     a_move_within_a_mailbox_is_one_commit, a_pair_is_applied_whole, moves_that_cross_lose_nothing,
 };
 pub use random::as_the_oracle_does;
+pub(crate) use task::boxed;
 pub use transfer::mail_moves;
 pub(crate) use values::{Seeded, modseq};
 pub use values::{new_body_id, new_id, sample_head};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet};
 
 use super::folder::load;
-use super::{Folder, add_mailbox, check, new_id};
+use super::{Folder, add_mailbox, boxed, check, new_id};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::list::ListCommit;
@@ -100,7 +100,7 @@ async fn cut_off(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>, account: AccountI
         };
         Transfer::new(&*from, &*to).copy(account, &mut progress).await
     };
-    let ended = tokio::spawn(cut).await;
+    let ended = tokio::spawn(boxed(cut)).await;
     assert!(ended.is_err_and(|e| e.is_panic()), "the transfer was not cut off");
 }
 
