@@ -1,5 +1,6 @@
 //! A message that holds a key is proposed, and a damaged segment is refused.
 
+use posthaste_property::properties;
 use posthaste_search_index::{Builder, Collector, Query, Scope, Segment, Terms, merge};
 use proptest::prelude::*;
 
@@ -66,7 +67,7 @@ fn holds(text: &[u8], key: &str) -> bool {
     key.is_empty() || text.windows(key.len()).any(|window| window == key.as_bytes())
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The index proposes every message that a naive scan of the texts finds. This holds for any

@@ -86,6 +86,7 @@ fn print_tests(tests: &[Test], is_list: bool, into: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -144,7 +145,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn printed_scripts_parse_to_the_same(commands in proptest::collection::vec(command(), 0..4)) {
             let text = print(&commands);

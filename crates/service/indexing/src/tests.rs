@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_property::properties;
 use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
 use proptest::prelude::*;
 
@@ -323,7 +324,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Whatever happened before: every message that holds the word is read by the search.

@@ -1,5 +1,6 @@
 //! Known answers and the round trip.
 
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -169,7 +170,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-proptest! {
+properties! {
     #[test]
     fn printed_commands_are_read_back(command in command()) {
         let line = command.to_string();

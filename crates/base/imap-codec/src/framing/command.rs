@@ -281,6 +281,7 @@ fn head(buffer: &[u8]) -> Head {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
     }
 
-    proptest! {
+    properties! {
         /// However the stream is cut, the same frames come out, and the held bytes stay within
         /// limits.
         #[test]

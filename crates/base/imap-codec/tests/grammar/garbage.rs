@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, ParseErrorKind, parse_command, parse_response, print};
+use posthaste_property::properties;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -89,7 +90,7 @@ fn printed_response() -> BoxedStrategy<Vec<u8>> {
         .boxed()
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_command, parse_response, print};
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use crate::choice::one_of;
@@ -132,7 +133,7 @@ fn command(line: &[u8]) -> Bytes {
     Bytes::from([&b"a "[..], line, b"\r\n"].concat())
 }
 
-proptest! {
+properties! {
     #[test]
     fn strings_in_every_form(
         line in prop::sample::select(WITH_STRING.to_vec()),

@@ -1,5 +1,6 @@
 //! RTF as Outlook, Word and Exchange write it, and HTML there and back.
 
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -226,7 +227,7 @@ fn wrapped_html_reads_well_as_text() {
     assert_eq!(document.text.trim(), "a & b\r\nc d");
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, BufReader, Read};
 use std::process::Command;
 
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -372,7 +373,7 @@ fn quote(message: &str) -> String {
         .collect()
 }
 
-proptest! {
+properties! {
     /// Any messages, written as mboxrd, are read back as they were.
     #[test]
     fn an_mbox_holds_any_messages(bodies in prop::collection::vec("(A: b\n)?((>{0,2}From |[a-z>]{0,3}|From x 10:30 2020)?\n){0,6}", 0..5)) {

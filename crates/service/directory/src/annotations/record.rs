@@ -117,6 +117,7 @@ fn take(rest: &mut Bytes, len: usize) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
@@ -138,7 +139,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn printed_records_parse_to_the_same(annotations in annotations()) {
             let record = annotations.print().unwrap();

@@ -3,6 +3,7 @@
 
 use posthaste_indexing::{Query, Scope, TermReader};
 use posthaste_mime_summary::{SearchKey, SummaryRef, TextSearch};
+use posthaste_property::properties;
 use posthaste_search_index::{Builder, Terms};
 use proptest::prelude::*;
 
@@ -84,7 +85,7 @@ fn body() -> impl Strategy<Value = String> {
     })
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -171,6 +171,7 @@ fn addresses<const N: usize, const ALL: usize>(
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -226,7 +227,7 @@ mod tests {
         ]
     }
 
-    proptest! {
+    properties! {
         /// Whatever follows, and also if it comes in parts.
         #[test]
         fn what_is_printed_is_parsed(

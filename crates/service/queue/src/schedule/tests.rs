@@ -1,5 +1,6 @@
 //! The schedule, step by step and against a model.
 
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -204,7 +205,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..60)
 }
 
-proptest! {
+properties! {
     /// `due` names exactly the destinations with more items than their visits will take. The time
     /// of each is the later of its own and that of its first item. Counts follow from the items.
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_property::properties;
 use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
@@ -165,7 +166,7 @@ async fn a_redo_makes_few_summaries_and_leaves_the_rest_to_readers() {
     maintain(&engine).await;
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nothing_acknowledged_is_lost(all in prop::collection::vec(prop::collection::vec(step(), 0..30), 1..4)) {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_property::properties;
 use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
@@ -203,7 +204,7 @@ async fn copies_that_are_removed_with_their_origin_get_no_summaries() {
     world.verify(&engine).await;
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn copies_outlive_what_they_were_copied_from(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_mail_model::{FlagSet, KeywordTable, Uid};
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::node::{Chunk, GROUP_CHUNKS, Group};
@@ -199,7 +200,7 @@ fn apply(client: &mut Vec<Row>, diff: &Difference, new: &View) {
     }
 }
 
-proptest! {
+properties! {
     #[test]
     fn a_view_is_a_vector(
         steps in steps(),
