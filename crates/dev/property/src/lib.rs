@@ -3,13 +3,18 @@
 //!
 //! The difference is the time to compile. `proptest!` makes a runner for each test: one loop over
 //! the cases, and one that shrinks a case. Here the drawn values and their test hide their types
-//! behind [`Trial`]. So all tests share one runner, which is compiled with this crate.
+//! behind [`Trial`]. So all tests share one runner, which is compiled with this crate. [`one_of!`]
+//! and [`Makes`] do the same for strategies.
+
+mod choice;
 
 use std::fmt;
 
 use proptest::prelude::*;
 pub use proptest::test_runner::Config;
 use proptest::test_runner::{TestCaseResult, TestRunner, contextualize_config};
+
+pub use crate::choice::{Makes, weighted};
 
 /// Values that were drawn for a test, with the test.
 pub trait Trial: fmt::Debug {
@@ -100,6 +105,7 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
+    use crate::one_of;
 
     properties! {
         /// The values are those of the strategies, in their order.
@@ -109,6 +115,17 @@ mod tests {
             prop_assume!(number != 5);
             prop_assert!((3..9).contains(&number));
             prop_assert!(low < 4 && high > 4, "{} {}", low, high);
+        }
+    }
+
+    properties! {
+        /// As `prop_oneof!` draws.
+        #[test]
+        fn a_choice_is_one_of_those_given(
+            plain in one_of![Just(1_u8), 3..6_u8],
+            weighted in one_of![4 => Just(1_u8), 1 => erased(2..3_u8).makes(|number| number + 7)],
+        ) {
+            prop_assert!([1, 3, 4, 5].contains(&plain) && [1, 9].contains(&weighted));
         }
     }
 

@@ -6,12 +6,12 @@ use posthaste_imap_codec::{
     Numbering, RightsChange, SeqSet, SequenceSet, SetRange, UidSet, ValueAttribute, ValueKind,
 };
 use posthaste_mail_model::Secret;
+use posthaste_property::{Makes, one_of};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
 use crate::any_value::*;
-use crate::choice::{Makes, one_of};
 
 pub fn command(names: NameEncoding) -> BoxedStrategy<Command> {
     (tag(), body(names)).prop_map(|(tag, body)| Command { tag, body }).boxed()

@@ -2,11 +2,11 @@
 //! RFC 4466 §4. The extensions are ones that nobody has defined.
 
 use posthaste_imap_codec::print;
+use posthaste_property::one_of;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::any_value::number64;
-use crate::choice::one_of;
 
 /// `tagged-ext-label`: also longer than every word of the grammar.
 pub fn label() -> BoxedStrategy<String> {

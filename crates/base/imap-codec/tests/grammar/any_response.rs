@@ -8,6 +8,7 @@ use posthaste_imap_codec::response::*;
 use posthaste_imap_codec::{
     AclData, AnnotateCode, AnnotationData, AnnotationSupport, MetadataCode, NameEncoding, Response,
 };
+use posthaste_property::{Makes, one_of};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -15,7 +16,6 @@ use proptest::prelude::*;
 use crate::any_command::{selection, special_use};
 use crate::any_extension;
 use crate::any_value::*;
-use crate::choice::{Makes, one_of};
 
 pub fn response(names: NameEncoding) -> BoxedStrategy<Response> {
     one_of![

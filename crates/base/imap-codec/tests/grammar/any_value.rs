@@ -8,11 +8,10 @@ use posthaste_imap_codec::{
     ValueScope,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
+use posthaste_property::one_of;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-
-use crate::choice::one_of;
 
 /// Text as people write it, and what gives quoting trouble. No NUL: no string can hold one.
 pub fn text() -> BoxedStrategy<String> {

@@ -3,11 +3,10 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, ParseErrorKind, parse_command, parse_response, print};
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::choice::one_of;
 use crate::{any_command, any_response};
 
 /// Tokens of the grammar, and numbers at the edges of its types.

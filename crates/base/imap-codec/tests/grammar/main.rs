@@ -8,7 +8,6 @@ mod any_command;
 mod any_extension;
 mod any_response;
 mod any_value;
-mod choice;
 mod every_variant;
 mod extension_points;
 mod garbage;

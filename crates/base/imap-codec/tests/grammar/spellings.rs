@@ -3,10 +3,8 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_command, parse_response, print};
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
-
-use crate::choice::one_of;
 
 /// Commands with a string at `@`: `astring`, `mailbox`, `list-mailbox`, and the like.
 const WITH_STRING: [&str; 31] = [

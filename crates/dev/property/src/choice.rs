@@ -8,16 +8,16 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 /// What `prop_oneof!` chooses, with the same random numbers: by weight, and shrinking towards the
-/// first.
+/// first. It is a `BoxedStrategy`.
+#[macro_export]
 macro_rules! one_of {
     ($($weight:literal => $choice:expr),+ $(,)?) => {
-        $crate::choice::weighted(vec![$(($weight, ::proptest::strategy::Strategy::boxed($choice))),+])
+        $crate::weighted(::std::vec![$(($weight, $crate::erased($choice))),+])
     };
     ($($choice:expr),+ $(,)?) => {
-        $crate::choice::one_of![$(1 => $choice),+]
+        $crate::one_of![$(1 => $choice),+]
     };
 }
-pub(crate) use one_of;
 
 /// One of these, by their weights.
 pub fn weighted<T: Debug + 'static>(choices: Vec<(u32, BoxedStrategy<T>)>) -> BoxedStrategy<T> {
