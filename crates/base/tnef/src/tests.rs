@@ -1,6 +1,6 @@
 //! Models there and back.
 
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use crate::tags::{IID_MESSAGE, IID_STORAGE, attribute};
@@ -42,7 +42,7 @@ fn object(depth: u32) -> BoxedStrategy<Object> {
     }
     let nested = message(depth - 1)
         .prop_map(|message| Object { interface: IID_MESSAGE, content: Content::Message(message) });
-    prop_oneof![storage, nested].boxed()
+    one_of![storage, nested]
 }
 
 fn value(depth: u32) -> impl Strategy<Value = Value> {
@@ -58,7 +58,7 @@ fn value(depth: u32) -> impl Strategy<Value = Value> {
 }
 
 fn property(depth: u32) -> impl Strategy<Value = Property> {
-    let key = prop_oneof![any::<u32>().prop_map(NameKey::Number), ".{0,9}".prop_map(NameKey::Text)];
+    let key = one_of![any::<u32>().prop_map(NameKey::Number), ".{0,9}".prop_map(NameKey::Text)];
     let name = (any::<[u8; 16]>(), key).prop_map(|(set, key)| Box::new(Name { set, key }));
     (any::<u16>(), name, value(depth)).prop_map(|(id, name, value)| Property {
         id,

@@ -9,7 +9,7 @@ use posthaste_mime_summary::{
     SummaryRef, Tapped, TextKey, TextSearch, TransferDecoder, Within, address_list, decode_transfer,
     decode_words, folded, sent_date,
 };
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 /// Pieces from which messages are put together: the words that matter to MIME, and noise.
@@ -71,7 +71,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"Content-Type: text/plain; charset=utf-7\r\n\r\n",
         b"+2D3eCw-",
     ];
-    prop_oneof![
+    one_of![
         8 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(any::<u8>(), 0..12),
     ]

@@ -1,6 +1,6 @@
 //! RTF as Outlook, Word and Exchange write it, and HTML there and back.
 
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -232,7 +232,7 @@ properties! {
 
     #[test]
     fn html_and_text_come_back(
-        pieces in prop::collection::vec(prop_oneof![
+        pieces in prop::collection::vec(one_of![
             Just("<p class=\"x\">".to_owned()), Just("</p>\r\n".to_owned()), Just("<br>".to_owned()),
             Just("&nbsp;".to_owned()), Just("<style>a{b}\r\n</style>".to_owned()), Just("<!-- x > y -->".to_owned()),
             Just("\r\n".to_owned()), "[ -~\t\r\n]{0,9}", "[^\0]{0,5}",

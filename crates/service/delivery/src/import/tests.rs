@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufReader, Read};
 use std::process::Command;
 
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -387,7 +387,7 @@ properties! {
     /// file.
     #[test]
     fn an_mbox_may_hold_anything(pieces in prop::collection::vec(
-        prop_oneof![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],
+        one_of![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],
         0..20,
     )) {
         let file = pieces.concat();

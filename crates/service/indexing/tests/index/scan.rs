@@ -3,7 +3,7 @@
 
 use posthaste_indexing::{Query, Scope, TermReader};
 use posthaste_mime_summary::{SearchKey, SummaryRef, TextSearch};
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use posthaste_search_index::{Builder, Terms};
 use proptest::prelude::*;
 
@@ -56,7 +56,7 @@ fn terms(message: &[u8], summary: &SummaryRef<'_>) -> Terms {
 
 /// Runs of one kind: long words, scripts without spaces, marks, capitals, ligatures, gaps.
 fn text() -> impl Strategy<Value = String> {
-    let run = prop_oneof![
+    let run = one_of![
         "[A-Ca-c0-2]{1,100}",
         "[a-c]{1,6}",
         "[ ,.@_-]{1,3}",

@@ -1,6 +1,6 @@
 //! The schedule, step by step and against a model.
 
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -191,7 +191,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
+    let step = one_of![
         (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, rank)| Step::Put(id, to, rank)),
         (0u8..4, 0i64..60).prop_map(|(to, now)| Step::Take(to, now)),
         (0u32..9).prop_map(Step::GiveBack),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
-use posthaste_property::properties;
+use posthaste_property::{one_of, properties};
 use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (to, every) = (0..4usize, 1..5usize);
-    prop_oneof![
+    one_of![
         6 => (to.clone(), prop::collection::vec(0..5_000usize, 1..4)).prop_map(|(to, lens)| Step::Append { to, lens }),
         2 => (0..100_000usize).prop_map(|len| Step::Deliver { len }),
         4 => (to.clone(), every.clone(), 0..32u64).prop_map(|(to, every, flags)| Step::Flag { to, every, flags }),
