@@ -148,6 +148,7 @@ impl Top {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -235,7 +236,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn a_client_reads_what_is_stored(
             pieces in prop::collection::vec(prop::sample::select(vec!["\r", "\n", "\r\n", ".", "a", "bc "]), 0..40),

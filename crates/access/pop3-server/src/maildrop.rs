@@ -234,6 +234,7 @@ impl Maildrop {
 mod tests {
     use std::collections::BTreeSet;
 
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -245,7 +246,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    proptest! {
+    properties! {
         /// Against a set of numbers and a loop.
         #[test]
         fn marks_match_the_named_messages(

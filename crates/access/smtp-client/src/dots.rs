@@ -60,6 +60,7 @@ impl<'m> Dotted<'m> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -108,7 +109,7 @@ mod tests {
         message
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn a_server_reads_the_same_message(message in "([a.]{0,3}\r\n){0,20}") {
             prop_assert_eq!(undotted(&dotted(message.as_bytes())), message.into_bytes());

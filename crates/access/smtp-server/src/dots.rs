@@ -111,6 +111,7 @@ fn run_of_text(text: &[u8]) -> Run {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -177,7 +178,7 @@ mod tests {
         wire
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn unstuffing_undoes_stuffing(
             pieces in prop::collection::vec(prop::sample::select(vec!["\r", "\n", "\r\n", ".", "a", "bc "]), 0..40),

@@ -128,6 +128,7 @@ impl fmt::Display for Reply {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(Reply::parse(b"250\r\n").unwrap().1, 5);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn printed_replies_are_read_back(
             class in prop::sample::select(vec![2_u8, 4, 5]),

@@ -237,6 +237,7 @@ impl fmt::Debug for DateTime {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(Date::parse(b"001-Feb-1994"), None);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn days_and_moments_come_back(days in -719_528i64..2_932_896, second in 0i64..86_400, zone in -5999i16..6000) {
             let date = Date::from_unix_days(days).unwrap();

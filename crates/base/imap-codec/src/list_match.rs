@@ -155,6 +155,7 @@ fn fold_inbox(pattern: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn it_agrees_with_the_definition(pattern in "[ab/*%]{0,8}", name in "[ab/]{0,8}", before in 0usize..70) {
             // A common beginning moves the rest across the border of two words.

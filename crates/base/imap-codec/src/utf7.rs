@@ -135,6 +135,7 @@ fn unshift(out: &mut Vec<u8>, bits: &mut u32, held: &mut u32, shifted: &mut bool
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn every_text_comes_back(text in any::<String>()) {
             prop_assert_eq!(decode(&encode(&text)), Ok(text));

@@ -224,6 +224,7 @@ impl<N> fmt::Debug for NumSet<N> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -236,7 +237,7 @@ mod tests {
         ranges.iter().flat_map(|&(a, b)| a..=b).collect()
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn it_is_a_set(a in small_ranges(), b in small_ranges()) {
             let (x, y): (NumSet, NumSet) = (NumSet::from_ranges(a.clone()), NumSet::from_ranges(b.clone()));

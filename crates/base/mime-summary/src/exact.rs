@@ -34,12 +34,13 @@ pub(crate) fn is_kept_by_folding(text: &str, folded: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use memchr::memmem;
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
     use crate::fold::{fold_into, folded};
 
-    proptest! {
+    properties! {
         /// The folded form proposes, and the exact form decides.
         #[test]
         fn an_exact_match_is_a_folded_match(

@@ -78,6 +78,7 @@ impl Layout for Lines {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -104,7 +105,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn the_text_is_no_longer(html in "(<p>|<br>|</|<|>|&lt;|&#|&#65|;|a|\u{fc}|\n|<pre>|<style>|\"){0,60}") {
             prop_assert!(html_lines(&html).len() <= html.len(), "{}", html);

@@ -108,6 +108,7 @@ impl Matcher {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(unpacked(&packed), format!("\0{long}\0{one}\0{other}\0").as_bytes());
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn words_are_unpacked_as_they_were(
             words in prop::collection::btree_set("[0-9A-Za-cé漢]{1,6}", 0..80),

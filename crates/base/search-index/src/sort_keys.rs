@@ -309,6 +309,7 @@ impl KeyColumns {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -340,7 +341,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn packed_keys_are_unpacked(message in message()) {
             let keys = message.keys();

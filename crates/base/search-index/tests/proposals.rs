@@ -1,5 +1,6 @@
 //! A message that holds a key is proposed, and a damaged segment is refused.
 
+use posthaste_property::{one_of, properties};
 use posthaste_search_index::{Builder, Collector, Query, Scope, Segment, Terms, merge};
 use proptest::prelude::*;
 
@@ -34,13 +35,13 @@ fn text(len: std::ops::Range<usize>) -> impl Strategy<Value = String> {
 
 /// Texts of ordinary length, and some with long words.
 fn any_text() -> impl Strategy<Value = String> {
-    prop_oneof![4 => text(0..60), 1 => prop::collection::vec(prop::sample::select(vec!['a', 'b', 'é']), 40..200).prop_map(String::from_iter)]
+    one_of![4 => text(0..60), 1 => prop::collection::vec(prop::sample::select(vec!['a', 'b', 'é']), 40..200).prop_map(String::from_iter)]
 }
 
 /// Any characters, with runs of one kind: words longer than all bounds, scripts without spaces,
 /// marks, gaps.
 fn wild_text() -> impl Strategy<Value = String> {
-    let run = prop_oneof![
+    let run = one_of![
         prop::collection::vec(any::<char>(), 0..12).prop_map(String::from_iter),
         "[a-c0-2]{1,120}",
         "[a-c]{1,6}",
@@ -66,7 +67,7 @@ fn holds(text: &[u8], key: &str) -> bool {
     key.is_empty() || text.windows(key.len()).any(|window| window == key.as_bytes())
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The index proposes every message that a naive scan of the texts finds. This holds for any

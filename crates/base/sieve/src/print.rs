@@ -86,6 +86,7 @@ fn print_tests(tests: &[Test], is_list: bool, into: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::{one_of, properties};
     use proptest::prelude::*;
 
     use super::*;
@@ -102,7 +103,7 @@ mod tests {
         // Line ends are CRLF in every value.
         let text = || "([ -~]|ü|\r\n){0,8}";
         let list = proptest::collection::vec(text().prop_map(|text| (Position::default(), text)), 0..4);
-        prop_oneof![
+        one_of![
             name().prop_map(Value::Tag),
             any::<u64>().prop_map(Value::Number),
             text().prop_map(Value::String),
@@ -144,7 +145,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn printed_scripts_parse_to_the_same(commands in proptest::collection::vec(command(), 0..4)) {
             let text = print(&commands);

@@ -1,5 +1,6 @@
 //! Models there and back.
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use crate::tags::{IID_MESSAGE, IID_STORAGE, attribute};
@@ -41,7 +42,7 @@ fn object(depth: u32) -> BoxedStrategy<Object> {
     }
     let nested = message(depth - 1)
         .prop_map(|message| Object { interface: IID_MESSAGE, content: Content::Message(message) });
-    prop_oneof![storage, nested].boxed()
+    one_of![storage, nested]
 }
 
 fn value(depth: u32) -> impl Strategy<Value = Value> {
@@ -57,7 +58,7 @@ fn value(depth: u32) -> impl Strategy<Value = Value> {
 }
 
 fn property(depth: u32) -> impl Strategy<Value = Property> {
-    let key = prop_oneof![any::<u32>().prop_map(NameKey::Number), ".{0,9}".prop_map(NameKey::Text)];
+    let key = one_of![any::<u32>().prop_map(NameKey::Number), ".{0,9}".prop_map(NameKey::Text)];
     let name = (any::<[u8; 16]>(), key).prop_map(|(set, key)| Box::new(Name { set, key }));
     (any::<u16>(), name, value(depth)).prop_map(|(id, name, value)| Property {
         id,
@@ -97,7 +98,7 @@ fn message(depth: u32) -> impl Strategy<Value = Message> {
     )
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
@@ -108,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_or_changed_is_refused(message in message(1), at: prop::sample::Index, bit in 0..8u8) {
+    fn what_is_cut_off_or_changed_is_refused(message in message(1), at in any::<prop::sample::Index>(), bit in 0..8u8) {
         let bytes = encode(&message).expect("a message of valid values");
         let at = at.index(bytes.len());
         // A cut between attributes leaves a shorter message. Any other is seen.

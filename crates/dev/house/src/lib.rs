@@ -15,6 +15,7 @@
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.
 
+pub mod examples;
 pub mod fuzz;
 pub mod groups;
 pub mod imports;

@@ -26,6 +26,7 @@ use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, r
 use crate::gate::{At, Gate, Leave};
 use crate::model::{Knowledge, Timeline};
 use crate::record::{Recorder, set_gate};
+use crate::runtime::Runtime;
 use crate::verify::Violation;
 
 /// The longest wait for a process that may continue: it waits for nobody.
@@ -323,7 +324,7 @@ struct Acting<'a> {
     seed: u64,
     driver: Driver,
     faulty: bool,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     engine: Option<LmdbEngine>,
 }
 
@@ -332,7 +333,7 @@ pub fn act(place: &ActorPaths<'_>, seed: u64, number: usize, faulty: bool) -> Re
     let sink = std::fs::OpenOptions::new().append(true).open(place.sink).map_err(failed)?;
     let gate = Gate::connect(place.gate).map_err(failed)?;
     let recorder = Recorder::watch_into(place.root, Some(sink)).map_err(failed)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
+    let runtime = Runtime::new().map_err(failed)?;
     let gate = set_gate(gate);
     let mut driver = Driver::beside_others(Arc::clone(&recorder), seed, number, faulty);
     driver = driver.with_options(options(seed));

@@ -23,6 +23,7 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod run;
+mod runtime;
 mod serial;
 mod syscalls;
 mod unreadable;

@@ -20,6 +20,7 @@ use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};
 use crate::model::Knowledge;
 use crate::record::Recorder;
+use crate::runtime::Runtime;
 use crate::verify::Violation;
 
 /// The longest wait for an answer: a visitor that waits for a lock of this process would wait for
@@ -211,7 +212,7 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
     let fails = |e: std::io::Error| e.to_string();
     let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;
     let recorder = Recorder::watch_into(root, Some(sink)).map_err(fails)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
+    let runtime = Runtime::new().map_err(fails)?;
     let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0)
         .with_faults(faulty)
         .with_options(options(seed));

@@ -17,6 +17,7 @@ use crate::op::Op;
 use crate::process::{Ended, Visitor};
 use crate::random::Random;
 use crate::record::{Failure, Faults, Recorder};
+use crate::runtime::Runtime;
 use crate::verify::Violation;
 
 /// How much is done for one seed, and what may happen to the disk.
@@ -107,7 +108,7 @@ struct Seed<'s> {
     seed: u64,
     settings: &'s Settings,
     options: Options,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     root: tempfile::TempDir,
     /// The only state to look at; all if none.
     only: Option<usize>,
@@ -150,7 +151,7 @@ struct State {
 
 /// Runs one seed, or one state of it.
 pub fn run(seed: u64, settings: &Settings, only: Option<usize>) -> std::io::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let runtime = Runtime::new()?;
     let root = tempfile::Builder::new().prefix("posthaste-simulator").tempdir_in(&settings.base)?;
     let mut run = Seed {
         seed,

@@ -436,6 +436,7 @@ pub(crate) fn start_of(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -575,7 +576,7 @@ mod tests {
         assert!(error.line.starts_with("HTTP/1.1"));
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn where_reads_cut_does_not_matter(piece in 1usize..200) {
             prop_assert_eq!(scan_in_pieces(&sample(), piece), scan_in_pieces(&sample(), usize::MAX));

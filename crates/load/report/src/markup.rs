@@ -102,6 +102,7 @@ fn escape(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -122,7 +123,7 @@ mod tests {
         );
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_text_comes_back_from_a_parser(text in "[^\\p{C}]{0,40}", value in any::<String>()) {
             let mut m = Markup::new();

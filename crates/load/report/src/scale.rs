@@ -220,6 +220,7 @@ fn above(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(labels(&ticks), ["1", "3", "10"]);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_range_has_ticks_on_it(low in -1e12f64..1e12, span in 1e-9f64..1e12, log in any::<bool>()) {
             let (low, high) = if log { (low.abs() + 1e-9, low.abs() + 1e-9 + span) } else { (low, low + span) };

@@ -114,6 +114,7 @@ impl SweptPoint {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!((kept.len(), agenda.unmeasured(&kept)), (ALL - 1, 1));
     }
 
-    proptest! {
+    properties! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// Any points of an earlier sitting, and the others in any order, are the whole.
         #[test]

@@ -137,6 +137,7 @@ impl Mix {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -189,7 +190,7 @@ mod tests {
         assert!(load_mix("online-and-cashed").unwrap_err().to_string().contains("online-and-cached"));
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn every_user_is_of_one_kind(shares in prop::collection::vec(0.01f64..1000.0, 1..8), users in 1u32..5000) {
             let split = mix(&shares).split(users);

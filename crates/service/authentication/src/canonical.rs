@@ -154,6 +154,7 @@ fn has_lone_line_end(message: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -195,7 +196,7 @@ mod tests {
         assert!(split(b"\r\nA: 1\r\n").0.is_empty());
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn line_ends_are_whole(text in "[ab\r\n]{0,40}") {
             let out = with_line_ends(Bytes::from(text.clone().into_bytes()));

@@ -157,6 +157,7 @@ fn behind_comment(text: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -223,7 +224,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_bytes_keep_all_but_whole_fields(
             text in "(Authentication-Results ?: ?|mx\\.test|[;()\"\\\\\r\n\t a-z:.]|\r\n){0,60}"

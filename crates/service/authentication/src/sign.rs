@@ -227,6 +227,7 @@ fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use posthaste_store::MemoryEngine;
     use proptest::prelude::*;
 
@@ -343,7 +344,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         /// Each field that is there is covered once. A field that nobody may add is named once more
         /// than it is there.
         #[test]

@@ -166,6 +166,7 @@ fn digits(bits: u64, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -259,7 +260,7 @@ mod tests {
         assert!(may_align(b"\r\n", ""), "nobody knows whose it is");
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn rewritten_senders_are_read(
             local in "[a-zA-Z0-9=+._é-]{1,30}", domain in "[a-z0-9.-]{1,20}", age in 0..=AGE_MAX_DAYS

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_response};
 use posthaste_mime_summary::{FieldMask, SearchKey, Section, SummaryRef};
+use posthaste_property::properties;
 use posthaste_tnef::samples;
 use proptest::prelude::*;
 
@@ -313,7 +314,7 @@ fn records_of_version_1_are_still_read() {
     }
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the message is, a client can read what FETCH sends of it.

@@ -228,6 +228,7 @@ pub(crate) fn same_user(authorization: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -320,7 +321,7 @@ mod tests {
         assert!(Address::parse("+x@example.org").unwrap().split_detail().is_none());
     }
 
-    proptest! {
+    properties! {
         /// IDNA would not change the domains that skip it.
         #[test]
         fn a_plain_domain_is_what_idna_makes_of_it(domain in "[a-zA-Z0-9.-]{1,20}") {

@@ -178,6 +178,7 @@ fn read_small(bytes: &[u8]) -> Option<Small> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!((listed.messages, listed.small.len()), (3000, 1));
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn records_read_back(
             at in 0_u64..1 << 40,

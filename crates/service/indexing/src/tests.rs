@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_property::{one_of, properties};
 use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
 use proptest::prelude::*;
 
@@ -313,17 +314,17 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
+    one_of![
         3 => (1_u32..400, 0_u32..50).prop_map(|(count, seed)| Step::Add(count, seed)),
         2 => (1_u32..2000, 1_u32..900).prop_map(|(first, count)| Step::Expunge(first, count)),
         3 => Just(Step::Update),
         3 => (1_u32..1500).prop_map(Step::Look),
-        1 => prop_oneof![Just(MEMORY), Just(6000)].prop_map(Step::Restart),
+        1 => one_of![Just(MEMORY), Just(6000)].prop_map(Step::Restart),
         4 => "[abc]{3,5}".prop_map(Step::Ask),
     ]
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Whatever happened before: every message that holds the word is read by the search.

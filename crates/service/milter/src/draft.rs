@@ -166,6 +166,7 @@ fn field(name: &str, value: &[u8]) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -209,7 +210,7 @@ mod tests {
         );
     }
 
-    proptest! {
+    properties! {
         /// Whatever is added, it is one field, and the body stays.
         #[test]
         fn the_body_stays(name in "[ -~]{0,8}", value in "\\PC{0,40}(\n\\PC{0,9}){0,3}", nth in 0_usize..4) {

@@ -150,6 +150,7 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_octets_are_read(letter in any::<u8>(), data in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = Answer::parse(letter, &data);

@@ -242,6 +242,7 @@ impl Deflate {
 mod tests {
     use std::future::poll_fn;
 
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -315,7 +316,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever is written between two flushes is there after the second, however small the
         /// reads, and whether or not the compressor rested.

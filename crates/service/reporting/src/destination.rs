@@ -116,6 +116,7 @@ fn percent_decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(one_of_version(&texts(&["v=TLSRPTv1;", "v=TLSRPTv1;"]), "v=TLSRPTv1"), None);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn no_record_makes_an_address_that_breaks_a_line(record in "\\PC{0,100}") {
             for address in addresses(&format!("rua=mailto:{record}")) {

@@ -119,6 +119,7 @@ fn may_change(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -166,7 +167,7 @@ mod tests {
         assert!(applied(&many, "\r\n").len() <= ADDED_MAX + 2);
     }
 
-    proptest! {
+    properties! {
         /// Whatever is added and removed, the body stays, and each added field is one field.
         #[test]
         fn the_body_stays(name in "[ -~]{0,8}", value in "\\PC{0,40}", nth in -3_i64..3, body in "[ -~\r\n]{0,40}") {

@@ -166,6 +166,7 @@ fn entry_from(name: String, version: i64, value: Option<Vec<u8>>) -> Result<Dire
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::end_of;
@@ -183,7 +184,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn names_below_a_prefix_and_no_others_are_between(prefix in "[a-c/]{1,3}", name in "[a-d/0]{0,5}") {
             let is_between = name.as_str() >= prefix.as_str() && name < end_of(&prefix);

@@ -238,6 +238,7 @@ fn new_compressor() -> std::io::Result<Compressor<'static>> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -252,7 +253,7 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    proptest! {
+    properties! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn compressed_bodies_come_back(len in 0usize..400_000, seed in any::<u32>()) {

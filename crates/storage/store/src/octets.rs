@@ -127,11 +127,12 @@ pub fn put_set(out: &mut Vec<u8>, set: &NumSet) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
 
-    proptest! {
+    properties! {
         #[test]
         fn sets_and_varints_come_back(
             numbers in prop::collection::vec(any::<u32>(), 0..40),

@@ -142,7 +142,7 @@ impl Server {
     /// Messages after the last segment are in memory: how many depends on when the task looked.
     pub fn await_indexed(&self, index: &SearchIndex, wanted: u64) {
         let query = [Query::new(Scope::Texts, b"any").expect("a word that is long enough")];
-        self.runtime.block_on(async {
+        self.wait(async {
             loop {
                 let mut known = 0;
                 for (mailbox, _) in index.sizes(None).await.expect("sizes") {
@@ -253,7 +253,7 @@ impl Server {
     /// Makes another account, with the same password.
     pub fn add_account(&self, name: &str, new: NewAccount) {
         let password = Secret::new(PASSWORD.to_owned());
-        self.runtime.block_on(async {
+        self.wait(async {
             let account = self.directory.add(name, &password, new).await.expect("an account");
             let service =
                 Delivery::new(self.store.clone(), Arc::clone(&self.directory), DeliveryOptions::default());
@@ -271,7 +271,7 @@ impl Server {
     /// Makes a mailbox past IMAP, as an import does.
     pub fn make_mailbox(&self, name: &str) {
         let name = MailboxName::new(name).expect("name");
-        self.runtime.block_on(async {
+        self.wait(async {
             let account = self.directory.account(USER).await.expect("directory").expect("account");
             self.store.create(account.id, &name, None).await.expect("a mailbox");
         });
@@ -281,7 +281,7 @@ impl Server {
     pub fn grant(&self, owner: &str, mailbox: &str, who: &str, rights: &str) {
         let rights = Rights::parse(rights.as_bytes()).expect("rights");
         let name = MailboxName::new(mailbox).expect("name");
-        self.runtime.block_on(async {
+        self.wait(async {
             let owner = self.directory.account(owner).await.expect("directory").expect("account");
             let list = self.store.list(owner.id).await.expect("list");
             let mailbox = list.find(&name).expect("mailbox").id;
@@ -333,7 +333,7 @@ impl Server {
         let options = DeliveryOptions { precompute, ..DeliveryOptions::default() };
         let service = Delivery::new(self.store.clone(), Arc::clone(&self.directory), options);
         let message = bytes::Bytes::copy_from_slice(message);
-        self.runtime.block_on(async {
+        self.wait(async {
             let recipient = service.resolve(USER).await.expect("a recipient");
             let delivered = service.deliver(message, &[recipient]).await;
             assert!(delivered.iter().all(Result::is_ok), "{delivered:?}");
@@ -346,7 +346,7 @@ impl Server {
         let (body, flags) = (self.store.new_body_id(), flags.to_vec());
         let message = IncomingMessage { bytes, summary, body, flags, date: 1_000_000_000, saved: Some(1) };
         let inbox = self.store.destination(inbox);
-        self.runtime.block_on(inbox.append(vec![message])).expect("a message").uids[0]
+        self.wait(inbox.append(vec![message])).expect("a message").uids[0]
     }
 
     /// A session in an INBOX that holds this one message; its line ends are made CRLF.
@@ -358,7 +358,7 @@ impl Server {
     /// Records with annotations of messages, of all accounts.
     pub fn message_annotations(&self) -> usize {
         let scan = self.engine.engine.directory_scan("annotate/", None, 1000);
-        self.runtime.block_on(scan).expect("records").len()
+        self.wait(scan).expect("records").len()
     }
 
     /// Store and directory, for what others do while a command runs.
@@ -369,22 +369,23 @@ impl Server {
     /// Whose a mailbox is, and which one.
     pub fn mailbox(&self, owner: &str, name: &str) -> (AccountId, MailboxId) {
         let name = MailboxName::new(name).expect("a name");
-        self.runtime.block_on(async {
+        self.wait(async {
             let account = self.directory.account(owner).await.expect("directory").expect("account");
             let list = self.store.list(account.id).await.expect("list");
             (account.id, list.find(&name).expect("mailbox").id)
         })
     }
 
-    /// Runs a future until it is ready.
+    /// Runs a future until it is ready. It hides its type: all share the runtime's long code.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        let future: std::pin::Pin<&mut dyn Future<Output = T>> = std::pin::pin!(future);
         self.runtime.block_on(future)
     }
 
     /// Removes a message past IMAP, as retention does.
     pub fn expunge_elsewhere(&self, mailbox: &str, uid: u32) {
         let name = MailboxName::new(mailbox).expect("a name");
-        self.runtime.block_on(async {
+        self.wait(async {
             let account = self.directory.account(USER).await.expect("directory").expect("account");
             let list = self.store.list(account.id).await.expect("list");
             let mailbox = self.store.open(list.find(&name).expect("mailbox").id).await.expect("open");
@@ -399,24 +400,24 @@ impl Server {
 
     /// Limits the account: octets as a quota counts them, and messages.
     pub fn limit(&self, change: AccountChange) {
-        self.runtime.block_on(self.directory.set(USER, change)).expect("a changed account");
+        self.wait(self.directory.set(USER, change)).expect("a changed account");
     }
 
     /// Sends logins to the account elsewhere, as an administrator does in another process.
     pub fn refer(&self, referral: Option<Referral>) {
-        self.runtime.block_on(self.directory.set_referral(USER, referral)).expect("a changed account");
+        self.wait(self.directory.set_referral(USER, referral)).expect("a changed account");
     }
 
     /// Another server has a mailbox of hers from now on, or no longer.
     pub fn refer_mailbox(&self, mailbox: &str, url: Option<&str>) {
         let mailbox = MailboxName::new(mailbox).expect("a name");
         let set = self.directory.set_mailbox_referral(USER, &mailbox, url);
-        self.runtime.block_on(set).expect("a changed account");
+        self.wait(set).expect("a changed account");
     }
 
     /// Lets sessions know what changed of their accounts, as the server does every now and then.
     pub fn compare_accounts(&self) {
-        self.runtime.block_on(async {
+        self.wait(async {
             let watch = self.directory.watch_accounts(Duration::from_secs(3600));
             // One round ends before the first pause.
             tokio::select! {
@@ -430,7 +431,7 @@ impl Server {
     /// Disables the account, as an administrator does in another process, and returns once the
     /// server has noticed.
     pub fn disable(&self) {
-        self.runtime.block_on(async {
+        self.wait(async {
             let client = Client { address: [127, 0, 0, 1].into(), service: Service::Imap };
             let password = Secret::new(PASSWORD.to_owned());
             let login = self.directory.login(USER, &password, client).await.expect("a login");
@@ -446,7 +447,7 @@ impl Server {
 
     /// Changes another account.
     pub fn limit_of(&self, name: &str, change: AccountChange) {
-        self.runtime.block_on(self.directory.set(name, change)).expect("a changed account");
+        self.wait(self.directory.set(name, change)).expect("a changed account");
     }
 
     /// Asks the server to stop.
@@ -485,13 +486,13 @@ impl Server {
             saved: None,
         };
         let inbox = self.store.destination(self.mailbox_id("INBOX"));
-        self.runtime.block_on(inbox.append(vec![incoming])).expect("a message");
+        self.wait(inbox.append(vec![incoming])).expect("a message");
     }
 
     /// Makes the engine lose the body of a message of INBOX; `false` if it cannot be made to.
     pub fn lose_body(&self, uid: u32) -> bool {
         let Some(memory) = &self.engine.memory else { return false };
-        let body = self.runtime.block_on(async {
+        let body = self.wait(async {
             let mailbox = self.store.open(self.mailbox_id_of("INBOX").await).await.expect("mailbox");
             mailbox.body_of(Uid::new(uid).expect("a UID")).await.expect("summary").expect("message")
         });
@@ -500,7 +501,7 @@ impl Server {
     }
 
     fn mailbox_id(&self, name: &str) -> MailboxId {
-        self.runtime.block_on(self.mailbox_id_of(name))
+        self.wait(self.mailbox_id_of(name))
     }
 
     async fn mailbox_id_of(&self, name: &str) -> MailboxId {

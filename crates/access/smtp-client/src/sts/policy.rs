@@ -144,6 +144,7 @@ pub(crate) fn policy_id<'t>(texts: impl Iterator<Item = &'t str>) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(id(&[&format!("v=STSv1; id={};", "a".repeat(33))]), None);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_text_is_read(text in "\\PC{0,200}", host in "[a-z.*]{0,20}") {
             let _ = policy_id([text.as_str()].into_iter());

@@ -1,5 +1,6 @@
 //! Known answers and the round trip.
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -103,22 +104,21 @@ fn what_is_wrong_is_said() {
 }
 
 fn domain() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z0-9-]{1,10}(\\.[a-zü]{1,8}){0,2}", "\\[[0-9a-fA-F:.]{1,20}\\]"]
+    one_of!["[a-z0-9-]{1,10}(\\.[a-zü]{1,8}){0,2}", "\\[[0-9a-fA-F:.]{1,20}\\]"]
 }
 
 fn mailbox() -> impl Strategy<Value = Mailbox> {
-    let local = prop_oneof!["[a-z0-9+=/_é-]{1,12}(\\.[a-z]{1,4})?", "\"[ a-z<>@]{0,5}(\\\\\")?\""];
+    let local = one_of!["[a-z0-9+=/_é-]{1,12}(\\.[a-z]{1,4})?", "\"[ a-z<>@]{0,5}(\\\\\")?\""];
     let text =
-        prop_oneof![local.clone(), (local, domain()).prop_map(|(local, domain)| format!("{local}@{domain}"))];
+        one_of![local.clone(), (local, domain()).prop_map(|(local, domain)| format!("{local}@{domain}"))];
     text.prop_map(|text| Mailbox::parse(&text).unwrap())
 }
 
 fn parameters() -> impl Strategy<Value = MailParameters> {
-    let body =
-        prop_oneof![Just(BodyKind::SevenBit), Just(BodyKind::EightBitMime), Just(BodyKind::BinaryMime)];
-    let ret = prop_oneof![Just(Return::Full), Just(Return::Headers)];
+    let body = one_of![Just(BodyKind::SevenBit), Just(BodyKind::EightBitMime), Just(BodyKind::BinaryMime)];
+    let ret = one_of![Just(Return::Full), Just(Return::Headers)];
     let envid = "[a-zA-Z0-9.@-]{1,20}(\\+2B)?".prop_map(|text| EnvelopeId::parse(&text).unwrap());
-    let auth = prop_oneof![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
+    let auth = one_of![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
     let priority = proptest::option::of((-9i8..=9).prop_map(|n| Priority::try_from(n).unwrap()));
     let (body, auth) = (proptest::option::of(body), proptest::option::of(auth));
     let reports = (proptest::option::of(ret), proptest::option::of(envid));
@@ -139,15 +139,15 @@ fn parameters() -> impl Strategy<Value = MailParameters> {
 fn recipient_parameters() -> impl Strategy<Value = RcptParameters> {
     let notify =
         any::<(bool, bool, bool)>().prop_map(|(success, failure, delay)| Notify { success, failure, delay });
-    let orcpt = prop_oneof!["rfc822;[a-z@.]{1,20}(\\+3D)?", "utf-8;[a-zé@.]{1,20}"]
+    let orcpt = one_of!["rfc822;[a-z@.]{1,20}(\\+3D)?", "utf-8;[a-zé@.]{1,20}"]
         .prop_map(|text| OriginalRecipient::parse(&text).unwrap());
     (proptest::option::of(notify), proptest::option::of(orcpt))
         .prop_map(|(notify, orcpt)| RcptParameters { notify, orcpt })
 }
 
 fn command() -> impl Strategy<Value = Command> {
-    let from = prop_oneof![Just(ReversePath::Null), mailbox().prop_map(ReversePath::Mailbox)];
-    prop_oneof![
+    let from = one_of![Just(ReversePath::Null), mailbox().prop_map(ReversePath::Mailbox)];
+    one_of![
         domain().prop_map(Command::Ehlo),
         domain().prop_map(Command::Helo),
         domain().prop_map(Command::Lhlo),
@@ -169,7 +169,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-proptest! {
+properties! {
     #[test]
     fn printed_commands_are_read_back(command in command()) {
         let line = command.to_string();

@@ -340,6 +340,7 @@ fn capital(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!(refused(&long).lines().collect::<Vec<_>>().join(" "), long);
     }
 
-    proptest! {
+    properties! {
         /// RFC 5321 §4.5.3.1.5.
         #[test]
         fn no_line_of_a_reason_is_too_long(reason in "([a-z]{0,900}[ \r\n\u{fc}\t]{0,3}){0,6}") {

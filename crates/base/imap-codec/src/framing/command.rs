@@ -281,6 +281,7 @@ fn head(buffer: &[u8]) -> Head {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::{one_of, properties};
     use proptest::prelude::*;
 
     use super::*;
@@ -430,12 +431,12 @@ mod tests {
         assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
     }
 
-    proptest! {
+    properties! {
         /// However the stream is cut, the same frames come out, and the held bytes stay within
         /// limits.
         #[test]
         fn cuts_do_not_matter(
-            stream in prop::collection::vec(prop_oneof![
+            stream in prop::collection::vec(one_of![
                 4 => prop::sample::select(vec!["a ", "APPEND ", "x", "{3}\r\n", "{3+}\r\n", "~{0+}\r\n", "\r\n", "\n", "{40+}\r\n"])
                     .prop_map(|s| s.as_bytes().to_vec()),
                 1 => prop::collection::vec(any::<u8>(), 0..20),

@@ -6,6 +6,7 @@ use posthaste_imap_codec::{
     Numbering, RightsChange, SeqSet, SequenceSet, SetRange, UidSet, ValueAttribute, ValueKind,
 };
 use posthaste_mail_model::Secret;
+use posthaste_property::{Makes, one_of};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ pub fn command(names: NameEncoding) -> BoxedStrategy<Command> {
 }
 
 fn body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
-    prop_oneof![3 => session_body(), 5 => mailbox_body(names), 6 => message_body(names)].boxed()
+    one_of![3 => session_body(), 5 => mailbox_body(names), 6 => message_body(names)]
 }
 
 fn session_body() -> BoxedStrategy<CommandBody> {
@@ -36,7 +37,8 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         B::Unselect,
         B::Unauthenticate,
     ]);
-    prop_oneof![
+    let texts = vec(text(), 0..4).boxed();
+    one_of![
         bare,
         ("[A-Z][A-Z0-9-]{0,15}", option::of(vec(any::<u8>(), 0..30))).prop_map(|(mechanism, initial)| {
             B::Authenticate { mechanism, initial: initial.map(Secret::new) }
@@ -44,16 +46,16 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         (text(), string_bytes()).prop_map(|(user, p)| B::Login { user, password: Secret::new(p) }),
         id_pairs().prop_map(B::Id),
         vec(capability(), 1..4).prop_map(B::Enable),
-        vec(text(), 0..4).prop_map(B::Language),
-        vec(text(), 0..4).prop_map(B::Comparator),
+        texts.clone().makes(B::Language),
+        texts.makes(B::Comparator),
     ]
-    .boxed()
 }
 
 fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     use CommandBody as B;
-    let access = prop_oneof![Just(Access::ReadWrite), Just(Access::ReadOnly)];
-    prop_oneof![
+    let access = one_of![Just(Access::ReadWrite), Just(Access::ReadOnly)];
+    let two_names = || (mailbox(names), mailbox(names)).boxed();
+    one_of![
         (mailbox(names), access, select_params()).prop_map(|(mailbox, access, params)| B::Select {
             mailbox,
             access,
@@ -61,22 +63,18 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         }),
         (mailbox(names), vec(special_use(), 0..3))
             .prop_map(|(mailbox, special_use)| B::Create { mailbox, special_use }),
-        mailbox(names).prop_map(B::Delete),
-        (mailbox(names), mailbox(names)).prop_map(|(from, to)| B::Rename { from, to }),
-        mailbox(names).prop_map(B::Subscribe),
-        mailbox(names).prop_map(B::Unsubscribe),
+        mailbox(names).makes(B::Delete),
+        two_names().makes(|(from, to)| B::Rename { from, to }),
+        mailbox(names).makes(B::Subscribe),
+        mailbox(names).makes(B::Unsubscribe),
         list(names).prop_map(B::List),
-        (mailbox(names), mailbox(names))
-            .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
-        (mailbox(names), mailbox(names))
-            .prop_map(|(reference, p)| B::Xlist { reference, pattern: ListPattern(p) }),
-        (mailbox(names), mailbox(names))
-            .prop_map(|(reference, p)| B::Rlist { reference, pattern: ListPattern(p) }),
-        (mailbox(names), mailbox(names))
-            .prop_map(|(reference, p)| B::Rlsub { reference, pattern: ListPattern(p) }),
+        two_names().makes(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
+        two_names().makes(|(reference, p)| B::Xlist { reference, pattern: ListPattern(p) }),
+        two_names().makes(|(reference, p)| B::Rlist { reference, pattern: ListPattern(p) }),
+        two_names().makes(|(reference, p)| B::Rlsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
         text().prop_map(B::GetQuota),
-        mailbox(names).prop_map(B::GetQuotaRoot),
+        mailbox(names).makes(B::GetQuotaRoot),
         (text(), vec(("[A-Z][A-Z-]{0,12}", 0..1_u64 << 63), 0..4))
             .prop_map(|(root, limits)| B::SetQuota { root, limits }),
         (
@@ -109,11 +107,10 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
             }
         ),
     ]
-    .boxed()
 }
 
 fn notify(names: NameEncoding) -> BoxedStrategy<Notify> {
-    let event = prop_oneof![
+    let event = one_of![
         vec(fetch_item(), 0..3).prop_map(Event::MessageNew),
         prop::sample::select(vec![
             Event::MessageExpunge,
@@ -128,17 +125,16 @@ fn notify(names: NameEncoding) -> BoxedStrategy<Notify> {
     ];
     let group = (filter(names, true), vec(event, 0..4))
         .prop_map(|(mailboxes, events)| EventGroup { mailboxes, events });
-    prop_oneof![
+    one_of![
         1 => Just(Notify::None),
         5 => (any::<bool>(), vec(group, 1..4)).prop_map(|(status, groups)| Notify::Set { status, groups }),
     ]
-    .boxed()
 }
 
 fn filter(names: NameEncoding, of_notify: bool) -> BoxedStrategy<MailboxFilter> {
-    let some = || vec(mailbox(names), 1..4);
+    let some = || vec(mailbox(names), 1..4).boxed();
     let special = if of_notify { MailboxFilter::SelectedDelayed } else { MailboxFilter::Personal };
-    prop_oneof![
+    one_of![
         prop::sample::select(vec![
             MailboxFilter::Selected,
             special,
@@ -146,18 +142,17 @@ fn filter(names: NameEncoding, of_notify: bool) -> BoxedStrategy<MailboxFilter> 
             MailboxFilter::Personal,
             MailboxFilter::Subscribed,
         ]),
-        some().prop_map(MailboxFilter::Subtree),
-        some().prop_map(MailboxFilter::SubtreeOne),
-        some().prop_map(MailboxFilter::Mailboxes),
+        some().makes(MailboxFilter::Subtree),
+        some().makes(MailboxFilter::SubtreeOne),
+        some().makes(MailboxFilter::Mailboxes),
     ]
-    .boxed()
 }
 
 fn acl(names: NameEncoding) -> BoxedStrategy<AclCommand> {
     let change = prop::sample::select(vec![RightsChange::Replace, RightsChange::Add, RightsChange::Remove]);
     let identifier = text().prop_filter("too long", |text| text.len() <= 400);
     let (mailbox, identifier) = (mailbox(names), identifier.boxed());
-    prop_oneof![
+    one_of![
         2 => (mailbox.clone(), identifier.clone(), change, rights())
             .prop_map(|(mailbox, identifier, change, rights)| AclCommand::Set { mailbox, identifier, change, rights }),
         1 => (mailbox.clone(), identifier.clone())
@@ -167,7 +162,6 @@ fn acl(names: NameEncoding) -> BoxedStrategy<AclCommand> {
             .prop_map(|(mailbox, identifier)| AclCommand::ListRights { mailbox, identifier }),
         1 => mailbox.prop_map(AclCommand::MyRights),
     ]
-    .boxed()
 }
 
 fn select_params() -> BoxedStrategy<SelectParams> {
@@ -192,7 +186,7 @@ fn select_params() -> BoxedStrategy<SelectParams> {
 }
 
 pub fn special_use() -> BoxedStrategy<SpecialUse> {
-    prop_oneof![
+    one_of![
         prop::sample::select(vec![
             SpecialUse::All,
             SpecialUse::Archive,
@@ -205,7 +199,6 @@ pub fn special_use() -> BoxedStrategy<SpecialUse> {
         ]),
         "X[a-z]{1,5}".prop_map(SpecialUse::Other),
     ]
-    .boxed()
 }
 
 fn status_items(min: usize) -> BoxedStrategy<Vec<StatusItem>> {
@@ -217,7 +210,7 @@ fn list(names: NameEncoding) -> BoxedStrategy<ListArgs> {
     let returns = (any::<[bool; 4]>(), status_items(0), metadata).prop_map(|(b, status, metadata)| {
         ListReturn { subscribed: b[0], children: b[1], special_use: b[2], my_rights: b[3], status, metadata }
     });
-    let returns = prop_oneof![Just(ListReturn::default()), returns];
+    let returns = one_of![Just(ListReturn::default()), returns];
     (any::<bool>(), selection(), mailbox(names), vec(mailbox(names).prop_map(ListPattern), 1..4), returns)
         .prop_map(|(extended, selection, reference, patterns, returns)| {
             let extended = extended
@@ -237,7 +230,7 @@ pub fn selection() -> BoxedStrategy<ListSelection> {
         recursive_match: b[2] && (b[0] || b[3]),
         special_use: b[3],
     });
-    prop_oneof![Just(ListSelection::default()), any].boxed()
+    one_of![Just(ListSelection::default()), any]
 }
 
 fn url_fetch_item() -> BoxedStrategy<UrlFetchItem> {
@@ -254,11 +247,11 @@ fn url_fetch_item() -> BoxedStrategy<UrlFetchItem> {
 }
 
 fn append_message() -> BoxedStrategy<AppendMessage> {
-    let form = prop_oneof![Just(AppendForm::Literal), Just(AppendForm::Literal8), Just(AppendForm::Utf8)];
+    let form = one_of![Just(AppendForm::Literal), Just(AppendForm::Literal8), Just(AppendForm::Utf8)];
     let text = (form, message_bytes()).prop_map(|(form, data)| AppendText { form, data }).boxed();
-    let url = prop_oneof![imap_url().prop_map(|url| url.to_string()), text_of_url()];
-    let part = prop_oneof![url.prop_map(CatenatePart::Url), text.clone().prop_map(CatenatePart::Text)];
-    let content = prop_oneof![
+    let url = one_of![imap_url().prop_map(|url| url.to_string()), text_of_url()];
+    let part = one_of![url.prop_map(CatenatePart::Url), text.clone().prop_map(CatenatePart::Text)];
+    let content = one_of![
         3 => text.prop_map(AppendContent::Sent),
         1 => vec(part, 1..4).prop_map(AppendContent::Catenate),
     ];
@@ -275,8 +268,9 @@ fn text_of_url() -> BoxedStrategy<String> {
 fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     use CommandBody as B;
     let action = prop::sample::select(vec![StoreAction::Replace, StoreAction::Add, StoreAction::Remove]);
-    let answer = prop_oneof![Just(StoreAnswer::Flags), Just(StoreAnswer::Silent)];
-    prop_oneof![
+    let answer = one_of![Just(StoreAnswer::Flags), Just(StoreAnswer::Silent)];
+    let set_and_name = || (message_set(), mailbox(names)).boxed();
+    one_of![
         option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
         (1_u32.., option::of((1_u32.., 1_u32..))).prop_map(|(size, batches)| B::UidBatches { size, batches }),
         vec(tag(), 1..4).prop_map(B::CancelUpdate),
@@ -310,8 +304,8 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
                 labels
             }
         ),
-        (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Copy { set, mailbox }),
-        (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Move { set, mailbox }),
+        set_and_name().makes(|(set, mailbox)| B::Copy { set, mailbox }),
+        set_and_name().makes(|(set, mailbox)| B::Move { set, mailbox }),
         (option::of(1_u32..), any::<bool>(), mailbox(names), append_message()).prop_map(
             |(number, is_uid, mailbox, message)| {
                 let numbering = if is_uid && number.is_some() { Numbering::Uid } else { Numbering::Seq };
@@ -321,7 +315,6 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
             }
         ),
     ]
-    .boxed()
 }
 
 fn fetch_item() -> BoxedStrategy<FetchItem> {
@@ -352,7 +345,7 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         F::Preview { lazy: false },
         F::Preview { lazy: true },
     ]);
-    prop_oneof![
+    one_of![
         3 => bare,
         3 => (section(), partial(), any::<bool>())
             .prop_map(|(section, partial, peek)| F::BodySection { section, partial, peek }),
@@ -361,16 +354,15 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         1 => (vec(entry_pattern(), 1..4), vec(value_attribute(), 1..4))
             .prop_map(|(entries, attributes)| F::Annotation(AnnotationItem { entries, attributes })),
     ]
-    .boxed()
 }
 
 fn value_attribute() -> BoxedStrategy<ValueAttribute> {
-    let kind = prop_oneof![Just(ValueKind::Value), Just(ValueKind::Size)];
+    let kind = one_of![Just(ValueKind::Value), Just(ValueKind::Size)];
     (kind, option::of(scope())).prop_map(|(kind, scope)| ValueAttribute { kind, scope }).boxed()
 }
 
 pub fn charset() -> BoxedStrategy<Charset> {
-    prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)].boxed()
+    one_of![Just(Charset::UsAscii), Just(Charset::Utf8)]
 }
 
 /// The result options, and the items of `UPDATE`.
@@ -402,7 +394,7 @@ fn search() -> BoxedStrategy<SearchArgs> {
 
 fn sort() -> BoxedStrategy<SortArgs> {
     let plain = prop::sample::select(SortKey::ALL.to_vec()).prop_map(Ok);
-    let key = prop_oneof![4 => plain, 1 => (entry_name(), scope()).prop_map(Err)];
+    let key = one_of![4 => plain, 1 => (entry_name(), scope()).prop_map(Err)];
     (numbering(), search_return(), vec((key, any::<bool>()), 1..5), charset(), search_key())
         .prop_map(|(numbering, (returns, update_items), keys, charset, key)| {
             let mut annotations = Vec::new();
@@ -426,19 +418,19 @@ fn thread() -> BoxedStrategy<ThreadArgs> {
 }
 
 /// Any octets: short ones are text, too.
-fn octets() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![text().prop_map(String::into_bytes), vec(any::<u8>(), 0..9)]
+fn octets() -> BoxedStrategy<Vec<u8>> {
+    one_of![text().prop_map(String::into_bytes), vec(any::<u8>(), 0..9)]
 }
 
 pub fn search_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
-    prop_oneof![bare_key(), text_key(), date_key(), number_key()]
+    one_of![bare_key(), text_key(), date_key(), number_key()]
         .prop_recursive(5, 24, 4, |inner| {
-            prop_oneof![
+            one_of![
                 vec(inner.clone(), 2..4).prop_map(K::And),
                 (inner.clone(), inner.clone()).prop_map(|(a, b)| K::Or(Box::new(a), Box::new(b))),
-                inner.clone().prop_map(|a| K::Fuzzy(Box::new(a))),
-                inner.prop_map(|a| K::Not(Box::new(a))),
+                inner.clone().makes(|a| K::Fuzzy(Box::new(a))),
+                inner.makes(|a| K::Not(Box::new(a))),
             ]
         })
         .boxed()
@@ -446,32 +438,30 @@ pub fn search_key() -> BoxedStrategy<SearchKey> {
 
 fn bare_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
-    prop_oneof![
+    one_of![
         prop::sample::select(vec![K::All, K::New, K::Old, K::Recent, K::SaveDateSupported]),
-        flag().prop_map(K::Has),
-        flag().prop_map(K::Lacks),
-        sequence_set().prop_map(|set| K::Seq(SeqSet(set))),
-        sequence_set().prop_map(|set| K::Uid(UidSet(set))),
+        flag().makes(K::Has),
+        flag().makes(K::Lacks),
+        sequence_set().makes(|set| K::Seq(SeqSet(set))),
+        sequence_set().makes(|set| K::Uid(UidSet(set))),
     ]
-    .boxed()
 }
 
 fn text_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
     let make: Vec<fn(String) -> K> = vec![K::Bcc, K::Cc, K::From, K::Subject, K::To, K::Body, K::Text];
-    prop_oneof![
+    one_of![
         (prop::sample::select(make), text()).prop_map(|(make, text)| make(text)),
         (text(), text()).prop_map(|(name, value)| K::Header(name, value)),
         (entry_pattern(), option::of(scope()), octets()).prop_map(|(entries, scope, text)| K::Annotation(
             Box::new(AnnotationKey { entries, scope, text: text.into() })
         )),
         "[a-z][a-z0-9.-]{0,9}".prop_map(K::Filter),
-        object_id().prop_map(K::EmailId),
-        object_id().prop_map(K::ThreadId),
-        text().prop_map(K::GmLabel),
-        text().prop_map(K::GmRaw),
+        object_id().makes(K::EmailId),
+        object_id().makes(K::ThreadId),
+        text().makes(K::GmLabel),
+        text().makes(K::GmRaw),
     ]
-    .boxed()
 }
 
 fn date_key() -> BoxedStrategy<SearchKey> {
@@ -494,16 +484,15 @@ fn number_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
     let scope = prop::sample::select(vec![EntryScope::Private, EntryScope::Shared, EntryScope::All]);
     let entry = option::of((text(), scope).prop_map(|(name, scope)| ModSeqEntry { name, scope }));
-    prop_oneof![
-        number64().prop_map(K::Larger),
-        number64().prop_map(K::Smaller),
-        number64().prop_map(K::GmMessageId),
-        number64().prop_map(K::GmThreadId),
-        number().prop_map(K::Older),
-        uid().prop_map(K::UidAfter),
-        uid().prop_map(K::UidBefore),
-        number().prop_map(K::Younger),
+    one_of![
+        number64().makes(K::Larger),
+        number64().makes(K::Smaller),
+        number64().makes(K::GmMessageId),
+        number64().makes(K::GmThreadId),
+        number().makes(K::Older),
+        uid().makes(K::UidAfter),
+        uid().makes(K::UidBefore),
+        number().makes(K::Younger),
         (entry, mod_seq()).prop_map(|(entry, modseq)| K::ModSeq { entry, modseq }),
     ]
-    .boxed()
 }

@@ -2,6 +2,7 @@
 //! RFC 4466 §4. The extensions are ones that nobody has defined.
 
 use posthaste_imap_codec::print;
+use posthaste_property::one_of;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -9,17 +10,16 @@ use crate::any_value::number64;
 
 /// `tagged-ext-label`: also longer than every word of the grammar.
 pub fn label() -> BoxedStrategy<String> {
-    prop_oneof![3 => "X[A-Za-z0-9._:-]{0,12}", 1 => "_[A-Za-z0-9._:-]{24,40}"].boxed()
+    one_of![3 => "X[A-Za-z0-9._:-]{0,12}", 1 => "_[A-Za-z0-9._:-]{24,40}"]
 }
 
 /// `tagged-ext-simple`: a number, or a set of numbers.
 fn simple() -> BoxedStrategy<Vec<u8>> {
-    prop_oneof![
+    one_of![
         number64().prop_map(|n| n.to_string().into_bytes()),
         "[1-9][0-9]{0,4}(:[1-9][0-9]{0,4}|:\\*)?(,[1-9][0-9]{0,4}){0,3}".prop_map(String::into_bytes),
         prop::sample::select(vec!["*", "$", "0"]).prop_map(|text| text.as_bytes().to_vec()),
     ]
-    .boxed()
 }
 
 /// `string`: in quotes, or a literal, which holds any octet but NUL.
@@ -34,13 +34,13 @@ fn string() -> BoxedStrategy<Vec<u8>> {
         print::literal(&mut out, &bytes);
         out
     });
-    prop_oneof![2 => quoted, 1 => literal].boxed()
+    one_of![2 => quoted, 1 => literal]
 }
 
 /// `astring`
 pub fn astring() -> BoxedStrategy<Vec<u8>> {
     let atom = "[A-Za-z0-9!#$&'+,./:;<=>?@^_`|}~-]{1,9}".prop_map(String::into_bytes);
-    prop_oneof![2 => atom, 1 => string()].boxed()
+    one_of![2 => atom, 1 => string()]
 }
 
 fn parenthesised(items: &[Vec<u8>]) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn parenthesised(items: &[Vec<u8>]) -> Vec<u8> {
 pub fn value() -> BoxedStrategy<Vec<u8>> {
     let nested =
         astring().prop_recursive(4, 16, 3, |inner| vec(inner, 1..4).prop_map(|items| parenthesised(&items)));
-    prop_oneof![1 => simple(), 2 => vec(nested, 0..4).prop_map(|items| parenthesised(&items))].boxed()
+    one_of![1 => simple(), 2 => vec(nested, 0..4).prop_map(|items| parenthesised(&items))]
 }
 
 /// `tagged-ext`: also an unknown item of STATUS, and unknown data of ESEARCH.
@@ -66,7 +66,7 @@ pub fn list_item() -> BoxedStrategy<Vec<u8>> {
 
 /// `namespace-response-extension`, TRANSLATION of RFC 5255 §3.4 among them.
 pub fn of_namespace() -> BoxedStrategy<Vec<u8>> {
-    let name = prop_oneof![3 => string(), 1 => Just(b"\"TRANSLATION\"".to_vec())];
+    let name = one_of![3 => string(), 1 => Just(b"\"TRANSLATION\"".to_vec())];
     (name, vec(string(), 1..4))
         .prop_map(|(name, values)| [&name[..], b" ", &parenthesised(&values)].concat())
         .boxed()
@@ -75,7 +75,7 @@ pub fn of_namespace() -> BoxedStrategy<Vec<u8>> {
 /// `body-extension`, which may be nested.
 pub fn of_body() -> BoxedStrategy<Vec<u8>> {
     let number = number64().prop_map(|n| n.to_string().into_bytes());
-    prop_oneof![Just(b"NIL".to_vec()), number, string()]
+    one_of![Just(b"NIL".to_vec()), number, string()]
         .prop_recursive(4, 16, 3, |inner| vec(inner, 1..4).prop_map(|items| parenthesised(&items)))
         .boxed()
 }

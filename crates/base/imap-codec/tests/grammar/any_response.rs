@@ -8,6 +8,7 @@ use posthaste_imap_codec::response::*;
 use posthaste_imap_codec::{
     AclData, AnnotateCode, AnnotationData, AnnotationSupport, MetadataCode, NameEncoding, Response,
 };
+use posthaste_property::{Makes, one_of};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -17,18 +18,17 @@ use crate::any_extension;
 use crate::any_value::*;
 
 pub fn response(names: NameEncoding) -> BoxedStrategy<Response> {
-    prop_oneof![
+    one_of![
         1 => "[^\0\r\n]{0,20}".prop_map(Response::Continue),
         3 => status().prop_map(Response::Status),
         6 => untagged(names).prop_map(Response::Data),
     ]
-    .boxed()
 }
 
 fn status() -> BoxedStrategy<Status> {
     let any = vec![StatusKind::Ok, StatusKind::No, StatusKind::Bad, StatusKind::Bye, StatusKind::PreAuth];
     let tagged = any[..3].to_vec();
-    let head = prop_oneof![
+    let head = one_of![
         (tag().prop_map(Some), prop::sample::select(tagged)),
         (Just(None), prop::sample::select(any)),
     ];
@@ -76,9 +76,9 @@ fn code() -> BoxedStrategy<Code> {
         Code::UnknownCte,
         Code::UseAttr,
     ]);
-    prop_oneof![
+    one_of![
         3 => bare,
-        3 => prop_oneof![
+        3 => one_of![
             (uid_validity(), uid_ranges()).prop_map(|(v, u)| Code::AppendUid(v, u)),
             (uid_validity(), uid_ranges(), uid_ranges()).prop_map(|(v, a, b)| Code::CopyUid(v, a, b)),
             vec("[A-Za-z0-9 \"-]{0,12}", 0..3).prop_map(Code::BadCharset),
@@ -99,7 +99,7 @@ fn code() -> BoxedStrategy<Code> {
             (1_u32.., option::of(uid())).prop_map(|(n, uid)| Code::MessageLimit(n, uid)),
             metadata_code().prop_map(Code::Metadata),
             prop::sample::select(vec![AnnotateCode::TooBig, AnnotateCode::TooMany]).prop_map(Code::Annotate),
-            prop_oneof![
+            one_of![
                 Just(AnnotationSupport::None),
                 Just(AnnotationSupport::ReadOnly),
                 (1_u32..).prop_map(AnnotationSupport::Octets),
@@ -116,7 +116,6 @@ fn code() -> BoxedStrategy<Code> {
         1 => ("X[A-Za-z0-9!#$&'+,./:;<=>?@^_`|}~-]{0,30}", option::of("[^\0\r\n\\]]{0,10}"))
             .prop_map(|(name, value)| Code::Other(name, value)),
     ]
-    .boxed()
 }
 
 /// RFC 4467 §9: `mechanism ["=" base64]`.
@@ -125,41 +124,38 @@ fn url_mechanism() -> BoxedStrategy<(String, Option<String>)> {
 }
 
 fn metadata_code() -> BoxedStrategy<MetadataCode> {
-    prop_oneof![
-        number64().prop_map(MetadataCode::LongEntries),
-        number64().prop_map(MetadataCode::MaxSize),
+    one_of![
+        number64().makes(MetadataCode::LongEntries),
+        number64().makes(MetadataCode::MaxSize),
         Just(MetadataCode::TooMany),
         Just(MetadataCode::NoPrivate),
     ]
-    .boxed()
 }
 
 fn response_flag() -> BoxedStrategy<ResponseFlag> {
-    prop_oneof![
+    one_of![
         6 => flag().prop_map(ResponseFlag::Flag),
         1 => Just(ResponseFlag::Recent),
         1 => Just(ResponseFlag::Any),
         1 => "\\\\X[a-z]{1,6}".prop_map(ResponseFlag::Other),
         1 => "[a-z]{1,6}\\][a-z]".prop_map(ResponseFlag::Other),
     ]
-    .boxed()
 }
 
 fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
-    prop_oneof![
-        vec(capability(), 0..4).prop_map(Untagged::Capability),
-        vec(capability(), 0..4).prop_map(Untagged::Enabled),
-        list_data(names).prop_map(Untagged::List),
-        list_data(names).prop_map(Untagged::Lsub),
-        list_data(names).prop_map(Untagged::Xlist),
+    let found = || (vec(number(), 0..6), option::of(mod_seq())).boxed();
+    one_of![
+        vec(capability(), 0..4).boxed().makes(Untagged::Capability),
+        vec(capability(), 0..4).boxed().makes(Untagged::Enabled),
+        list_data(names).makes(Untagged::List),
+        list_data(names).makes(Untagged::Lsub),
+        list_data(names).makes(Untagged::Xlist),
         namespaces(names).prop_map(Untagged::Namespace),
         text().prop_map(Untagged::JmapAccess),
         (mailbox(names), vec(status_value(), 0..4))
             .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),
-        (vec(number(), 0..6), option::of(mod_seq()))
-            .prop_map(|(numbers, modseq)| Untagged::Search { numbers, modseq }),
-        (vec(number(), 0..6), option::of(mod_seq()))
-            .prop_map(|(numbers, modseq)| Untagged::Sort { numbers, modseq }),
+        found().makes(|(numbers, modseq)| Untagged::Search { numbers, modseq }),
+        found().makes(|(numbers, modseq)| Untagged::Sort { numbers, modseq }),
         (text(), vec(("[A-Z][A-Z-]{0,12}", 0..1_u64 << 63, 0..1_u64 << 63), 0..4)).prop_map(
             |(root, resources)| Untagged::Quota {
                 root,
@@ -186,10 +182,10 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         ("i;[a-z-]{1,9}", vec("[a-z;-]{1,9}", 0..3))
             .prop_map(|(active, others)| Untagged::Comparator { active, others }),
         id_pairs().prop_map(Untagged::Id),
-        prop_oneof![
+        one_of![
             vec(response_flag(), 0..5).prop_map(Untagged::Flags),
-            any::<u32>().prop_map(Untagged::Exists),
-            any::<u32>().prop_map(Untagged::Recent),
+            any::<u32>().boxed().makes(Untagged::Exists),
+            any::<u32>().boxed().makes(Untagged::Recent),
             seq_num().prop_map(Untagged::Expunge),
             (any::<bool>(), num_set()).prop_map(|(earlier, uids)| Untagged::Vanished { earlier, uids }),
             "X[a-z ]{0,20}".prop_map(|s| Untagged::Other(s.into())),
@@ -200,12 +196,11 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         (tag(), vec((uid(), uid()), 0..4)).prop_map(|(tag, batches)| Untagged::UidBatches { tag, batches }),
         (seq_num(), vec(fetch_value(), 1..3)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
     ]
-    .boxed()
 }
 
 fn acl(names: NameEncoding) -> BoxedStrategy<AclData> {
     let some = || rights().prop_filter("not empty", |rights| !rights.is_empty());
-    prop_oneof![
+    one_of![
         (mailbox(names), vec((text(), rights()), 0..4))
             .prop_map(|(mailbox, entries)| AclData::Acl { mailbox, entries }),
         (mailbox(names), text(), rights(), vec(some(), 0..4)).prop_map(
@@ -218,7 +213,6 @@ fn acl(names: NameEncoding) -> BoxedStrategy<AclData> {
         ),
         (mailbox(names), rights()).prop_map(|(mailbox, rights)| AclData::MyRights { mailbox, rights }),
     ]
-    .boxed()
 }
 
 fn separator() -> BoxedStrategy<Option<char>> {
@@ -226,7 +220,7 @@ fn separator() -> BoxedStrategy<Option<char>> {
 }
 
 pub fn list_data(names: NameEncoding) -> BoxedStrategy<ListData> {
-    let attribute = prop_oneof![
+    let attribute = one_of![
         prop::sample::select(vec![
             ListAttribute::NonExistent,
             ListAttribute::NoInferiors,
@@ -260,20 +254,20 @@ fn namespaces(names: NameEncoding) -> BoxedStrategy<Namespaces> {
 }
 
 pub fn status_value() -> BoxedStrategy<StatusValue> {
-    prop_oneof![
-        any::<u32>().prop_map(StatusValue::Messages),
-        any::<u32>().prop_map(StatusValue::Recent),
+    let numbers = || any::<u32>().boxed();
+    one_of![
+        numbers().makes(StatusValue::Messages),
+        numbers().makes(StatusValue::Recent),
         uid().prop_map(StatusValue::UidNext),
         uid_validity().prop_map(StatusValue::UidValidity),
-        any::<u32>().prop_map(StatusValue::Unseen),
-        any::<u32>().prop_map(StatusValue::Deleted),
-        number64().prop_map(StatusValue::Size),
-        number64().prop_map(StatusValue::DeletedStorage),
+        numbers().makes(StatusValue::Unseen),
+        numbers().makes(StatusValue::Deleted),
+        number64().makes(StatusValue::Size),
+        number64().makes(StatusValue::DeletedStorage),
         mod_seq().prop_map(StatusValue::HighestModSeq),
         option::of(number64()).prop_map(StatusValue::AppendLimit),
         object_id().prop_map(StatusValue::MailboxId),
     ]
-    .boxed()
 }
 
 /// Forests: each node with its children after it.
@@ -289,7 +283,7 @@ fn threads() -> BoxedStrategy<Vec<ThreadNode>> {
         4,
         move |inner| {
             let child = inner.clone().prop_filter("an only child is a message", |n| n[0].number.is_some());
-            prop_oneof![
+            one_of![
                 (number(), child).prop_map(move |(n, child)| node(Some(n), vec![child])),
                 (option::of(number()), vec(inner, 2..4)).prop_map(move |(n, children)| node(n, children)),
             ]
@@ -307,7 +301,7 @@ pub fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
     };
     let page = (page_range(), option::of(ordered()))
         .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
-    let kind = prop_oneof![Just(UpdateKind::AddTo), Just(UpdateKind::RemoveFrom)];
+    let kind = one_of![Just(UpdateKind::AddTo), Just(UpdateKind::RemoveFrom)];
     let update = (kind, vec((number(), ordered()), 1..4)).prop_map(|(kind, places)| Update { kind, places });
     let scores = option::of(vec(1_u8..=100, 0..4));
     let more =
@@ -320,20 +314,20 @@ pub fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
 }
 
 fn url_data() -> BoxedStrategy<UrlData> {
-    let bytes = || option::of(message_bytes());
-    let item = prop_oneof![
-        bytes().prop_map(UrlDataItem::Body),
-        bytes().prop_map(UrlDataItem::Binary),
+    let bytes = || option::of(message_bytes()).boxed();
+    let item = one_of![
+        bytes().makes(UrlDataItem::Body),
+        bytes().makes(UrlDataItem::Binary),
         option::of(structure(true)).prop_map(UrlDataItem::Structure),
     ];
-    prop_oneof![bytes().prop_map(UrlData::Plain), vec(item, 1..4).prop_map(UrlData::Items)].boxed()
+    one_of![bytes().prop_map(UrlData::Plain), vec(item, 1..4).prop_map(UrlData::Items)]
 }
 
 fn fetch_value() -> BoxedStrategy<FetchValue> {
     use FetchValue as F;
-    let data = || option::of(message_bytes());
+    let data = || option::of(message_bytes()).boxed();
     let origin = || option::of(number64());
-    prop_oneof![
+    one_of![
         envelope().prop_map(|e| F::Envelope(Box::new(e))),
         structure(false).prop_map(F::Body),
         structure(true).prop_map(F::BodyStructure),
@@ -343,38 +337,37 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
             origin,
             data
         }),
-        prop_oneof![
+        one_of![
             date_time().prop_map(F::InternalDate),
-            data().prop_map(F::Rfc822),
-            data().prop_map(F::Rfc822Header),
-            data().prop_map(F::Rfc822Text),
-            number64().prop_map(F::Rfc822Size),
+            data().makes(F::Rfc822),
+            data().makes(F::Rfc822Header),
+            data().makes(F::Rfc822Text),
+            number64().makes(F::Rfc822Size),
             uid().prop_map(F::Uid),
             mod_seq().prop_map(F::ModSeq),
         ],
-        prop_oneof![
+        one_of![
             object_id().prop_map(F::EmailId),
             option::of(object_id()).prop_map(F::ThreadId),
             option::of(date_time()).prop_map(F::SaveDate),
-            data().prop_map(F::Preview),
+            data().makes(F::Preview),
             (part(0), origin(), data()).prop_map(|(part, origin, data)| F::Binary { part, origin, data }),
             (part(0), number64()).prop_map(|(part, size)| F::BinarySize { part, size }),
             vec((entry_name(), vec((text(), data()), 0..3)), 0..3).prop_map(|all| F::Annotation(
                 all.into_iter().map(|(entry, attributes)| AnnotationData { entry, attributes }).collect()
             )),
-            number64().prop_map(F::GmMessageId),
-            (prop_oneof![Just(SnippetName::Preview), Just(SnippetName::Snippet)], data())
+            number64().makes(F::GmMessageId),
+            (one_of![Just(SnippetName::Preview), Just(SnippetName::Snippet)], data())
                 .prop_map(|(name, text)| F::Snippet(name, text)),
             any::<[u8; 20]>().prop_map(F::DigestSha1),
-            number64().prop_map(F::GmThreadId),
-            vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),
+            number64().makes(F::GmThreadId),
+            vec(one_of![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),
             prop::sample::select(vec!["1278455344230334865", "(a (b \"c)\") {2}\r\n)))", "\"x\"", "NIL"])
                 .prop_map(|v| F::Other("X-GM-FROB".into(), Bytes::from_static(v.as_bytes()))),
             (any_extension::label(), any_extension::value())
                 .prop_map(|(name, value)| F::Other(name, value.into())),
         ],
     ]
-    .boxed()
 }
 
 fn string() -> BoxedStrategy<Cow<'static, [u8]>> {
@@ -444,7 +437,7 @@ pub fn structure(extended: bool) -> BoxedStrategy<BodyStructure<'static>> {
     let image = single(basic("image", string()), Just(PartKind::Basic).boxed(), extended);
     let lines = number64().prop_map(|lines| PartKind::Text { lines }).boxed();
     let text = single(basic("TEXT", string()), lines, extended);
-    prop_oneof![image, text]
+    one_of![image, text]
         .prop_recursive(3, 8, 3, move |inner| {
             let message = (envelope(), inner.clone(), number64())
                 .prop_map(|(envelope, body, lines)| PartKind::Message {
@@ -460,7 +453,7 @@ pub fn structure(extended: bool) -> BoxedStrategy<BodyStructure<'static>> {
                     BodyStructure::Multi(Box::new(MultiPart { parts, media_subtype, params, tail }))
                 },
             );
-            prop_oneof![single(basic("message", rfc822), message, extended), multi]
+            one_of![single(basic("message", rfc822), message, extended), multi]
         })
         .boxed()
 }

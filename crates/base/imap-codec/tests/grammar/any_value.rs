@@ -8,13 +8,14 @@ use posthaste_imap_codec::{
     ValueScope,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
+use posthaste_property::one_of;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
 /// Text as people write it, and what gives quoting trouble. No NUL: no string can hold one.
 pub fn text() -> BoxedStrategy<String> {
-    prop_oneof![
+    one_of![
         4 => "[a-zA-Z0-9.]{1,8}",
         2 => "[ -~]{0,12}",
         1 => "[^\0]{0,8}",
@@ -22,7 +23,6 @@ pub fn text() -> BoxedStrategy<String> {
             .prop_map(str::to_owned),
         1 => Just("x".repeat(1001)),
     ]
-    .boxed()
 }
 
 /// One line of text for a person, not to be mistaken for a response code.
@@ -32,11 +32,11 @@ pub fn line() -> BoxedStrategy<String> {
 
 /// Bytes of a string: anything but NUL.
 pub fn string_bytes() -> BoxedStrategy<Vec<u8>> {
-    prop_oneof![3 => text().prop_map(String::into_bytes), 1 => vec(1u8..=255, 0..12)].boxed()
+    one_of![3 => text().prop_map(String::into_bytes), 1 => vec(1u8..=255, 0..12)]
 }
 
 pub fn entry_name() -> BoxedStrategy<EntryName> {
-    let part = prop_oneof![4 => "[a-zA-Z0-9._-]{1,8}", 1 => "[ -$&-)+-.0-~]{1,6}"];
+    let part = one_of![4 => "[a-zA-Z0-9._-]{1,8}", 1 => "[ -$&-)+-.0-~]{1,6}"];
     vec(part, 1..4).prop_map(|parts| EntryName::new(&format!("/{}", parts.join("/"))).unwrap()).boxed()
 }
 
@@ -45,10 +45,10 @@ pub fn scope() -> BoxedStrategy<ValueScope> {
 }
 
 pub fn entry_pattern() -> BoxedStrategy<EntryPattern> {
-    let part = prop_oneof![4 => "[a-zA-Z0-9.*%-]{1,8}", 1 => "[ -.0-~]{1,6}"];
+    let part = one_of![4 => "[a-zA-Z0-9.*%-]{1,8}", 1 => "[ -.0-~]{1,6}"];
     let parts =
         vec(part, 1..4).prop_map(|parts| EntryPattern::new(&format!("/{}", parts.join("/"))).unwrap());
-    prop_oneof![4 => parts, 1 => Just(EntryPattern::new("*").unwrap())].boxed()
+    one_of![4 => parts, 1 => Just(EntryPattern::new("*").unwrap())]
 }
 
 pub fn value_change() -> BoxedStrategy<ValueChange> {
@@ -63,11 +63,11 @@ pub fn annotation() -> BoxedStrategy<Annotation> {
 
 /// Bytes of a message: anything.
 pub fn message_bytes() -> BoxedStrategy<Bytes> {
-    prop_oneof![vec(any::<u8>(), 0..80), string_bytes()].prop_map(Bytes::from).boxed()
+    one_of![vec(any::<u8>(), 0..80), string_bytes()].prop_map(Bytes::from).boxed()
 }
 
 pub fn encoding() -> BoxedStrategy<NameEncoding> {
-    prop_oneof![Just(NameEncoding::Utf7), Just(NameEncoding::Utf8)].boxed()
+    one_of![Just(NameEncoding::Utf7), Just(NameEncoding::Utf8)]
 }
 
 /// Names that decode, and some that do not.
@@ -78,14 +78,13 @@ pub fn rights() -> BoxedStrategy<Rights> {
 }
 
 pub fn mailbox(encoding: NameEncoding) -> BoxedStrategy<MailboxArg> {
-    prop_oneof![
+    one_of![
         8 => text().prop_map(|t| MailboxArg::from_text(&t)),
         1 => vec(1u8..=255, 0..8).prop_map(move |b| MailboxArg::decode(&b, encoding)).prop_filter(
             "a command with it ends in BAD",
             move |name| encoding == NameEncoding::Utf7 || name.text().is_ok()
         ),
     ]
-    .boxed()
 }
 
 pub fn tag() -> BoxedStrategy<Tag> {
@@ -97,7 +96,7 @@ pub fn capability() -> BoxedStrategy<Capability> {
 }
 
 pub fn flag() -> BoxedStrategy<Flag> {
-    prop_oneof![
+    one_of![
         Just(Flag::Answered),
         Just(Flag::Flagged),
         Just(Flag::Deleted),
@@ -105,16 +104,15 @@ pub fn flag() -> BoxedStrategy<Flag> {
         Just(Flag::Draft),
         "[$a-zA-Z][a-z0-9-]{0,8}".prop_map(|k| Flag::Keyword(Keyword::new(&k).unwrap())),
     ]
-    .boxed()
 }
 
 pub fn number() -> BoxedStrategy<u32> {
-    prop_oneof![3 => 1u32..200, 1 => 1..=u32::MAX].boxed()
+    one_of![3 => 1u32..200, 1 => 1..=u32::MAX]
 }
 
 /// 63 bits.
 pub fn number64() -> BoxedStrategy<u64> {
-    prop_oneof![3 => 0u64..2000, 1 => 0..=i64::MAX as u64].boxed()
+    one_of![3 => 0u64..2000, 1 => 0..=i64::MAX as u64]
 }
 
 pub fn uid() -> BoxedStrategy<Uid> {
@@ -131,7 +129,7 @@ pub fn mod_seq() -> BoxedStrategy<ModSeq> {
 }
 
 fn ranges() -> BoxedStrategy<Vec<(u32, u32)>> {
-    vec(prop_oneof![number().prop_map(|n| (n, n)), (number(), number())], 1..6).boxed()
+    vec(one_of![number().prop_map(|n| (n, n)), (number(), number())], 1..6).boxed()
 }
 pub fn num_set<N: std::fmt::Debug + 'static>() -> BoxedStrategy<NumSet<N>> {
     ranges().prop_map(NumSet::from_ranges).boxed()
@@ -144,15 +142,14 @@ pub fn known_numbers() -> BoxedStrategy<SequenceSet> {
     num_set::<Uid>().prop_map(|set| SequenceSet::try_from(&set).unwrap()).boxed()
 }
 pub fn sequence_set() -> BoxedStrategy<SequenceSet> {
-    let bound =
-        || prop_oneof![4 => number().prop_map(|n| Bound::number(n).unwrap()), 1 => Just(Bound::Largest)];
+    let bound = || one_of![4 => number().prop_map(|n| Bound::number(n).unwrap()), 1 => Just(Bound::Largest)];
     let ranges = vec(
-        prop_oneof![bound().prop_map(|b| (b, b)), (bound(), bound())]
+        one_of![bound().prop_map(|b| (b, b)), (bound(), bound())]
             .prop_map(|(from, to)| SetRange { from, to }),
         1..6,
     );
-    let beside = prop_oneof![Just(Vec::new()), ranges.clone()];
-    prop_oneof![8 => ranges.prop_map(SequenceSet::Ranges), 1 => beside.prop_map(SequenceSet::Saved)].boxed()
+    let beside = one_of![Just(Vec::new()), ranges.clone()];
+    one_of![8 => ranges.prop_map(SequenceSet::Ranges), 1 => beside.prop_map(SequenceSet::Saved)]
 }
 
 pub fn message_set() -> BoxedStrategy<MessageSet> {
@@ -160,7 +157,7 @@ pub fn message_set() -> BoxedStrategy<MessageSet> {
 }
 
 pub fn numbering() -> BoxedStrategy<Numbering> {
-    prop_oneof![Just(Numbering::Seq), Just(Numbering::Uid)].boxed()
+    one_of![Just(Numbering::Seq), Just(Numbering::Uid)]
 }
 
 pub fn date() -> BoxedStrategy<Date> {
@@ -178,7 +175,7 @@ pub fn partial() -> BoxedStrategy<Option<Partial>> {
 }
 pub fn section() -> BoxedStrategy<Section> {
     let text = || {
-        prop_oneof![
+        one_of![
             Just(SectionText::Whole),
             Just(SectionText::Header),
             Just(SectionText::Text),
@@ -186,11 +183,10 @@ pub fn section() -> BoxedStrategy<Section> {
             vec(text(), 1..4).prop_map(SectionText::HeaderFieldsNot),
         ]
     };
-    prop_oneof![
+    one_of![
         (part(0), text()).prop_map(|(part, text)| Section { part, text }),
         part(1).prop_map(|part| Section { part, text: SectionText::Mime }),
     ]
-    .boxed()
 }
 
 pub fn object_id() -> BoxedStrategy<String> {
@@ -211,14 +207,14 @@ pub fn page_range() -> BoxedStrategy<Option<PageRange>> {
         .boxed()
 }
 
-fn name_in_url() -> impl Strategy<Value = String> {
-    prop_oneof![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"]
+fn name_in_url() -> BoxedStrategy<String> {
+    one_of![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"]
 }
 
 /// RFC 5092 §11, iserver: a user, a mechanism or both, and every sort of host.
 pub fn url_server() -> BoxedStrategy<UrlServer> {
-    let mechanism = prop_oneof![3 => "[A-Z0-9-]{1,8}", 1 => Just("*".to_owned())];
-    let host = prop_oneof![3 => "[a-z0-9.-]{1,12}", 1 => "\\[[0-9a-f:]{2,8}\\]"];
+    let mechanism = one_of![3 => "[A-Z0-9-]{1,8}", 1 => Just("*".to_owned())];
+    let host = one_of![3 => "[a-z0-9.-]{1,12}", 1 => "\\[[0-9a-f:]{2,8}\\]"];
     (option::of(name_in_url()), option::of(mechanism), host, option::of(any::<u16>()))
         .prop_map(|(user, mechanism, host, port)| UrlServer { user, mechanism, host, port })
         .boxed()
@@ -234,22 +230,22 @@ pub fn mailbox_url() -> BoxedStrategy<MailboxUrl> {
 pub fn imap_url() -> BoxedStrategy<ImapUrl> {
     let (name, server) = (name_in_url, url_server());
     // A name may not end in a slash: it would belong to what follows.
-    let name_of_mailbox = prop_oneof![3 => "[a-z]{1,8}(/[a-z]{1,4})?", 1 => "[^\0-\x1f\x7f/]{1,8}"];
+    let name_of_mailbox = one_of![3 => "[a-z]{1,8}(/[a-z]{1,4})?", 1 => "[^\0-\x1f\x7f/]{1,8}"];
     let mailbox = (name_of_mailbox, option::of(uid_validity()))
         .prop_map(|(name, uid_validity)| UrlMailbox { name, uid_validity });
     let names = || vec("[^\0-\x1f\x7f]{1,8}", 1..3);
-    let text = prop_oneof![
+    let text = one_of![
         3 => Just(SectionText::Text),
         1 => names().prop_map(SectionText::HeaderFields),
         1 => names().prop_map(SectionText::HeaderFieldsNot),
     ];
-    let section = prop_oneof![
+    let section = one_of![
         part(1).prop_map(|part| Section { part, text: SectionText::Whole }),
         (part(0), text).prop_map(|(part, text)| Section { part, text }),
     ];
     let partial = (number64(), option::of(number64()))
         .prop_map(|(offset, count)| UrlPartial { offset, count: count.and_then(std::num::NonZeroU64::new) });
-    let access = prop_oneof![
+    let access = one_of![
         name().prop_map(UrlAccess::Submit),
         name().prop_map(UrlAccess::User),
         Just(UrlAccess::AuthUser),
@@ -281,5 +277,5 @@ pub fn imap_url() -> BoxedStrategy<ImapUrl> {
         });
     let names_something = |url: &ImapUrl| url.uid.is_some() || url.section.is_some() || url.partial.is_some();
     let relative = relative.prop_filter("it names something", names_something);
-    prop_oneof![3 => of_mailbox, 1 => relative].boxed()
+    one_of![3 => of_mailbox, 1 => relative]
 }

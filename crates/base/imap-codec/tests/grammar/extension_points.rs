@@ -9,6 +9,7 @@ use posthaste_imap_codec::{
     AclData, AnnotationSupport, MailboxArg, NameEncoding, Response, parse_response, print,
 };
 use posthaste_mail_model::SeqNum;
+use posthaste_property::properties;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -87,7 +88,7 @@ fn structure(of: &BodyStructure<'static>, new: &[u8]) -> Vec<u8> {
     [&whole[..at], &with, rest, b" ", new, b")"].concat()
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// RFC 9051 §9, status-att-val.

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, ParseErrorKind, parse_command, parse_response, print};
+use posthaste_property::{one_of, properties};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -44,11 +45,10 @@ fn token() -> BoxedStrategy<Vec<u8>> {
         "+",
         "-",
     ];
-    prop_oneof![
+    one_of![
         4 => prop::sample::select(words).prop_map(|w| w.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 1..4),
     ]
-    .boxed()
 }
 
 /// Bytes with some pieces cut out, doubled or put in.
@@ -89,11 +89,11 @@ fn printed_response() -> BoxedStrategy<Vec<u8>> {
         .boxed()
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn commands(bytes in prop_oneof![4 => mutated(printed_command()), 1 => vec(any::<u8>(), 0..60)]) {
+    fn commands(bytes in one_of![4 => mutated(printed_command()), 1 => vec(any::<u8>(), 0..60)]) {
         let bytes = Bytes::from(bytes);
         for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
             match parse_command(&bytes, names) {
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn responses(bytes in prop_oneof![4 => mutated(printed_response()), 1 => vec(any::<u8>(), 0..60)]) {
+    fn responses(bytes in one_of![4 => mutated(printed_response()), 1 => vec(any::<u8>(), 0..60)]) {
         let bytes = Bytes::from(bytes);
         for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
             if let Err(error) = parse_response(&bytes, names) {

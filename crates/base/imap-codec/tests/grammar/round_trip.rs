@@ -10,11 +10,12 @@ use posthaste_imap_codec::{
     Command, CommandBody, ImapUrl, MailboxUrl, NameEncoding, Numbering, Tag, UrlServer, parse_command,
     parse_criteria, parse_response, print,
 };
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use crate::{any_command, any_response, any_value};
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]

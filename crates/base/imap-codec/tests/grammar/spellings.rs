@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_command, parse_response, print};
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 /// Commands with a string at `@`: `astring`, `mailbox`, `list-mailbox`, and the like.
@@ -130,11 +131,11 @@ fn command(line: &[u8]) -> Bytes {
     Bytes::from([&b"a "[..], line, b"\r\n"].concat())
 }
 
-proptest! {
+properties! {
     #[test]
     fn strings_in_every_form(
         line in prop::sample::select(WITH_STRING.to_vec()),
-        text in prop_oneof!["[a-zA-Z0-9._+-]{1,8}", "[ -~]{0,12}", "[a-z\r\n]{1,4}", "NIL|nil|INBOX"],
+        text in one_of!["[a-zA-Z0-9._+-]{1,8}", "[ -~]{0,12}", "[a-z\r\n]{1,4}", "NIL|nil|INBOX"],
     ) {
         let (before, after) = line.split_once('@').unwrap();
         let parsed = forms(&text).into_iter().map(|form| {

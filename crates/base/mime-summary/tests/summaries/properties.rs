@@ -9,6 +9,7 @@ use posthaste_mime_summary::{
     SummaryRef, Tapped, TextKey, TextSearch, TransferDecoder, Within, address_list, decode_transfer,
     decode_words, folded, sent_date,
 };
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 /// Pieces from which messages are put together: the words that matter to MIME, and noise.
@@ -70,7 +71,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"Content-Type: text/plain; charset=utf-7\r\n\r\n",
         b"+2D3eCw-",
     ];
-    prop_oneof![
+    one_of![
         8 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(any::<u8>(), 0..12),
     ]
@@ -154,7 +155,7 @@ fn check_ranges(message: &[u8]) -> Structure {
     structure
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -334,7 +335,7 @@ fn tapped_words(message: &[u8], keys: &[TextKey]) -> BTreeSet<Vec<u8>> {
     words
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -263,6 +263,7 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn does_what_the_definition_says(pattern in r"[abü*?]{0,9}", text in "[abü]{0,14}") {
             let (chars, of): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());

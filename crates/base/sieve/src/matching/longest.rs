@@ -270,6 +270,7 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -313,7 +314,7 @@ mod tests {
         assert!(Longest::new("(a{1,500}){1,500}", IgnoresCase(false), 1 << 16).is_none());
     }
 
-    proptest! {
+    properties! {
         /// No match of any length at the same position is longer.
         #[test]
         fn no_other_match_is_longer(pattern in "(\\(?[ab.]\\)?[*+?|]?){1,6}", text in "[abc]{0,8}") {

@@ -184,6 +184,7 @@ fn syntax_error(error: &impl std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(captures, [1..5, 1..2, 2..5]);
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn it_matches_as_the_crate_does(key in "(\\(?[ab.^$]\\)?[*+?|]?){1,6}", text in "[abcü]{0,8}") {
             let Ok(other) = regex::RegexBuilder::new(&key).dot_matches_new_line(true).build() else { return Ok(()) };

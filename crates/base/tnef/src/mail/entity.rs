@@ -293,6 +293,7 @@ fn base64_lines(bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use posthaste_mime_summary::{Encoding, decode_transfer};
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -306,7 +307,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn text_can_be_read_back_and_is_no_delimiter(text in "(--|[ -~\n]|From |\t |ü|\u{1F600}){0,200}") {
             let mut printer = Printer::new("x".to_owned());

@@ -1,5 +1,6 @@
 //! Each way to detect rich content agrees with a simple one, for any message.
 
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -61,7 +62,7 @@ const LINES: &[&str] = &[
     "application/ms-tnef",
 ];
 
-proptest! {
+properties! {
     #[test]
     fn both_looks_decide_as_the_plain_one(lines in prop::collection::vec(prop::sample::select(LINES), 0..24)) {
         let message = lines.join("\r\n");

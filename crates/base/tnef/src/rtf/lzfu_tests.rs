@@ -1,5 +1,6 @@
 //! The specification's examples, and `compressed-rtf` as a judge in both directions.
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -91,7 +92,7 @@ fn the_uncompressed_form() {
 
 /// Text that is like RTF: words that come again, at all distances.
 fn like_rtf() -> impl Strategy<Value = String> {
-    let word = prop_oneof![
+    let word = one_of![
         Just("\\par ".to_owned()),
         Just("{\\f0\\fs20 ".to_owned()),
         "[a-z]{1,6} ",
@@ -101,7 +102,7 @@ fn like_rtf() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..800).prop_map(|words| words.concat())
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
@@ -119,7 +120,7 @@ proptest! {
     }
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]

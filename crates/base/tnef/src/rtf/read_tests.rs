@@ -1,5 +1,6 @@
 //! RTF as Outlook, Word and Exchange write it, and HTML there and back.
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -226,12 +227,12 @@ fn wrapped_html_reads_well_as_text() {
     assert_eq!(document.text.trim(), "a & b\r\nc d");
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn html_and_text_come_back(
-        pieces in prop::collection::vec(prop_oneof![
+        pieces in prop::collection::vec(one_of![
             Just("<p class=\"x\">".to_owned()), Just("</p>\r\n".to_owned()), Just("<br>".to_owned()),
             Just("&nbsp;".to_owned()), Just("<style>a{b}\r\n</style>".to_owned()), Just("<!-- x > y -->".to_owned()),
             Just("\r\n".to_owned()), "[ -~\t\r\n]{0,9}", "[^\0]{0,5}",

@@ -10,20 +10,20 @@ use std::process::ExitStatus;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Rebuild, report_fault_signals};
-use tokio::runtime::Runtime;
 
 use super::{Damage, INDEX, Kind, Sample};
 use crate::driver::{Opening, rebuild_index};
 use crate::image::materialise;
 use crate::model::ModelMailbox;
 use crate::record::Recorder;
+use crate::runtime::Runtime;
 use crate::unreadable;
 use crate::verify::Violation;
 
 impl Sample {
     /// Judges one damage in this process; `rebuild`: also the result of a rebuild.
     pub fn judge(&self, damage: &Damage, base: &Path, rebuild: bool) -> Result<(), Violation> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
+        let runtime = Runtime::new().map_err(failed)?;
         let root = tempfile::Builder::new().prefix("posthaste-damage").tempdir_in(base).map_err(failed)?;
         let dir = root.path().join("store");
         materialise(&self.damaged(damage), &dir).map_err(failed)?;

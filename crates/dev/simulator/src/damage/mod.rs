@@ -32,6 +32,7 @@ use crate::driver::{Driver, Opening, options};
 use crate::image::Files;
 use crate::model::{Knowledge, World};
 use crate::record::Recorder;
+use crate::runtime::Runtime;
 use crate::unreadable::PAGE;
 use crate::verify::Violation;
 
@@ -135,7 +136,7 @@ impl Sample {
     /// store's id.
     pub fn make(seed: u64, base: &Path) -> Result<Self, Violation> {
         let fails = |e: std::io::Error| e.to_string();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
+        let runtime = Runtime::new().map_err(fails)?;
         let dir = tempfile::Builder::new().prefix("posthaste-damage").tempdir_in(base).map_err(fails)?;
         let recorder = Recorder::watch(dir.path()).map_err(fails)?;
         let options = options(seed);

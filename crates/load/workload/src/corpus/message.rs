@@ -220,6 +220,7 @@ fn rfc5322_date(unix: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -308,7 +309,7 @@ mod tests {
         assert!((160..=190).contains(&rich), "{rich} of 200 are rich");
     }
 
-    proptest! {
+    properties! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn whole_messages_are_read_from_any_pieces(serial in 1u64.., piece in 1usize..5000) {

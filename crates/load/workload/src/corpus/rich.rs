@@ -222,6 +222,7 @@ impl WithoutBoundaries {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn hashes_of_boundaries_do_not_count(pieces in prop::collection::vec("[a=_\r\n-]{0,9}", 0..6), size in 1usize..40) {
             let join = |hash: &str| pieces.join(&format!("=_{hash}_1")).into_bytes();

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, BufReader, Read};
 use std::process::Command;
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -372,7 +373,7 @@ fn quote(message: &str) -> String {
         .collect()
 }
 
-proptest! {
+properties! {
     /// Any messages, written as mboxrd, are read back as they were.
     #[test]
     fn an_mbox_holds_any_messages(bodies in prop::collection::vec("(A: b\n)?((>{0,2}From |[a-z>]{0,3}|From x 10:30 2020)?\n){0,6}", 0..5)) {
@@ -386,7 +387,7 @@ proptest! {
     /// file.
     #[test]
     fn an_mbox_may_hold_anything(pieces in prop::collection::vec(
-        prop_oneof![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],
+        one_of![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],
         0..20,
     )) {
         let file = pieces.concat();

@@ -5,6 +5,7 @@ mod bounds;
 
 use posthaste_delivery::MESSAGE_COST;
 use posthaste_mime_summary::{Section, SummaryRef};
+use posthaste_property::properties;
 use posthaste_testkit::fuzz_seeds;
 use proptest::prelude::*;
 
@@ -165,7 +166,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     runs.prop_map(|runs| runs.into_iter().flat_map(|(piece, times)| piece.repeat(times)).collect())
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -117,6 +117,7 @@ fn take(rest: &mut Bytes, len: usize) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::{one_of, properties};
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
@@ -125,7 +126,7 @@ mod tests {
 
     /// Names, some of them the same in another spelling.
     fn name() -> impl Strategy<Value = String> {
-        prop_oneof!["/private/[a-cA-C]{1,2}", "/shared/[!-~]{0,300}"]
+        one_of!["/private/[a-cA-C]{1,2}", "/shared/[!-~]{0,300}"]
     }
 
     fn annotations() -> impl Strategy<Value = Annotations> {
@@ -138,7 +139,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn printed_records_parse_to_the_same(annotations in annotations()) {
             let record = annotations.print().unwrap();

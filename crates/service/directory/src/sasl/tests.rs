@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use posthaste_property::properties;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -477,7 +478,7 @@ fn mechanisms_by_protocol_and_link() {
     }
 }
 
-proptest! {
+properties! {
     /// Whatever a stranger sends, an exchange ends without a panic and without letting anyone in.
     #[test]
     fn garbage_is_refused(responses in prop::collection::vec("[nyp=,acrsv\0A-Z+/\u{e9}]{0,40}", 1..4), which in 0usize..4) {

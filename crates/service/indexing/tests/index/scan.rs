@@ -3,6 +3,7 @@
 
 use posthaste_indexing::{Query, Scope, TermReader};
 use posthaste_mime_summary::{SearchKey, SummaryRef, TextSearch};
+use posthaste_property::{one_of, properties};
 use posthaste_search_index::{Builder, Terms};
 use proptest::prelude::*;
 
@@ -55,7 +56,7 @@ fn terms(message: &[u8], summary: &SummaryRef<'_>) -> Terms {
 
 /// Runs of one kind: long words, scripts without spaces, marks, capitals, ligatures, gaps.
 fn text() -> impl Strategy<Value = String> {
-    let run = prop_oneof![
+    let run = one_of![
         "[A-Ca-c0-2]{1,100}",
         "[a-c]{1,6}",
         "[ ,.@_-]{1,3}",
@@ -84,7 +85,7 @@ fn body() -> impl Strategy<Value = String> {
     })
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

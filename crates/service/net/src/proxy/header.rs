@@ -171,6 +171,7 @@ fn addresses<const N: usize, const ALL: usize>(
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::{one_of, properties};
     use proptest::prelude::*;
 
     use super::*;
@@ -219,14 +220,14 @@ mod tests {
         let v6 = || {
             any::<(u128, u16)>().prop_map(|(ip, port)| SocketAddr::new(Ipv6Addr::from_bits(ip).into(), port))
         };
-        prop_oneof![
+        one_of![
             Just(Header::Own),
             (v4(), v4()).prop_map(move |(one, two)| pair(one, two)),
             (v6(), v6()).prop_map(move |(one, two)| pair(one, two)),
         ]
     }
 
-    proptest! {
+    properties! {
         /// Whatever follows, and also if it comes in parts.
         #[test]
         fn what_is_printed_is_parsed(
@@ -248,7 +249,7 @@ mod tests {
         /// longest header.
         #[test]
         fn nothing_is_longer_than_its_bound(
-            start in prop_oneof![Just(V1_START.to_vec()), Just(V2_SIGNATURE.to_vec()), Just(b"PROXY TCP4 ".to_vec())],
+            start in one_of![Just(V1_START.to_vec()), Just(V2_SIGNATURE.to_vec()), Just(b"PROXY TCP4 ".to_vec())],
             rest in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let bytes = [start, rest].concat();

@@ -1,6 +1,12 @@
 //! Servers to talk to, and clients to talk with.
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use posthaste_net::{
     Certificates, Connection, Drained, Endpoint, Listener, Mode, NetError, ServeOptions, Shutdown,
@@ -23,19 +29,33 @@ pub struct Server {
     task: JoinHandle<Result<Drained, NetError>>,
 }
 
+/// A session without its type. `Listener::serve` is long, and compiled for each type of session.
+type Session = Box<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
 impl Server {
     /// Starts a listener on a port of the system's choice.
     pub fn start<S, F>(mode: Mode, change: impl FnOnce(&mut ServeOptions), session: S) -> Self
     where
-        S: Fn(Connection) -> F + Clone + Send + 'static,
+        S: Fn(Connection) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let (trigger, token) = Shutdown::new();
+        let mut options = ServeOptions::new(token);
+        change(&mut options);
+        let session: Session = Box::new(move |connection| Box::pin(session(connection)));
+        Self::serving(mode, options, trigger, session)
+    }
+
+    fn serving(mode: Mode, options: ServeOptions, trigger: ShutdownTrigger, session: Session) -> Self {
         let endpoint = Endpoint { address: "127.0.0.1:0".parse().unwrap(), mode };
         let listener = Listener::bind(&endpoint).unwrap();
         let address = listener.local_addr();
-        let mut options = ServeOptions::new(token);
-        change(&mut options);
+        let session = Arc::new(Mutex::new(session));
+        let session = move |connection: Connection| {
+            // A session of a test may panic.
+            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            session(connection)
+        };
         Self { address, trigger, task: tokio::spawn(listener.serve(options, session)) }
     }
 

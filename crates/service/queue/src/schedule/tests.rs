@@ -1,5 +1,6 @@
 //! The schedule, step by step and against a model.
 
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::*;
@@ -190,7 +191,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
+    let step = one_of![
         (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, rank)| Step::Put(id, to, rank)),
         (0u8..4, 0i64..60).prop_map(|(to, now)| Step::Take(to, now)),
         (0u32..9).prop_map(Step::GiveBack),
@@ -204,7 +205,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..60)
 }
 
-proptest! {
+properties! {
     /// `due` names exactly the destinations with more items than their visits will take. The time
     /// of each is the later of its own and that of its first item. Counts follow from the items.
     #[test]

@@ -15,6 +15,7 @@ use posthaste_directory::{
     Account, AccountChange, Before, Directory, Keeping, NewAccount, NewValue, OnConflict, Policy, Scope,
 };
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName, NumSet, Secret};
+use posthaste_property::properties;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
     CommitOutcome, Engine, FlagChange, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, SpecialUse,
@@ -362,7 +363,7 @@ fn a_bad_rule_names_its_field() {
     assert_eq!(with(|rule| rule.accounts.clear()), RuleError::NoAccounts);
 }
 
-proptest! {
+properties! {
     /// The choice is that of a sorted list.
     #[test]
     fn choices_are_those_of_a_naive_model(

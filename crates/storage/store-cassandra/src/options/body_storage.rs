@@ -67,6 +67,7 @@ impl fmt::Display for BodyStorage {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -94,7 +95,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn parsed_addresses_print_as_they_were(text in "(s3://)?[a-z0-9./_-]{0,40}") {
             if let Ok(storage) = text.parse::<BodyStorage>() {

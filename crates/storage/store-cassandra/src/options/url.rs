@@ -193,6 +193,7 @@ fn decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(format!("{options:?}"), "cassandra://a/mail");
     }
 
-    proptest! {
+    properties! {
         #[test]
         fn any_text_is_an_address_or_an_error(text in "(cassandra://)?[a-z0-9@:/?&=%.,\\[\\]]{0,40}") {
             let _ = Options::from_url(&text);

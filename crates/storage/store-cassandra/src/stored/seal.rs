@@ -25,11 +25,12 @@ pub(crate) fn unseal(location: u32, value: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
 
-    proptest! {
+    properties! {
         #[test]
         fn a_seal_holds_in_its_location_alone(bytes in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>()) {
             let here = location(1, Id::new(1, 2), 3);

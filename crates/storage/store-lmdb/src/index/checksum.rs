@@ -67,11 +67,12 @@ fn step(lanes: &mut [u64; 8], block: &[u8; STEP]) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
 
-    proptest! {
+    properties! {
         #[test]
         fn any_flipped_bit_changes_the_sum(
             bytes in prop::collection::vec(any::<u8>(), 1..300),

@@ -72,11 +72,12 @@ impl Coverage {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
     use proptest::prelude::*;
 
     use super::*;
 
-    proptest! {
+    properties! {
         /// Each key has the number of the first range that covered it.
         #[test]
         fn the_first_range_counts(ranges in prop::collection::vec((0_u8..40, 1_u8..20), 0..12)) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_property::{one_of, properties};
 use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
@@ -46,7 +47,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (to, every) = (0..4usize, 1..5usize);
-    prop_oneof![
+    one_of![
         6 => (to.clone(), prop::collection::vec(0..5_000usize, 1..4)).prop_map(|(to, lens)| Step::Append { to, lens }),
         2 => (0..100_000usize).prop_map(|len| Step::Deliver { len }),
         4 => (to.clone(), every.clone(), 0..32u64).prop_map(|(to, every, flags)| Step::Flag { to, every, flags }),
@@ -165,7 +166,7 @@ async fn a_redo_makes_few_summaries_and_leaves_the_rest_to_readers() {
     maintain(&engine).await;
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nothing_acknowledged_is_lost(all in prop::collection::vec(prop::collection::vec(step(), 0..30), 1..4)) {

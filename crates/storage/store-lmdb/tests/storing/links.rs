@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_property::{one_of, properties};
 use posthaste_store::{CommitOutcome, Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
@@ -38,8 +39,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let some = || (0..150_usize, 1..150_usize, prop_oneof![3 => Just(1_usize), 1 => 2..15_usize]);
-    prop_oneof![
+    let some = || (0..150_usize, 1..150_usize, one_of![3 => Just(1_usize), 1 => 2..15_usize]);
+    one_of![
         3 => (0..3_usize, 1..100_u32).prop_map(|(to, count)| Step::Append { to, count }),
         6 => (0..3_usize, 0..3_usize, some()).prop_map(|(from, to, some)| Step::Copy { from, to, some }),
         4 => (0..3_usize, some()).prop_map(|(from, some)| Step::Expunge { from, some }),
@@ -203,11 +204,11 @@ async fn copies_that_are_removed_with_their_origin_get_no_summaries() {
     world.verify(&engine).await;
 }
 
-proptest! {
+properties! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn copies_outlive_what_they_were_copied_from(
-        links_from in prop_oneof![Just(1_usize), Just(8)],
+        links_from in one_of![Just(1_usize), Just(8)],
         steps in prop::collection::vec(step(), 0..25),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -443,6 +443,7 @@ mod tests {
     use super::*;
     use crate::mailbox::tests::{filled, message, store};
     use crate::offload::AT_ONCE;
+    use crate::suite::erased;
 
     /// Moves that follow one another do not keep a change waiting.
     #[tokio::test(start_paused = true)]
@@ -454,13 +455,14 @@ mod tests {
         let moves: Vec<_> = (0..2)
             .map(|_| {
                 let state = Arc::clone(&mailbox.state);
-                tokio::spawn(async move {
+                tokio::spawn(erased(async move {
                     let _lead = state.take_lead().await;
                     std::future::pending::<()>().await;
-                })
+                }))
             })
             .collect();
-        let change = tokio::spawn(async move { mailbox.append(vec![message(1, &[])]).await.map(drop) });
+        let change =
+            tokio::spawn(erased(async move { mailbox.append(vec![message(1, &[])]).await.map(drop) }));
         tokio::task::yield_now().await;
         resign(first).await;
         // The clock stands still while any task can run.

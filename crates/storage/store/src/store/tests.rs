@@ -8,7 +8,7 @@ use super::*;
 use crate::error::StoreError;
 use crate::list::SpecialUse;
 use crate::mailbox::IncomingMessage;
-use crate::suite::new_id;
+use crate::suite::{erased, new_id};
 use crate::{MailboxEntry, MemoryEngine};
 
 fn store_with(options: StoreOptions) -> (Store, AccountId) {
@@ -262,8 +262,9 @@ async fn mailboxes_made_side_by_side_stay_within_the_limit_of_the_account() {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..8 {
         let store = store.clone();
-        tasks
-            .spawn(async move { store.create_within(account, &name(&format!("m{n}")), None, Some(5)).await });
+        tasks.spawn(erased(async move {
+            store.create_within(account, &name(&format!("m{n}")), None, Some(5)).await
+        }));
     }
     let outcomes = tasks.join_all().await;
     let refused =
@@ -309,7 +310,7 @@ async fn a_folder_takes_as_many_as_it_may_and_no_more() {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..20 {
         let (closed, messages) = (closed.clone(), vec![message(n)]);
-        tasks.spawn(async move { closed.append(messages).await });
+        tasks.spawn(erased(async move { closed.append(messages).await }));
     }
     let outcomes = tasks.join_all().await;
     let refused = |outcome: &StoreError| matches!(outcome, StoreError::FolderFull { limit: 10 });
@@ -359,10 +360,10 @@ async fn list_changes_at_once_all_take_effect() {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..8 {
         let store = store.clone();
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             let made = store.create(account, &name(&format!("shared/m{n}")), None).await;
             made.unwrap();
-        });
+        }));
     }
     tasks.join_all().await;
     assert_eq!(names(&store, account).await.len(), 9);

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::folder::{contents, load};
 use super::layer::Layer;
-use super::{Factory, Seeded, World, new_body_id};
+use super::{Factory, Seeded, World, erased, new_body_id};
 use crate::change::FlagChange;
 use crate::context::StoreOptions;
 use crate::engine::{Changes, Engine};
@@ -170,16 +170,16 @@ pub async fn opening_races_deliveries(factory: &dyn Factory) {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let store = stores[task as usize % 2].clone();
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             for n in 0..EACH {
                 // As a client would, again when too many change at once.
                 while store.destination(id).append(vec![message(n as usize, &[])]).await.is_err() {
                     tokio::task::yield_now().await;
                 }
             }
-        });
+        }));
         let store = stores[task as usize % 2].clone();
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             let mut seen = 0;
             while seen < TASKS * EACH / 2 {
                 let Ok(mailbox) = store.open(id).await else { continue };
@@ -190,7 +190,7 @@ pub async fn opening_races_deliveries(factory: &dyn Factory) {
                 assert_eq!(view.head().uid_next.value(), seen + 1);
                 tokio::task::yield_now().await;
             }
-        });
+        }));
     }
     while let Some(outcome) = tasks.join_next().await {
         outcome.unwrap();

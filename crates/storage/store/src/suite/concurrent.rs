@@ -7,7 +7,7 @@ use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};
-use super::{Factory, Folder, World};
+use super::{Factory, Folder, World, erased};
 use crate::change::{CommitOutcome, FlagChange};
 use crate::context::StoreOptions;
 use crate::mailbox::IncomingMessage;
@@ -26,13 +26,13 @@ pub async fn appenders_never_share_a_uid(factory: &dyn Factory) {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let engine = Arc::clone(&world.engine);
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             let mut uids = Vec::new();
             for n in 0..EACH {
                 uids.push(append_one(&engine, id, (task * EACH + n) as usize).await);
             }
             uids
-        });
+        }));
     }
     let mut uids: Vec<u32> = tasks.join_all().await.into_iter().flatten().map(Uid::value).collect();
     uids.sort_unstable();
@@ -75,7 +75,7 @@ pub async fn stores_share_an_engine(factory: &dyn Factory) {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let store = stores[task as usize % 2].clone();
-        tasks.spawn(async move { client(&store, id, task).await });
+        tasks.spawn(erased(async move { client(&store, id, task).await }));
     }
     let kept: u32 = tasks.join_all().await.into_iter().sum();
     let view = load(&*world.engine, id).await;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 
@@ -139,6 +140,7 @@ impl Folder {
     }
 
     /// Lets the engine commit it, which it must.
+    #[boxed]
     pub async fn commit(&mut self, commit: MailboxCommit) {
         let outcome = self.engine.commit(commit.clone()).await.unwrap();
         assert_eq!(outcome, CommitOutcome::Done);
@@ -146,6 +148,7 @@ impl Folder {
     }
 
     /// The same for copies from this mailbox.
+    #[boxed]
     pub async fn commit_copies(&mut self, commit: MailboxCommit, source: &Self) {
         let outcome = self.engine.commit(commit.clone()).await.unwrap();
         assert_eq!(outcome, CommitOutcome::Done);
@@ -174,6 +177,7 @@ impl Folder {
 
     /// The engine must say what this says: head, rows, summaries; bodies too, unless there are
     /// many.
+    #[boxed]
     pub async fn verify(&self) {
         assert_eq!(self.engine.heads(&[self.id]).await.unwrap(), [Some(self.view.head().clone())]);
         let loaded = load(&*self.engine, self.id).await;
@@ -193,6 +197,7 @@ impl Folder {
     }
 
     /// The changes since each commit, which the engine must report.
+    #[boxed]
     pub async fn verify_changes(&self) {
         for (since, there) in &self.history {
             let changes = self.engine.changes_since(self.id, *since).await.unwrap();
@@ -211,6 +216,7 @@ impl Folder {
     }
 
     /// The engine's summaries of these UIDs.
+    #[boxed]
     pub async fn summaries(&self, uids: &NumSet) -> Vec<(Uid, BodyId, i64, Vec<u8>)> {
         let mut out = Vec::new();
         let mut visit = |s: crate::Stored<'_>| {

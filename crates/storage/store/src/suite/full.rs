@@ -7,7 +7,7 @@ use posthaste_mail_model::{NumSet, Uid};
 use tokio::task::JoinSet;
 
 use super::moves::{message, sizes};
-use super::{Factory, World};
+use super::{Factory, World, erased};
 use crate::context::StoreOptions;
 use crate::error::StoreError;
 use crate::store::Store;
@@ -34,14 +34,14 @@ pub async fn a_folder_takes_as_many_as_it_may(factory: &dyn Factory) {
     let mut tasks = JoinSet::new();
     for n in 0..2 * LIMIT {
         let target = stores[n as usize % stores.len()].destination(full);
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             loop {
                 match target.append(vec![message(n + 1)]).await {
                     Err(StoreError::Busy) => tokio::task::yield_now().await,
                     outcome => return outcome.map(drop),
                 }
             }
-        });
+        }));
     }
     let outcomes = tasks.join_all().await;
     assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(|error| is_full(error, LIMIT)));

@@ -1,6 +1,7 @@
 //! Engines for tests that wrap another engine and change some of its calls.
 
-use async_trait::async_trait;
+use std::pin::Pin;
+
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 
@@ -14,161 +15,103 @@ use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
-/// An engine in front of [`Layer::inner`]. Each call goes there unless the layer has one of its
-/// own.
-///
-/// Whatever implements this is an [`Engine`].
-#[async_trait]
-#[allow(missing_docs, reason = "each is the call of `Engine` that has its name")]
-pub trait Layer: Send + Sync + 'static {
-    type Inner: Engine + ?Sized;
-    /// The wrapped engine.
-    fn inner(&self) -> &Self::Inner;
+/// What `async_trait` makes of `async fn`: an implementation may be either.
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-    fn epoch(&self) -> Epoch {
-        self.inner().epoch()
-    }
-    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.inner().directory_entry(name).await
-    }
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.inner().directory_scan(prefix, after, limit).await
-    }
-    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        self.inner().directory_commit(change).await
-    }
-    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
-        self.inner().load_list(account).await
-    }
-    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        self.inner().commit_list(commit).await
-    }
-    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.inner().heads(mailboxes).await
-    }
-    async fn load(
-        &self,
-        mailbox: MailboxId,
-        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
-    ) -> Result<MailboxHead> {
-        self.inner().load(mailbox, rows).await
-    }
-    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
-        self.inner().changes_since(mailbox, since).await
-    }
-    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.inner().commit(commit).await
-    }
-    fn commits_pairs(&self) -> bool {
-        self.inner().commits_pairs()
-    }
-    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
-        self.inner().commit_pair(pair).await
-    }
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<Unreadable> {
-        self.inner().summaries(mailbox, uids, visit).await
-    }
-    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.inner().read_body(body, range).await
-    }
-    fn recodes(&self) -> Recodes {
-        self.inner().recodes()
-    }
-    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
-        self.inner().recode(body, bytes, holders).await
-    }
-    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
-        self.inner().add_summary(message, summary).await
-    }
-    async fn references(&self, body: BodyId) -> Result<u64> {
-        self.inner().references(body).await
-    }
+/// Makes the trait and the engine of these calls. Both hand on the future of the engine behind
+/// them. With an `async fn` for each, every layer would have thirty futures of its own to compile.
+macro_rules! layer_of {
+    ($($name:ident <$($life:lifetime),*> ($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        /// An engine in front of [`Layer::inner`]. Each call goes there unless the layer has one of
+        /// its own, which is an `async fn` below `#[async_trait]`.
+        ///
+        /// Whatever implements this is an [`Engine`].
+        #[allow(missing_docs, reason = "each is the call of `Engine` that has its name")]
+        pub trait Layer: Send + Sync + 'static {
+            type Inner: Engine + ?Sized;
+            /// The wrapped engine.
+            fn inner(&self) -> &Self::Inner;
+
+            fn epoch(&self) -> Epoch {
+                self.inner().epoch()
+            }
+            fn commits_pairs(&self) -> bool {
+                self.inner().commits_pairs()
+            }
+            fn recodes(&self) -> Recodes {
+                self.inner().recodes()
+            }
+            $(
+                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> Answer<'all, $answer>
+                where
+                    'this: 'all,
+                    $($life: 'all,)*
+                    Self: 'all,
+                {
+                    self.inner().$name($($argument),*)
+                }
+            )+
+        }
+
+        impl<L: Layer> Engine for L {
+            fn epoch(&self) -> Epoch {
+                Layer::epoch(self)
+            }
+            fn commits_pairs(&self) -> bool {
+                Layer::commits_pairs(self)
+            }
+            fn recodes(&self) -> Recodes {
+                Layer::recodes(self)
+            }
+            $(
+                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> Answer<'all, $answer>
+                where
+                    'this: 'all,
+                    $($life: 'all,)*
+                    Self: 'all,
+                {
+                    Layer::$name(self, $($argument),*)
+                }
+            )+
+            fn maintain<'this, 'all>(&'this self) -> Answer<'all, Report>
+            where
+                'this: 'all,
+                Self: 'all,
+            {
+                self.inner().maintain()
+            }
+            fn check<'this, 'progress, 'all>(
+                &'this self,
+                progress: &'progress mut (dyn FnMut(f64) + Send),
+            ) -> Answer<'all, Report>
+            where
+                'this: 'all,
+                'progress: 'all,
+                Self: 'all,
+            {
+                self.inner().check(progress)
+            }
+        }
+    };
 }
 
-#[async_trait]
-impl<L: Layer> Engine for L {
-    fn epoch(&self) -> Epoch {
-        Layer::epoch(self)
-    }
-    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        Layer::directory_entry(self, name).await
-    }
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        Layer::directory_scan(self, prefix, after, limit).await
-    }
-    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        Layer::directory_commit(self, change).await
-    }
-    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
-        Layer::load_list(self, account).await
-    }
-    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        Layer::commit_list(self, commit).await
-    }
-    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        Layer::heads(self, mailboxes).await
-    }
-    async fn load(
-        &self,
-        mailbox: MailboxId,
-        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
-    ) -> Result<MailboxHead> {
-        Layer::load(self, mailbox, rows).await
-    }
-    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
-        Layer::changes_since(self, mailbox, since).await
-    }
-    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        Layer::commit(self, commit).await
-    }
-    fn commits_pairs(&self) -> bool {
-        Layer::commits_pairs(self)
-    }
-    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
-        Layer::commit_pair(self, pair).await
-    }
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<Unreadable> {
-        Layer::summaries(self, mailbox, uids, visit).await
-    }
-    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        Layer::read_body(self, body, range).await
-    }
-    fn recodes(&self) -> Recodes {
-        Layer::recodes(self)
-    }
-    async fn recode(&self, body: BodyId, bytes: Bytes, holders: Holders) -> Result<CommitOutcome> {
-        Layer::recode(self, body, bytes, holders).await
-    }
-    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
-        Layer::add_summary(self, message, summary).await
-    }
-    async fn references(&self, body: BodyId) -> Result<u64> {
-        Layer::references(self, body).await
-    }
-    async fn maintain(&self) -> Result<Report> {
-        self.inner().maintain().await
-    }
-    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.inner().check(progress).await
-    }
+layer_of! {
+    directory_entry<'name>(name: &'name str) -> Option<DirectoryEntry>;
+    directory_scan<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
+        -> Vec<DirectoryEntry>;
+    directory_commit<>(change: DirectoryChange) -> CommitOutcome;
+    load_list<>(account: AccountId) -> MailboxList;
+    commit_list<>(commit: ListCommit) -> CommitOutcome;
+    heads<'mailboxes>(mailboxes: &'mailboxes [MailboxId]) -> Vec<Option<MailboxHead>>;
+    load<'rows>(mailbox: MailboxId, rows: &'rows mut (dyn for<'r> FnMut(&'r [Row]) + Send)) -> MailboxHead;
+    changes_since<>(mailbox: MailboxId, since: ModSeq) -> Changes;
+    commit<>(commit: MailboxCommit) -> CommitOutcome;
+    commit_pair<>(pair: [MailboxCommit; 2]) -> CommitOutcome;
+    summaries<'uids, 'visit, 'called>(
+        mailbox: MailboxId, uids: &'uids NumSet, visit: &'visit mut Visit<'called>
+    ) -> Unreadable;
+    read_body<>(body: BodyId, range: BodyRange) -> Bytes;
+    recode<>(body: BodyId, bytes: Bytes, holders: Holders) -> CommitOutcome;
+    add_summary<>(message: SummaryOf, summary: Bytes) -> CommitOutcome;
+    references<>(body: BodyId) -> u64;
 }

@@ -22,9 +22,12 @@ mod lists;
 mod mailboxes;
 mod moves;
 mod random;
+mod task;
 mod transfer;
 mod values;
 mod world;
+
+use async_recursion::async_recursion as boxed;
 
 pub use closed::{
     closed_and_open_agree, mail_into_a_closed_mailbox_reads_no_rows, opening_races_deliveries,
@@ -48,12 +51,14 @@ pub use moves::{
     a_move_within_a_mailbox_is_one_commit, a_pair_is_applied_whole, moves_that_cross_lose_nothing,
 };
 pub use random::as_the_oracle_does;
+pub(crate) use task::erased;
 pub use transfer::mail_moves;
 pub(crate) use values::{Seeded, modseq};
 pub use values::{new_body_id, new_id, sample_head};
 pub use world::{Factory, World, add_mailbox, check, maintain};
 
 /// Every test of the contract.
+#[boxed(?Send)]
 pub async fn run_all(factory: &dyn Factory) {
     a_new_mailbox_is_empty(factory).await;
     changes_add_up(factory).await;

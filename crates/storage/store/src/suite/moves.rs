@@ -7,7 +7,7 @@ use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};
-use super::{Factory, World, new_body_id, new_id};
+use super::{Factory, World, erased, new_body_id, new_id};
 use crate::change::CommitOutcome;
 use crate::context::StoreOptions;
 use crate::error::StoreError;
@@ -112,7 +112,7 @@ async fn cross(world: &World, stores: usize) -> Vec<u32> {
     for task in 0..6usize {
         let store = stores[task % stores.len()].clone();
         let (from, to) = (ids[task % 3], ids[(task + 1 + task / 3) % 3]);
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             for n in 0..EACH {
                 let source = loop {
                     match store.open(from).await {
@@ -130,7 +130,7 @@ async fn cross(world: &World, stores: usize) -> Vec<u32> {
                 }
                 tokio::task::yield_now().await;
             }
-        });
+        }));
     }
     while let Some(outcome) = tasks.join_next().await {
         outcome.unwrap();

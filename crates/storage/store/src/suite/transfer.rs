@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet};
 
 use super::folder::load;
-use super::{Folder, add_mailbox, check, new_id};
+use super::{Folder, add_mailbox, check, erased, new_id};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::list::ListCommit;
@@ -13,6 +14,7 @@ use crate::transfer::{Compare, Transfer};
 
 /// An account with a history moves, in two runs. The first is interrupted; what clients remember
 /// stays true.
+#[boxed(?Send)]
 pub async fn mail_moves(from: Arc<dyn Engine>, to: Arc<dyn Engine>) {
     let account = AccountId(new_id());
     let (mut inbox, mut other) = lived_in(&from, account).await;
@@ -100,7 +102,7 @@ async fn cut_off(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>, account: AccountI
         };
         Transfer::new(&*from, &*to).copy(account, &mut progress).await
     };
-    let ended = tokio::spawn(cut).await;
+    let ended = tokio::spawn(erased(cut)).await;
     assert!(ended.is_err_and(|e| e.is_panic()), "the transfer was not cut off");
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
 
@@ -41,27 +42,32 @@ pub struct World {
 
 impl World {
     /// On an engine of the factory's.
+    #[boxed]
     pub async fn new(factory: &dyn Factory) -> Self {
         Self { engine: factory.open().await, account: AccountId(new_id()) }
     }
 
     /// Adds a mailbox to the account's list.
+    #[boxed]
     pub async fn mailbox(&self) -> MailboxId {
         add_mailbox(&*self.engine, self.account, MailboxId(new_id())).await
     }
 
     /// A new mailbox, and its expected contents.
+    #[boxed]
     pub async fn folder(&self) -> Folder {
         Folder::new(Arc::clone(&self.engine), self.mailbox().await)
     }
 
     /// Checks for faults, before and after deferred work is done.
+    #[boxed]
     pub async fn check(&self) {
         check(&*self.engine).await;
     }
 }
 
 /// Adds a mailbox of this id to an account's list, named after it.
+#[boxed]
 pub async fn add_mailbox(engine: &dyn Engine, account: AccountId, id: MailboxId) -> MailboxId {
     let list = engine.load_list(account).await.unwrap();
     let uid_validity = UidValidity::new(list.uid_validity_last + 1).unwrap();
@@ -81,6 +87,7 @@ pub async fn add_mailbox(engine: &dyn Engine, account: AccountId, id: MailboxId)
 }
 
 /// Checks, does all maintenance, checks again.
+#[boxed]
 pub async fn check(engine: &dyn Engine) {
     for round in ["before maintenance", "after maintenance"] {
         let report = engine.check(&mut |_| {}).await.unwrap();
@@ -92,6 +99,7 @@ pub async fn check(engine: &dyn Engine) {
 }
 
 /// Runs maintenance until nothing is left to do, up to a limit of rounds.
+#[boxed]
 pub async fn maintain(engine: &dyn Engine) {
     for _ in 0..10_000 {
         let report = engine.maintain().await.unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_mail_model::{FlagSet, KeywordTable, Uid};
+use posthaste_property::{one_of, properties};
 use proptest::prelude::*;
 
 use super::node::{Chunk, GROUP_CHUNKS, Group};
@@ -25,7 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|(from, to, every, flags)| Step::Flags { from, to, every, flags });
     let expunge =
         (any::<u8>(), any::<u8>(), 1usize..5).prop_map(|(from, to, every)| Step::Expunge { from, to, every });
-    prop::collection::vec(prop_oneof![3 => append, 2 => flags, 2 => expunge], 1..14)
+    prop::collection::vec(one_of![3 => append, 2 => flags, 2 => expunge], 1..14)
 }
 
 /// The naive mailbox.
@@ -199,7 +200,7 @@ fn apply(client: &mut Vec<Row>, diff: &Difference, new: &View) {
     }
 }
 
-proptest! {
+properties! {
     #[test]
     fn a_view_is_a_vector(
         steps in steps(),

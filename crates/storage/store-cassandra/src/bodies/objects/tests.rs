@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use object_store::memory::InMemory;
+use posthaste_property::properties;
 use proptest::prelude::*;
 
 use super::*;
@@ -140,9 +141,9 @@ async fn a_store_that_is_away_is_unavailable_and_soon_said_to_be() {
     objects.verify_at_start().await.unwrap();
 }
 
-proptest! {
+properties! {
     #[test]
-    fn a_description_comes_back_and_damage_is_seen(len in 0usize..400_000, at: prop::sample::Index) {
+    fn a_description_comes_back_and_damage_is_seen(len in 0usize..400_000, at in any::<prop::sample::Index>()) {
         let description = Description::new(body(1), COMMIT, &octets(len));
         let mut bytes = description.encode(body(1));
         prop_assert_eq!(Description::decode(body(1), &bytes), Some(description));

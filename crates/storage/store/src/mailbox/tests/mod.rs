@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::change::{CommitOutcome, FlagChange};
 use crate::suite::layer::Layer;
-use crate::suite::{Seeded, add_mailbox, new_body_id, new_id};
+use crate::suite::{Seeded, add_mailbox, erased, new_body_id, new_id};
 use crate::{Engine, MailboxCommit, MemoryEngine, Store, StoreOptions};
 
 /// An engine whose commits wait until the test lets them through, and may be made to fail.
@@ -272,7 +272,7 @@ async fn waiting_changes_share_a_commit() {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..20 {
         let mailbox = Arc::clone(&mailbox);
-        tasks.spawn(async move { mailbox.append(vec![message(n, &[])]).await.unwrap() });
+        tasks.spawn(erased(async move { mailbox.append(vec![message(n, &[])]).await.unwrap() }));
     }
     // All are in line (or the first of them in the engine) once each task has run up to its wait.
     while mailbox.state.queue.lock().len() < 19 {
@@ -301,10 +301,10 @@ async fn a_dropped_client_stops_no_one() {
         assert!(second.as_mut().poll(cx).is_pending(), "waits in line");
         // Both hang up.
     }
-    let third = tokio::spawn({
+    let third = tokio::spawn(erased({
         let mailbox = Arc::clone(&mailbox);
         async move { mailbox.append(vec![message(9, &[])]).await }
-    });
+    }));
     tokio::task::yield_now().await;
     engine.gate.add_permits(1000);
     assert_eq!(third.await.unwrap().unwrap().uids[0].value(), 4);
@@ -451,13 +451,13 @@ async fn mixed_changes_in_one_batch_add_up() {
     let mut tasks = tokio::task::JoinSet::new();
     // The first leads and waits for the engine; all that come after wait in line.
     let first = Arc::clone(&mailbox);
-    tasks.spawn(async move { drop(first.append(vec![message(1, &[])]).await.unwrap()) });
+    tasks.spawn(erased(async move { drop(first.append(vec![message(1, &[])]).await.unwrap()) }));
     while !mailbox.state.queue.lock().is_led() {
         tokio::task::yield_now().await;
     }
     for n in 0..40u32 {
         let mailbox = Arc::clone(&mailbox);
-        tasks.spawn(async move {
+        tasks.spawn(erased(async move {
             let uids = NumSet::range(n, n + 30);
             match n % 4 {
                 0 => drop(mailbox.append(vec![message(n as usize, &[Flag::Deleted])]).await.unwrap()),
@@ -467,7 +467,7 @@ async fn mixed_changes_in_one_batch_add_up() {
                 }
                 _ => drop(mailbox.expunge(None).await.unwrap()),
             }
-        });
+        }));
     }
     while mailbox.state.queue.lock().len() < 40 {
         tokio::task::yield_now().await;

@@ -62,10 +62,10 @@ async fn a_move_in_two_commits_gives_up_what_others_expunged() {
     let theirs = elsewhere.open(source.id()).await.unwrap();
     engine.gate.forget_permits(1000);
     engine.gate.add_permits(1);
-    let moving = tokio::spawn({
+    let moving = tokio::spawn(erased({
         let (source, to) = (Arc::clone(&source), target.destination());
         async move { source.move_to(&set(&[(1, 3)]), &to).await }
-    });
+    }));
     // One commit is let through: the copies are in the target.
     while target.view().exists() < 4 {
         tokio::task::yield_now().await;
@@ -109,10 +109,10 @@ async fn a_dropped_move_is_done_whole() {
         let cx = &mut TaskContext::from_waker(Waker::noop());
         assert!(moving.as_mut().poll(cx).is_pending(), "leads both, and waits for the engine");
     }
-    let after = tokio::spawn({
+    let after = tokio::spawn(erased({
         let target = Arc::clone(&target);
         async move { target.append(vec![message(9, &[])]).await }
-    });
+    }));
     tokio::task::yield_now().await;
     engine.gate.add_permits(1000);
     assert_eq!(after.await.unwrap().unwrap().uids[0].value(), 4);
@@ -162,7 +162,7 @@ impl Layer for Overtaken {
         let source = self.source.lock().clone();
         if let Some(source) = source.filter(|source| source.id() == mailbox) {
             let uid = self.next.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(async move { source.remove(&NumSet::range(uid, uid)).await });
+            tokio::spawn(erased(async move { source.remove(&NumSet::range(uid, uid)).await }));
             // On one thread: enough for the expunge, unless it waits for a lead.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
