@@ -3,7 +3,8 @@
 use std::io;
 use std::pin::{Pin, pin};
 
-/// As tokio's. Its code to wait for a future is long, and would be compiled for each type of future.
+/// As tokio's. Its code to wait for a future is long, and would be compiled for each type of
+/// future.
 #[derive(Debug)]
 pub(crate) struct Runtime(tokio::runtime::Runtime);
 
