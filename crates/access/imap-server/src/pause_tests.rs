@@ -418,7 +418,7 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     paused.doubled(15).await;
     let mailbox = Arc::clone(&paused.session.selected.as_ref().unwrap().mailbox);
     let reading = Reading { owner: account, mailbox: mailbox.id(), reader: account };
-    let mut layer = Layer::begin(threads, reading, mailbox.view()).await.unwrap();
+    let mut layer = Layer::begin(threads, (reading, NumSet::new()), mailbox.view()).await.unwrap();
     for (set, is_large) in [("1:10", false), ("1:*", true)] {
         paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
         let held = service.heavy.hold(account).await;

@@ -388,7 +388,7 @@ mod tests {
         let queries = vec![Query::new(Scope::Texts, text.as_bytes()).unwrap(); 3];
         let (mut proposed, mut asked, mut pauses) = (vec![Vec::new(); 3], 0, 0);
         {
-            let mut work = pin!(ask(&segment, &queries, &mut proposed, &mut asked));
+            let mut work = pin!(query_segment(&segment, &queries, &mut proposed, &mut asked));
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 pauses += 1;
             }

@@ -22,7 +22,7 @@ use crate::resolve::Asker;
 use crate::seen;
 use crate::service::ImapService;
 use crate::sync::reported_modseq;
-use crate::turns::{Of, Turn};
+use crate::turns::{LongWork, Turn};
 use crate::wire::Wire;
 
 /// Mailboxes whose heads are read at once for STATUS.
@@ -184,7 +184,7 @@ impl Notify {
         let differences = Differences { old, new, own, groups: &self.request.groups };
         // All sessions of the account do the same now.
         let mut turn = Turn::of(threads);
-        turn.take(Of::Names(old.entries.len() + new.entries.len())).await;
+        turn.take(LongWork::Names(old.entries.len() + new.entries.len())).await;
         differences.lines(threads.service.options.notify_mailboxes_max, &mut Pace::default()).await
     }
 

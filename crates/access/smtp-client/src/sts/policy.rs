@@ -145,7 +145,6 @@ pub(crate) fn policy_id<'t>(texts: impl Iterator<Item = &'t str>) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use posthaste_property::properties;
-    use proptest::prelude::*;
 
     use super::*;
 

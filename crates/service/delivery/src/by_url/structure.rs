@@ -144,7 +144,7 @@ mod tests {
     fn a_decoded_part_is_described_as_it_is_sent() {
         let described = |printed: &str, sent: &[u8]| {
             let mut decoded = Decoded::default();
-            sent.chunks(2).for_each(|piece| decoded.look_at(piece));
+            sent.chunks(2).for_each(|piece| decoded.count(piece));
             structure_of_decoded(printed.as_bytes(), decoded).map(|text| String::from_utf8(text).unwrap())
         };
         let text = r#"("TEXT" "PLAIN" NIL NIL NIL "quoted-printable" 9 1 NIL NIL NIL NIL)"#;

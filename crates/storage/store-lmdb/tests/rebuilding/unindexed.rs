@@ -150,7 +150,7 @@ async fn a_redo_makes_few_summaries_and_leaves_the_rest_to_readers() {
     assert_eq!(world.copy(&engine, from, &uids, to).await.unwrap(), CommitOutcome::Done);
     engine.kill();
     let engine = LmdbEngine::open(dir.path(), options()).unwrap();
-    assert!(engine.lacks().is_none(), "{:?}", engine.lacks());
+    assert!(engine.loss().is_none(), "{:?}", engine.loss());
     let (mut made, mut left) = (0, 0);
     let mut visit = |stored: Stored<'_>| {
         match stored.summary.len() {
