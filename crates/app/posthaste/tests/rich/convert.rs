@@ -12,8 +12,7 @@ use posthaste_tnef::{Outcome, convert, samples};
 use tempfile::TempDir;
 
 use crate::{
-    ANA, BEN, PASSWORD, begin, body, builder, command, is_as_sent, login, rebuild, send, server,
-    while_it_runs,
+    ANA, BEN, PASSWORD, begin, body, builder, command, is_as_sent, login, rebuild, send, while_it_runs,
 };
 
 /// Kills of `convert --items`, and of a conversion that loses nothing, are tried on each engine.
