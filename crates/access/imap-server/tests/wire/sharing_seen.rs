@@ -278,16 +278,16 @@ fn seen_flags_without_a_mod_sequence_get_it_when_the_mailbox_is_opened() {
     };
     // Nothing has changed since, also with a command of this user that was completed.
     bo_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS: a OK …");
-    select("SELECT", 3, "S~ * OK [HIGHESTMODSEQ 3] …\nS: * OK [MAILBOXID (…)] …\n");
+    select("SELECT", 3, "S~ * OK [HIGHESTMODSEQ 3] …\nS~ * OK [ANNOTATIONS …\n");
     for (seen, known, command, flags) in [(true, 3, "SELECT", "…\\Seen"), (false, 4, "EXAMINE", "…")] {
         let uids = NumSet::range(2, 2);
         server.wait(directory.seen().set(reading, &uids, seen)).expect("flags that are written");
         let now = known + 1;
         let report = format!(
-            "S~ * OK [HIGHESTMODSEQ {now}] …\nS: * OK [MAILBOXID (…)] …\nS: * 2 FETCH (UID 2 FLAGS ({flags}) MODSEQ ({now}))\n"
+            "S~ * OK [HIGHESTMODSEQ {now}] …\nS~ * OK [ANNOTATIONS …\nS: * 2 FETCH (UID 2 FLAGS ({flags}) MODSEQ ({now}))\n"
         );
         select(command, known, &report);
-        select(command, now, &format!("S~ * OK [HIGHESTMODSEQ {now}] …\nS: * OK [MAILBOXID (…)] …\n"));
+        select(command, now, &format!("S~ * OK [HIGHESTMODSEQ {now}] …\nS~ * OK [ANNOTATIONS …\n"));
     }
     assert_eq!(search(&mut bo_in(&server), "SEEN"), "1");
     assert_eq!(search(&mut ana_in(&server), "SEEN"), "");
