@@ -16,7 +16,7 @@ pub fn free<T: Send + 'static>(held: T, bytes: usize) {
     }
 }
 
-/// The same bytes. Whoever drops the last of them frees no large memory.
+/// The same bytes. The task that drops the last of them frees no large memory.
 pub fn freed_elsewhere<T: Into<Bytes> + AsRef<[u8]> + Send + 'static>(bytes: T) -> Bytes {
     match bytes.as_ref().len() > FREED_HERE_MAX {
         true => Bytes::from_owner(FreedElsewhere(Some(bytes))),
