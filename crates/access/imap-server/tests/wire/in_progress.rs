@@ -145,9 +145,9 @@ fn commands_that_wait_for_rights_at_their_end_say_so() {
         "#,
     );
     gate.set_open(false);
-    wire.send(b"a STORE 1 -FLAGS.SILENT (\\Deleted)\r\n");
+    wire.send(b"a FETCH 1 BODY.PEEK[]\r\n");
     wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
-    // The command waits for its commit, and has read the rights before.
+    // The command waits for the message, and has read the rights before.
     gate.set_directory_open(false);
     gate.set_open(true);
     wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
