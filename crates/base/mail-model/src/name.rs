@@ -13,8 +13,8 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 pub const SEPARATOR: char = '/';
 
 /// A valid mailbox name. The first level `INBOX` is written in capitals, whatever the client sent
-/// (RFC 9051 §5.1: INBOX is case-insensitive). Characters are composed, so that names that look the
-/// same are the same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
+/// (RFC 9051 §5.1: INBOX is case-insensitive). Characters are composed. So names that look alike
+/// are the same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(Arc<str>);
 

@@ -23,8 +23,9 @@ const MONTHS: [&[u8; 3]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 
 /// Reads the value of a Date field; `None` if it is not a date. The forms are those of RFC 5322
-/// §3.3 and the obsolete ones of §4.3: seconds may be missing, years may have two digits, zones may
-/// have names. Without a zone the date is in UTC. Without a time it is at midnight (RFC 5256 §2.2).
+/// §3.3 and the obsolete ones of §4.3. There, seconds may be missing, years may have two digits,
+/// and zones may have names. Without a zone the date is in UTC. Without a time it is at midnight
+/// (RFC 5256 §2.2).
 /// Day, month, year and time may be in any order, because programs also write C's `asctime`.
 pub fn sent_date(value: &[u8]) -> Option<SentDate> {
     let value = value.get(..DATE_MAX).unwrap_or(value);

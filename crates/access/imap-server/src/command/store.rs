@@ -179,8 +179,8 @@ fn change_of(action: StoreAction) -> FlagChange {
 /// The reply when others changed or expunged some of the messages.
 ///
 /// RFC 2180 §4.2.1 has OK with `.SILENT`. Without it, §4.2.2 recommends NO if all of the messages
-/// were expunged, and §4.2.3 allows it if some were. But the client has nothing to correct. Several
-/// clients with one mailbox would get failures for changes that nobody misses. Messages that exist
+/// were expunged. §4.2.3 allows it if some were. But the client has nothing to correct. Clients
+/// that share a mailbox would get failures for changes that nobody misses. Messages that exist
 /// were changed, and their FETCH responses say so. The code says the rest (RFC 5530 §3).
 fn reply(modified: Option<Code>, there: Remaining) -> Reply {
     let expunged =

@@ -1,10 +1,10 @@
 //! RTF to the text and the HTML that it encodes.
 //!
 //! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
-//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives exactly the
-//! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
-//! struck text, links. Lists become paragraphs with their bullets. A text box is where it is
-//! anchored. Pictures are parts of the message: [`super::pictures`].
+//! …}`. It is also in the text outside what `\htmlrtf … \htmlrtf0` encloses. Read so, it is
+//! exactly the HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic,
+//! underlined and struck text, links. Lists become paragraphs with their bullets. A text box is
+//! where it is anchored. Pictures are parts of the message: [`super::pictures`].
 
 use std::collections::HashMap;
 
