@@ -6,6 +6,7 @@ mod mixed_outcomes;
 mod queue_kills;
 mod relay;
 mod relay_domains;
+mod relaying;
 mod report_ways;
 mod routing;
 mod sent_on;

@@ -4,21 +4,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port};
+use posthaste_testkit::{LineClient, Server, free_port};
 
-const PASSWORD: &str = "correct horse";
+use crate::relaying::{PASSWORD, serving};
 
-fn server(data: &Path, host: &str, smtp: SocketAddr, settings: &str) -> Server {
-    std::fs::create_dir_all(data).unwrap();
-    let file = data.join("settings.toml");
-    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(data)
-        .settings(&file, format!("hostname = \"{host}\"\n[relay]\nretry_first = \"1 s\"\n{settings}\n"))
-        .listen(&format!("smtp={smtp}"))
-        .listen("imap=127.0.0.1:0")
-        .listen("lmtp=127.0.0.1:0")
-        .listen("submission=127.0.0.1:0")
-        .start()
+fn server(data: &Path, host: &str, smtp: SocketAddr, relay: &str) -> Server {
+    serving(data, smtp, &format!("hostname = \"{host}\"\n[relay]\nretry_first = \"1 s\"\n{relay}\n"))
 }
 
 /// Two servers. `first` has ana@shared.test, and sends what is for others of that domain, and all

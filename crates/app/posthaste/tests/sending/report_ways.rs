@@ -1,32 +1,13 @@
 //! Reports to senders of this server go where their other mail goes: through forwards, scripts and
 //! groups.
 
-use std::net::SocketAddr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port};
+use posthaste_testkit::{LineClient, Server, free_port};
 
-const PASSWORD: &str = "correct horse";
-/// base64 of NUL `ana@a.test` NUL `correct horse`.
-const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
+use crate::relaying::{PASSWORD, PLAIN, relaying, route};
+
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-fn server(data: &Path, domain: &str, smtp: SocketAddr, other: (&str, SocketAddr)) -> Server {
-    std::fs::create_dir_all(data).unwrap();
-    let text = format!(
-        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         routes = [{{ domain = \"{}\", host = \"{}\" }}]\n",
-        other.0, other.1
-    );
-    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(data)
-        .settings(&data.join("settings.toml"), text)
-        .listen(&format!("smtp={smtp}"))
-        .listen("imap=127.0.0.1:0")
-        .listen("submission=127.0.0.1:0")
-        .start()
-}
 
 /// `a.test` with ana and bo; `b.test` with x.
 struct World {
@@ -39,8 +20,8 @@ impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (smtp_a, smtp_b) = (free_port(), free_port());
-        let a = server(&dir.path().join("a"), "a.test", smtp_a, ("b.test", smtp_b));
-        let b = server(&dir.path().join("b"), "b.test", smtp_b, ("a.test", smtp_a));
+        let a = relaying(&dir.path().join("a"), "a.test", smtp_a, &route("b.test", smtp_b));
+        let b = relaying(&dir.path().join("b"), "b.test", smtp_b, &route("a.test", smtp_a));
         for user in ["ana@a.test", "bo@a.test"] {
             a.add_account(user, PASSWORD);
         }

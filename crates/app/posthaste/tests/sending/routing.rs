@@ -1,31 +1,8 @@
 //! Groups, catch-alls and forwards, from the command that makes them to the mailboxes.
 
-use std::net::SocketAddr;
-use std::path::Path;
+use posthaste_testkit::{LineClient, Server, free_port};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port};
-
-const PASSWORD: &str = "correct horse";
-/// base64 of NUL `ana@a.test` NUL `correct horse`.
-const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
-
-fn server(data: &Path, domain: &str, smtp: SocketAddr, other: (&str, SocketAddr), more: &str) -> Server {
-    std::fs::create_dir_all(data).unwrap();
-    let file = data.join("settings.toml");
-    let text = format!(
-        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         routes = [{{ domain = \"{}\", host = \"{}\" }}]\n{more}\n",
-        other.0, other.1
-    );
-    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(data)
-        .settings(&file, text)
-        .listen(&format!("smtp={smtp}"))
-        .listen("imap=127.0.0.1:0")
-        .listen("lmtp=127.0.0.1:0")
-        .listen("submission=127.0.0.1:0")
-        .start()
-}
+use crate::relaying::{PASSWORD, PLAIN, relaying, route};
 
 /// `a.test` with ana, bo and cy; `b.test` with x.
 struct World {
@@ -43,8 +20,9 @@ impl World {
     fn with(more: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (smtp_a, smtp_b) = (free_port(), free_port());
-        let a = server(&dir.path().join("a"), "a.test", smtp_a, ("b.test", smtp_b), more);
-        let b = server(&dir.path().join("b"), "b.test", smtp_b, ("a.test", smtp_a), "");
+        let settings = format!("{}\n{more}", route("b.test", smtp_b));
+        let a = relaying(&dir.path().join("a"), "a.test", smtp_a, &settings);
+        let b = relaying(&dir.path().join("b"), "b.test", smtp_b, &route("a.test", smtp_a));
         for user in ["ana@a.test", "bo@a.test", "cy@a.test"] {
             a.add_account(user, PASSWORD);
         }

@@ -8,15 +8,12 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use posthaste_testkit::{
-    LineClient, Server, ServerBuilder, dot_stuffed, free_port, message_by, skips_cluster,
-};
+use posthaste_testkit::{LineClient, Server, dot_stuffed, free_port, message_by, skips_cluster};
+
+use crate::relaying::{PASSWORD, PLAIN, relaying, route};
 
 mod hosts;
 
-const PASSWORD: &str = "correct horse";
-/// base64 of NUL `ana@a.test` NUL `correct horse`.
-const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -27,25 +24,12 @@ fn message(serial: usize) -> Vec<u8> {
 
 /// A server for one domain, which sends mail for another to an address.
 fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
-    start(data, domain, smtp, &format!("routes = [{{ domain = \"{other}\", host = \"{host}\" }}]"))
+    start(data, domain, smtp, &route(other, host))
 }
 
-/// A server for one domain that relays, with more settings of `[relay]`.
+/// A server for one domain that relays and soon tries again, with more settings of `[relay]`.
 fn start(data: &Path, domain: &str, smtp: SocketAddr, relay: &str) -> Server {
-    std::fs::create_dir_all(data).unwrap();
-    let file = data.join("settings.toml");
-    let text = format!(
-        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         retry_longest = \"1 s\"\n{relay}\n"
-    );
-    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(data)
-        .settings(&file, text)
-        .listen(&format!("smtp={smtp}"))
-        .listen("imap=127.0.0.1:0")
-        .listen("lmtp=127.0.0.1:0")
-        .listen("submission=127.0.0.1:0")
-        .start()
+    relaying(data, domain, smtp, &format!("retry_longest = \"1 s\"\n{relay}"))
 }
 
 /// The server of `a.test`, with ana, that sends mail for `b.test` to an address.
