@@ -21,16 +21,16 @@ pub(crate) async fn all(session: &mut Session, numbers: Numbers, tag: Option<&Ta
     if numbers == Numbers::Silent {
         return Ok(());
     }
-    session.announce_annotations().await?;
+    session.announce_annotations(tag).await?;
     match session.notify {
-        Some(_) => Box::pin(others(session)).await,
+        Some(_) => Box::pin(others(session, tag)).await,
         None => Ok(()),
     }
 }
 
 /// Reports the changes of the selected mailbox: after NOTIFY those that the client requested. With
-/// the tag of the command at hand, it reports that the command continues while rights are read
-/// (RFC 9585).
+/// the tag of the command at hand, it reports that the command continues while rights and changes
+/// are read (RFC 9585).
 pub(crate) async fn selected(
     session: &mut Session,
     numbers: Numbers,
@@ -42,7 +42,7 @@ pub(crate) async fn selected(
     // Boxed: few sessions request notifications.
     let outcome = match session.notify {
         Some(_) => Box::pin(selected_as_requested(session, numbers, tag)).await,
-        None => session.announce(numbers).await,
+        None => session.announce(numbers, tag).await,
     };
     if let Some(selected) = &mut session.selected {
         // The command has ended, so the session holds no other view.
@@ -56,7 +56,7 @@ async fn selected_as_requested(
     numbers: Numbers,
     tag: Option<&Tag>,
 ) -> Result<(), Failure> {
-    session.announce(numbers).await?;
+    session.announce(numbers, tag).await?;
     let wants_messages = !session.quiet.messages && numbers != Numbers::Silent;
     if !wants_messages || session.selected.is_none() {
         // RFC 5465 §3.1: without SELECTED that mailbox is not reported.
@@ -70,19 +70,19 @@ async fn selected_as_requested(
 }
 
 /// Leaves these changes of the selected mailbox out from now on, also once another one is selected.
-pub(crate) async fn leave_out(session: &mut Session, quiet: Quiet) -> Result<(), Failure> {
+pub(crate) async fn leave_out(session: &mut Session, quiet: Quiet, tag: Option<&Tag>) -> Result<(), Failure> {
     session.quiet = quiet;
     if let Some(selected) = &mut session.selected {
         selected.quiet = quiet;
     }
-    track_annotations(session, None).await
+    track_annotations(session, tag).await
 }
 
 /// Reports all changes of the selected mailbox, also those that were left out until now.
-pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
+pub(crate) async fn accumulated(session: &mut Session, tag: &Tag) -> Result<(), Failure> {
     let Some(selected) = &mut session.selected else { return Ok(()) };
     let quiet = std::mem::take(&mut selected.quiet);
-    let outcome = session.announce(Numbers::Free).await;
+    let outcome = session.announce(Numbers::Free, Some(tag)).await;
     if let Some(selected) = &mut session.selected {
         selected.quiet = quiet;
     }
@@ -91,8 +91,7 @@ pub(crate) async fn accumulated(session: &mut Session) -> Result<(), Failure> {
 
 /// Begins or ends the tracking of the selected mailbox's annotations, as the client has now
 /// requested: by SELECT (ANNOTATE), or by AnnotationChange of RFC 5465 §5.1. With the tag of a
-/// command that has printed no part of a response, it reports that the command continues
-/// meanwhile (RFC 9585).
+/// command that is in no response, it reports that the command continues meanwhile (RFC 9585).
 pub(crate) async fn track_annotations(session: &mut Session, tag: Option<&Tag>) -> Result<(), Failure> {
     if session.selected.is_none() {
         return Ok(());
@@ -105,10 +104,8 @@ pub(crate) async fn track_annotations(session: &mut Session, tag: Option<&Tag>) 
         // Boxed: few sessions request it.
         let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
         let reading = Box::pin(ReportedAnnotations::read(reader));
-        ctx.selected.annotations = match tag {
-            Some(tag) => ctx.wire.reporting(ctx.service.reports(tag), reading).await?,
-            None => reading.await?,
-        };
+        let reports = tag.map(|tag| ctx.service.reports(tag));
+        ctx.selected.annotations = ctx.wire.reporting_if(reports, reading).await?;
     }
     Ok(())
 }
@@ -146,8 +143,8 @@ pub(crate) fn selected_state(session: &Session) -> Option<ReportedState> {
     Some(ReportedState { mailbox: selected.mailbox.id(), modseq: selected.synchronised_to() })
 }
 
-/// Reports what happened elsewhere.
-pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
+/// Reports what happened elsewhere. `tag` as in [`selected`].
+pub(crate) async fn others(session: &mut Session, tag: Option<&Tag>) -> Result<(), Failure> {
     let now_selected = selected_state(session);
     let Session { wire, service, login, notify, enabled, annotations, .. } = session;
     let (Some(notifying), Some(login)) = (&mut *notify, &*login) else { return Ok(()) };
@@ -158,12 +155,13 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
     if !notifying.is_due(now_selected) {
         return Ok(());
     }
-    let mut to = Listener { wire, service, login, enabled: *enabled, selected: now_selected };
+    let reports = tag.map(|tag| service.reports(tag));
+    let mut to = Listener { wire, service, login, enabled: *enabled, selected: now_selected, reports };
     match notifying.report(&mut to).await {
         Ok(Reporting::Continues) => Ok(()),
         Ok(Reporting::Ended) => {
             *notify = None;
-            leave_out(session, Quiet::ALL).await
+            leave_out(session, Quiet::ALL, tag).await
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
         // Rights that cannot be read, or too many accounts of others, as well.
@@ -171,7 +169,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
             tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;
-            leave_out(session, Quiet::ALL).await
+            leave_out(session, Quiet::ALL, tag).await
         }
         Err(error) => Err(error),
     }

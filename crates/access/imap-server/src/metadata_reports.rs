@@ -16,6 +16,7 @@ use posthaste_mail_model::AccountId;
 use posthaste_net::Clock;
 use tokio::sync::watch;
 
+use crate::progress::Reports;
 use crate::reply::Failure;
 use crate::service::ImapService;
 use crate::special_use;
@@ -77,14 +78,15 @@ impl ReportedMetadata {
         Ok(found)
     }
 
-    /// Prints the changes that others made since.
+    /// Prints the changes that others made since. With reports, the command at hand reports that it
+    /// continues while they are read.
     pub(crate) async fn report_changes(
         &mut self,
-        service: &ImapService,
-        account: AccountId,
+        (service, account): (&ImapService, AccountId),
         wire: &mut Wire,
+        reports: Option<Reports<'_>>,
     ) -> Result<(), Failure> {
-        for change in self.changes_since(service, account).await? {
+        for change in wire.reporting_if(reports, self.changes_since(service, account)).await? {
             wire.say(change);
             wire.relieve().await?;
         }

@@ -270,10 +270,8 @@ impl Session {
         // Boxed: nearly no session needs it. A mailbox that may no longer be read, or of an account
         // that was removed, is treated as deleted.
         let renewing = Box::pin(resolve::renew(&self.service, login, selected));
-        let may_read = match tag {
-            Some(tag) => Box::pin(self.wire.reporting(self.service.reports(tag), renewing)).await?,
-            None => renewing.await?,
-        };
+        let reports = tag.map(|tag| self.service.reports(tag));
+        let may_read = Box::pin(self.wire.reporting_if(reports, renewing)).await?;
         match may_read {
             true => {
                 sync::report_rights(&mut self.wire, selected, before);
@@ -293,24 +291,27 @@ impl Session {
         }
     }
 
-    /// Reports the changes of the selected mailbox, if there is one.
-    pub(crate) async fn announce(&mut self, numbers: Numbers) -> Result<(), Failure> {
+    /// Reports the changes of the selected mailbox, if there is one. With the tag of a command, it
+    /// reports that the command continues while these are read (RFC 9585).
+    pub(crate) async fn announce(&mut self, numbers: Numbers, tag: Option<&Tag>) -> Result<(), Failure> {
         match &mut self.selected {
             Some(selected) if numbers != Numbers::Silent => {
                 let Some(login) = &self.login else { return Ok(()) };
-                let by = Searcher { service: &self.service, account: login.id };
+                let by = Searcher { service: &self.service, account: login.id, tag };
                 sync::announce(&mut self.wire, selected, by, self.enabled, numbers, Own::Nothing).await
             }
             _ => Ok(()),
         }
     }
 
-    /// Reports changes of annotations by others, after ENABLE METADATA (RFC 5464 §4.4.2).
-    pub(crate) async fn announce_annotations(&mut self) -> Result<(), Failure> {
+    /// Reports changes of annotations by others, after ENABLE METADATA (RFC 5464 §4.4.2). `tag` as
+    /// in [`Self::announce`].
+    pub(crate) async fn announce_annotations(&mut self, tag: Option<&Tag>) -> Result<(), Failure> {
         match (&mut self.annotations, &self.login) {
             // Boxed: nearly no session needs it.
             (Some(known), Some(login)) => {
-                Box::pin(known.report_changes(&self.service, login.id, &mut self.wire)).await
+                let reports = tag.map(|tag| self.service.reports(tag));
+                Box::pin(known.report_changes((&*self.service, login.id), &mut self.wire, reports)).await
             }
             _ => Ok(()),
         }
@@ -395,8 +396,13 @@ impl Ctx<'_> {
 
     /// Reports the command's changes, and all other changes of the mailbox that the client has
     /// requested.
-    pub(crate) async fn announce(&mut self, numbers: Numbers, own: Own<'_>) -> Result<(), Failure> {
-        let by = Searcher { service: self.service, account: self.login.id };
+    pub(crate) async fn announce(
+        &mut self,
+        tag: &Tag,
+        numbers: Numbers,
+        own: Own<'_>,
+    ) -> Result<(), Failure> {
+        let by = Searcher { service: self.service, account: self.login.id, tag: Some(tag) };
         sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own).await
     }
 }

@@ -95,7 +95,7 @@ pub(crate) async fn announce(
     }
     if let Some(layer) = &mut selected.layer {
         // Boxed: nearly no session needs it.
-        newest = Box::pin(layer.follow(by.threads(), newest)).await?;
+        newest = Box::pin(wire.reporting_if(by.reports(), layer.follow(by.threads(), newest))).await?;
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
@@ -128,7 +128,7 @@ async fn announce_changes(
     turn.give();
     if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
         // RFC 5267 §4.3.4: before EXPUNGE.
-        let (contexts, to) = (&mut selected.contexts, &mut Reporter { wire, turn: &mut turn });
+        let (contexts, to) = (&mut selected.contexts, &mut Reporter { wire, turn: &mut turn, by });
         Box::pin(update::report_expunged(to, contexts, &old, &diff.expunged_uids)).await?;
     }
     report_expunged(wire, &diff, enabled).await?;

@@ -367,6 +367,18 @@ impl Wire {
         }
     }
 
+    /// Does work as `reporting` does, if there are reports.
+    pub(crate) async fn reporting_if<T>(
+        &mut self,
+        reports: Option<Reports<'_>>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        match reports {
+            Some(reports) => self.reporting(reports, work).await,
+            None => work.await,
+        }
+    }
+
     /// Sends a report while the work goes on, since the client may take minutes to read it. Returns
     /// the result of the work if it ended, and whether the report was sent.
     pub(crate) async fn report_beside<T>(

@@ -30,7 +30,7 @@ pub(crate) async fn report_changes(
     if uids.is_empty() {
         return Ok(());
     }
-    let all = match reader.read(&uids).await {
+    let all = match wire.reporting_if(by.reports(), reader.read(&uids)).await {
         Ok(found) => found.by_uid,
         Err(error) => {
             // Everything else is still reported, and changes of annotations show by MODSEQ.

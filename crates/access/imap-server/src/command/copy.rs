@@ -94,7 +94,7 @@ pub(super) async fn move_(
     let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".to_owned() };
     print_status(ctx.wire, moved_to).await?;
     let reply = done_without(moved.copied.left_out.len());
-    ctx.announce(Numbers::Free, Own::Expunged(&moved.expunged.uids)).await?;
+    ctx.announce(tag, Numbers::Free, Own::Expunged(&moved.expunged.uids)).await?;
     if ctx.enabled.qresync {
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }

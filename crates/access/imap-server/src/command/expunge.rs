@@ -31,7 +31,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, uids: Option<&UidSet>) -> 
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let from = (reader, &*ctx.selected.mailbox);
     let expunged = Box::pin(changes::expunge(ctx.wire, from, tag, only.as_ref())).await?;
-    ctx.announce(Numbers::Free, Own::Expunged(&expunged.uids)).await?;
+    ctx.announce(tag, Numbers::Free, Own::Expunged(&expunged.uids)).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.
     if ctx.enabled.qresync && !expunged.uids.is_empty() {
         return Ok(DONE.with(Code::HighestModSeq(ctx.selected.synchronised_to())));

@@ -1,7 +1,7 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
 //! DONE; after ENABLE METADATA, changes of annotations, too (RFC 5464 §4.4). After NOTIFY, IDLE
 //! reports only the events that NOTIFY requests (RFC 5465 §4). In a mailbox of another user it
-//! reports that it continues while it reads the rights there (RFC 9585).
+//! reports that it continues while it reads rights and flags there (RFC 9585).
 
 use bytes::Bytes;
 use posthaste_directory::revoked;
@@ -38,7 +38,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failu
     // Known changes are reported after the continuation. Some clients wait for a response from
     // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
-    announce::all(session, Numbers::Free, Some(tag)).await?;
+    // Boxed, as below: a session that idles would hold its state.
+    Box::pin(announce::all(session, Numbers::Free, Some(tag))).await?;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {
@@ -53,13 +54,14 @@ pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failu
             IdleEvent::News(news) => {
                 news?;
                 // Another process may have withdrawn the right to read the messages.
-                // Boxed, as below: a session that idles would hold its state.
                 Box::pin(session.renew_rights(Some(tag))).await?;
-                announce::selected(session, Numbers::Free, Some(tag)).await?;
+                Box::pin(announce::selected(session, Numbers::Free, Some(tag))).await?;
             }
-            IdleEvent::RareEvent(RareEvent::Elsewhere) => Box::pin(announce::others(session)).await?,
+            IdleEvent::RareEvent(RareEvent::Elsewhere) => {
+                Box::pin(announce::others(session, Some(tag))).await?
+            }
             IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(Some(tag))).await?,
-            IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations().await?,
+            IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations(Some(tag)).await?,
             IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
             IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.

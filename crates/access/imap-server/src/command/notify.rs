@@ -18,7 +18,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, asked: NotifyCommand) 
             // RFC 5465 §3.1: "not interested in any kind of event", also not in those that come
             // without NOTIFY.
             session.notify = None;
-            announce::leave_out(session, Quiet::ALL).await?;
+            announce::leave_out(session, Quiet::ALL, Some(tag)).await?;
             return Ok(DONE);
         }
         NotifyCommand::Set { status, groups } => (status, groups),
@@ -37,15 +37,17 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, asked: NotifyCommand) 
         selected.notified_to = selected.announced.head().uid_next;
     }
     // RFC 5465 §3.1: NOTIFY SET "implies an implicit NOOP", whatever it requests.
-    Box::pin(announce::accumulated(session)).await?;
+    Box::pin(announce::accumulated(session, tag)).await?;
     if with_status {
         let selected = selected_state(session);
         let Session { wire, service, login, enabled, .. } = session;
         if let Some(login) = login {
-            notify.status(&mut Listener { wire, service, login, enabled: *enabled, selected }).await?;
+            let reports = Some(service.reports(tag));
+            let mut to = Listener { wire, service, login, enabled: *enabled, selected, reports };
+            notify.status(&mut to).await?;
         }
     }
     session.notify = Some(Box::new(notify));
-    announce::leave_out(session, quiet).await?;
+    announce::leave_out(session, quiet, Some(tag)).await?;
     Ok(DONE)
 }

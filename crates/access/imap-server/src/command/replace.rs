@@ -81,7 +81,7 @@ pub(super) async fn run(
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(uids));
     ctx.wire.say_code(code, "The new message is stored");
-    ctx.announce(Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
+    ctx.announce(tag, Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
     if ctx.enabled.qresync {
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));
     }

@@ -20,7 +20,6 @@ use super::search::scores::{self, Scores};
 use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
 use crate::contexts::open::{InitialResult, RequestedContext};
-use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::{Pace, Paced};
 use crate::keys::{Direction, Order, OrderAnswer, OrderRequest, without_key};
@@ -118,7 +117,7 @@ async fn open_context(
         pace.worked(KEY_STEPS).await;
     }
     let initial = InitialResult { uids: Arc::unwrap_or_clone(uids), order: Some((criteria, in_order)) };
-    let by = Searcher { service: ctx.service, account: ctx.login.id };
+    let by = ctx.threads();
     context.open(ctx.wire, ctx.selected, by, initial).await;
     Ok(())
 }

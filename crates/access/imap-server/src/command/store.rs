@@ -69,7 +69,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         StoreAnswer::Silent => {
             let (change, flags) = (change_of(command.action), &*command.flags);
             let own = OwnChange { uids: &stored.changed, change, flags, with_modseq: true };
-            ctx.announce(numbers, Own::Changed { uids: &uids, known: Some(&own) }).await?;
+            ctx.announce(tag, numbers, Own::Changed { uids: &uids, known: Some(&own) }).await?;
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test gets a response, also with
                 // `.SILENT`.
@@ -82,7 +82,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
             }
         }
         StoreAnswer::Flags => {
-            ctx.announce(numbers, Own::Changed { uids: &uids, known: None }).await?;
+            ctx.announce(tag, numbers, Own::Changed { uids: &uids, known: None }).await?;
             report_unchanged(ctx, &same).await?;
         }
     }

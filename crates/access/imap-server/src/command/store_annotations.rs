@@ -79,7 +79,7 @@ pub(super) async fn run(
     };
     // RFC 5257 §4.5: the responses are those of `.SILENT`, but with MODSEQ.
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
-    ctx.announce(numbers, Own::Changed { uids: &touched, known: Some(&own) }).await?;
+    ctx.announce(tag, numbers, Own::Changed { uids: &touched, known: Some(&own) }).await?;
     written?;
     let code = store::modified(ctx, &modified, set.numbering()).await?;
     reply(code, &withdrawn, &expunged)

@@ -7,9 +7,9 @@ use posthaste_mail_model::NumSet;
 use super::kept::kept;
 use super::members::Members;
 use super::ordered::OrderedMembers;
-use super::update::Searcher;
 use super::{CONTEXTS_MAX, Context, SortedContext, print};
 use crate::heavy::Pace;
+use crate::offload::Threads;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::wire::Wire;
@@ -68,7 +68,7 @@ impl RequestedContext {
         self,
         wire: &mut Wire,
         selected: &mut Selected,
-        by: Searcher<'_>,
+        by: Threads<'_>,
         found: InitialResult,
     ) {
         let Self { tag, numbering, key, items } = self;

@@ -4,9 +4,14 @@
 //! Expunged messages are reported before EXPUNGE, while their sequence numbers are valid. The
 //! others are reported after EXISTS and FETCH.
 
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
 use posthaste_imap_codec::response::{Update, UpdateKind};
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
+use posthaste_net::NetError;
 use posthaste_store::{Difference, Row, StoreError, View};
 
 use super::ordered::Run;
@@ -18,6 +23,7 @@ use crate::command::search::job::{self, Job};
 use crate::enabled::Enabled;
 use crate::heavy::{Pace, part_ended};
 use crate::offload::Threads;
+use crate::progress::{ProgressTimes, Reports};
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -32,12 +38,19 @@ const ROW_STEPS: u64 = 100;
 pub(crate) struct Searcher<'s> {
     pub(crate) service: &'s ImapService,
     pub(crate) account: AccountId,
+    /// The command at hand, if there is one. It reports that it continues (RFC 9585).
+    pub(crate) tag: Option<&'s Tag>,
 }
 
 impl<'s> Searcher<'s> {
     /// The threads that do long work.
     pub(crate) fn threads(self) -> Threads<'s> {
         Threads { service: self.service, account: self.account }
+    }
+
+    /// The reports of the command at hand.
+    pub(crate) fn reports(self) -> Option<Reports<'s>> {
+        self.tag.map(|tag| self.service.reports(tag))
     }
 }
 
@@ -53,9 +66,27 @@ pub(crate) struct ViewChange<'v> {
 pub(crate) struct Reporter<'w, 's> {
     pub(crate) wire: &'w mut Wire,
     pub(crate) turn: &'w mut Turn<'s>,
+    pub(crate) by: Searcher<'s>,
 }
 
 impl Reporter<'_, '_> {
+    /// Does work between two responses, while the client is connected. If it takes long, the
+    /// command at hand reports that it continues. Then the session has no turn any more, since the
+    /// client may be slow to read the report.
+    async fn work<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
+        let Some(reports) = self.by.reports() else { return self.wire.while_there(work).await };
+        let clock = self.wire.clock().clone();
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = self.wire.while_there(work.as_mut()) => return done,
+            () = clock.sleep(reports.times.first) => {}
+        }
+        self.turn.give();
+        let times = ProgressTimes { first: Duration::ZERO, ..reports.times };
+        self.wire.while_reporting(Reports { times, ..reports }, work).await
+    }
+
     /// Sends a report. Meanwhile another session has the turn.
     async fn send(&mut self, context: (&Tag, Numbering), updates: &[Update]) -> Result<(), Failure> {
         self.turn.give();
@@ -133,7 +164,7 @@ impl Contexts {
         let mut at = 0;
         while let Some(context) = self.list.get_mut(at) {
             let source = Source { service: by.service, account: by.account, selected };
-            let to = &mut Reporter { wire, turn: &mut turn };
+            let to = &mut Reporter { wire, turn: &mut turn, by };
             let updated = context.update(to, source, step, &due).await;
             turn.give();
             part_ended().await;
@@ -212,7 +243,7 @@ impl Context {
         }
         let mut evaluation = Job::new(source, question, Pace::default());
         let work = Box::pin(evaluation.matching(&candidates));
-        let job::Matches { seqs, expunged } = to.wire.while_there(work).await??;
+        let job::Matches { seqs, expunged } = to.work(work).await??;
         if expunged > 0 {
             return Ok(UpdateOutcome::Postponed);
         }
@@ -274,7 +305,7 @@ impl Context {
             && !added.is_empty()
         {
             let placing = Box::pin(order::add(source, &sorted.criteria, &mut sorted.order, &added, pace));
-            let outcome = to.wire.while_there(placing).await?;
+            let outcome = to.work(placing).await?;
             if !matches!(outcome, Ok(true)) {
                 // Nothing has changed.
                 sorted.order.put_back(&stood, pace).await;

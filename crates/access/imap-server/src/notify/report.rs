@@ -1,5 +1,6 @@
 //! Prints events of mailboxes that are not selected: RFC 5465 §5.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};
@@ -17,6 +18,7 @@ use crate::heavy::Pace;
 use crate::mailbox_filter::FILTER_STEPS;
 use crate::metadata_reports::ReportedMetadata;
 use crate::offload::Threads;
+use crate::progress::Reports;
 use crate::reply::Failure;
 use crate::resolve::Asker;
 use crate::seen;
@@ -36,6 +38,16 @@ pub(crate) struct Listener<'s> {
     pub(crate) enabled: Enabled,
     /// The selected mailbox, and up to where its changes were reported.
     pub(crate) selected: Option<ReportedState>,
+    /// The reports of the command at hand: it continues (RFC 9585).
+    pub(crate) reports: Option<Reports<'s>>,
+}
+
+impl Listener<'_> {
+    /// Does work between two responses. If it takes long, the command at hand reports that it
+    /// continues.
+    async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.wire.reporting_if(self.reports, work).await
+    }
 }
 
 /// Whether reports continue.
@@ -100,7 +112,8 @@ impl Notify {
         }
         for batch in followed.chunks(STATUS_BATCH) {
             let ids: Vec<MailboxId> = batch.iter().map(|(entry, _)| entry.id).collect();
-            let heads = to.service.store.status(&ids).await?;
+            let reading = to.service.store.status(&ids);
+            let heads = to.work(reading).await?;
             for (&(entry, events), head) in batch.iter().zip(heads) {
                 let Some(head) = head else { continue };
                 let counts = self.counts_of(to, entry.id, events, head.counts).await?;
@@ -200,13 +213,17 @@ impl Notify {
 
     /// Reads the rights in mailboxes of others again. A subscription may have been the first to
     /// one.
-    async fn renew_others(&mut self, to: &Listener<'_>) -> Result<(), Failure> {
+    async fn renew_others(&mut self, to: &mut Listener<'_>) -> Result<(), Failure> {
         let asker = Asker { service: to.service, login: to.login };
         match &mut self.others {
-            Some(others) => Box::pin(others.renew(asker, &self.request.groups, &self.own_list)).await,
+            Some(others) => {
+                let renewing = Box::pin(others.renew(asker, &self.request.groups, &self.own_list));
+                to.work(renewing).await
+            }
             None => {
-                self.others =
-                    Box::pin(FollowedMailboxes::begin(asker, &self.request.groups, &self.own_list)).await?;
+                let beginning =
+                    Box::pin(FollowedMailboxes::begin(asker, &self.request.groups, &self.own_list));
+                self.others = to.work(beginning).await?;
                 Ok(())
             }
         }
@@ -215,7 +232,7 @@ impl Notify {
     /// The counts of a mailbox, with the messages of another account's that the user has not seen.
     async fn counts_of(
         &self,
-        to: &Listener<'_>,
+        to: &mut Listener<'_>,
         mailbox: MailboxId,
         events: Events,
         counts: Counts,
@@ -229,7 +246,8 @@ impl Notify {
         let reading = Reading { owner, mailbox, reader: to.login.id };
         // Boxed: few sessions follow others.
         let threads = Threads { service: to.service, account: to.login.id };
-        let unseen = Box::pin(seen::unseen(threads, reading, counts.messages)).await?;
+        let counting = Box::pin(seen::unseen(threads, reading, counts.messages));
+        let unseen = to.work(counting).await?;
         Ok(Counts { unseen, ..counts })
     }
 
@@ -241,7 +259,8 @@ impl Notify {
     /// METADATA: RFC 5465 §5.6, §5.7.
     async fn report_annotations(&mut self, to: &mut Listener<'_>) -> Result<(), Failure> {
         let Some(mut known) = self.annotations.take() else { return Ok(()) };
-        let changes = known.changes_since(to.service, to.login.id).await;
+        let reading = known.changes_since(to.service, to.login.id);
+        let changes = to.work(reading).await;
         self.annotations = Some(known);
         for change in changes? {
             let Untagged::MetadataChanged { mailbox, .. } = &change else { continue };

@@ -25,13 +25,15 @@ pub(crate) fn talkative_options(every: Duration) -> ImapOptions {
     ImapOptions { progress: times, ..ImapOptions::default() }
 }
 
-/// An engine with two gates. It works only while they are open.
+/// An engine with gates. It works only while they are open.
 pub(crate) struct Gate {
     engine: Arc<dyn Engine>,
     /// Before reads and changes of mailboxes.
     mailboxes: watch::Sender<bool>,
     /// Before the directory and the counts of mailboxes.
     directory: watch::Sender<bool>,
+    /// Before the records of what users have seen in mailboxes of others.
+    seen: watch::Sender<bool>,
     /// Reads of bodies that pass before one closes the gate of mailboxes.
     reads: AtomicUsize,
 }
@@ -47,8 +49,10 @@ impl Gate {
     pub(crate) fn server_reporting(every: Duration) -> (Server, Arc<Self>) {
         let mut gate = None;
         let wrap = |engine| {
-            let (mailboxes, directory) = (watch::Sender::new(true), watch::Sender::new(true));
-            let made = Arc::new(Self { engine, mailboxes, directory, reads: AtomicUsize::new(usize::MAX) });
+            let open = || watch::Sender::new(true);
+            let (mailboxes, directory, seen) = (open(), open(), open());
+            let reads = AtomicUsize::new(usize::MAX);
+            let made = Arc::new(Self { engine, mailboxes, directory, seen, reads });
             gate = Some(Arc::clone(&made));
             made as Arc<dyn Engine>
         };
@@ -70,6 +74,10 @@ impl Gate {
     pub(crate) fn set_directory_open(&self, is_open: bool) {
         self.directory.send_replace(is_open);
     }
+
+    pub(crate) fn set_seen_open(&self, is_open: bool) {
+        self.seen.send_replace(is_open);
+    }
 }
 
 async fn pass(gate: &watch::Sender<bool>) {
@@ -86,6 +94,9 @@ impl Layer for Gate {
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         pass(&self.directory).await;
+        if name.starts_with("seen/") {
+            pass(&self.seen).await;
+        }
         self.engine.directory_entry(name).await
     }
 

@@ -186,6 +186,96 @@ fn an_idle_that_waits_for_rights_says_that_it_is_going_on() {
     wire.skip_to("i OK …");
 }
 
+/// `\Seen` of messages that changed there is read again before they are reported.
+#[test]
+fn commands_that_wait_for_seen_flags_say_that_they_are_going_on() {
+    let (server, gate) = Gate::server();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, "lrwi");
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: p APPEND "Other Users/bo@example.org/INBOX" {1+}
+        C: x
+        S~ p OK …
+        C: s SELECT "Other Users/bo@example.org/INBOX"
+        S~ s OK …
+        "#,
+    );
+    let ((store, _), (_, mailbox)) = (server.behind(), server.mailbox("bo@example.org", "INBOX"));
+    let mailbox = server.wait(store.open(mailbox)).expect("the mailbox");
+    let (uids, flags) = (NumSet::range(1, 1), [Flag::Flagged]);
+    for (command, change) in [
+        ("NOOP", FlagChange::Add),
+        ("SEARCH ALL", FlagChange::Remove),
+        ("UID FETCH 1 (UID)", FlagChange::Add),
+    ] {
+        server.wait(mailbox.store_flags(&uids, change, &flags, None)).expect("a changed flag");
+        gate.set_seen_open(false);
+        wire.send(format!("a {command}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+        gate.set_seen_open(true);
+        wire.skip_to("* 1 FETCH (UID 1 FLAGS (…))");
+        wire.skip_to("a OK …");
+    }
+    // The command's own change: it waits for its commit, and then for these flags.
+    gate.set_open(false);
+    wire.send(b"a STORE 1 -FLAGS (\\Flagged)\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_seen_open(false);
+    gate.set_open(true);
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_seen_open(true);
+    wire.skip_to("* 1 FETCH (UID 1 FLAGS (…))");
+    wire.skip_to("a OK …");
+    wire.send(b"i IDLE\r\n");
+    wire.skip_to("+ idling");
+    gate.set_seen_open(false);
+    server.wait(mailbox.store_flags(&uids, FlagChange::Add, &flags, None)).expect("a changed flag");
+    wire.skip_to("* OK [INPROGRESS (\"i\" NIL NIL)] Working");
+    gate.set_seen_open(true);
+    wire.skip_to("* 1 FETCH (UID 1 FLAGS (…\\Flagged))");
+    wire.send(b"DONE\r\n");
+    wire.skip_to("i OK …");
+}
+
+/// Annotations that others may have changed are read with every command.
+#[test]
+fn commands_that_wait_for_annotations_say_that_they_are_going_on() {
+    let (server, gate) = Gate::server();
+    server.put("INBOX", b"x");
+    let mut of_mailboxes = server.login();
+    of_mailboxes.run("C: e ENABLE METADATA\nS~ e OK …");
+    let mut of_messages = server.login();
+    of_messages.run("C: s SELECT INBOX (ANNOTATE)\nS~ s OK …");
+    let store = "C: b STORE 1 ANNOTATION (/comment (value.shared \"x\"))\nS~ b OK …";
+    server.select("INBOX").run(store);
+    gate.set_directory_open(false);
+    for wire in [&mut of_mailboxes, &mut of_messages] {
+        wire.send(b"a NOOP\r\n");
+        wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    }
+    gate.set_directory_open(true);
+    of_mailboxes.skip_to("a OK …");
+    of_messages.skip_to("* 1 FETCH (UID 1 ANNOTATION (/comment))");
+    of_messages.skip_to("a OK …");
+}
+
+/// A result that is kept up to date (RFC 5267 §4.3) is searched with the report of a change.
+#[test]
+fn a_command_that_waits_for_a_kept_result_says_that_it_is_going_on() {
+    let (server, gate) = Gate::server();
+    let mut wire = server.select("INBOX");
+    wire.run("C: u SEARCH RETURN (UPDATE) BODY \"play no work\"\nS~ u OK …");
+    server.put("INBOX", b"Subject: large\r\n\r\nAll play no work.\r\n");
+    gate.set_open(false);
+    wire.send(b"a NOOP\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_open(true);
+    wire.skip_to("* ESEARCH (TAG \"u\") ADDTO (0 1)");
+    wire.skip_to("a OK …");
+}
+
 /// Of a quota, the counts of all mailboxes are read.
 #[test]
 fn a_replace_that_waits_for_its_quota_says_that_it_is_going_on() {

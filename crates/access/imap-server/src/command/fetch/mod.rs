@@ -218,7 +218,7 @@ async fn mark_seen(
     match Box::pin(changes::store_flags(ctx, tag, order)).await {
         Ok(_) => {
             let seen = OwnChange { uids: &uids, change, flags, with_modseq: false };
-            ctx.announce(Numbers::Held, Own::Changed { uids: &uids, known: Some(&seen) }).await?;
+            ctx.announce(tag, Numbers::Held, Own::Changed { uids: &uids, known: Some(&seen) }).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
                 (ctx.enabled.condstore && !ctx.enabled.uid_only, FetchItem::Uid),

@@ -39,7 +39,6 @@ use self::scores::Scores;
 use super::gather::Source;
 use crate::annotate::{self, reader_of};
 use crate::contexts::open::{self, RequestedContext};
-use crate::contexts::update::Searcher;
 use crate::gmail;
 use crate::heavy::Pace;
 use crate::offload::{Threads, print_ranges, range_steps, row_steps};
@@ -96,7 +95,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
         }
         let (view, steps) = (Arc::clone(&ctx.selected.announced), range_steps(found.ranges().len()));
         let uids = ctx.threads().run(steps, move || view.uids_of_seqs(&found)).await?;
-        let by = Searcher { service: ctx.service, account: ctx.login.id };
+        let by = ctx.threads();
         asked.open(ctx.wire, ctx.selected, by, open::InitialResult { uids, order: None }).await;
     }
     Ok(done(numbering, expunged))
