@@ -102,10 +102,13 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
         pace.worked(each + open_steps(target.messages)).await;
         let reading = match target.is_of_others {
             false => None,
-            true => match reading(session, target.entry.id).await? {
-                None => continue,
-                reading => reading,
-            },
+            true => {
+                let (asker, wire, reports) = session.reporting(tag)?;
+                match wire.reporting(reports, Box::pin(reading(asker, target.entry.id))).await? {
+                    None => continue,
+                    reading => reading,
+                }
+            }
         };
         search.one(session, &target.entry, reading).await?;
         session.wire.relieve().await?;
@@ -129,9 +132,9 @@ struct SearchedMailbox {
 
 /// The user's reading of a mailbox of another account, if it may still be searched: RFC 4314 §4,
 /// `r`.
-async fn reading(session: &Session, mailbox: MailboxId) -> Result<Option<Reading>, Failure> {
-    let login = session.login()?;
-    let visible = session.service.shared.visible_to(login).await?;
+async fn reading(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<Reading>, Failure> {
+    let Asker { service, login } = asker;
+    let visible = service.shared.visible_to(login).await?;
     let owner = visible.owner_of(mailbox).filter(|_| visible.rights(mailbox).contains(Act::Read.needs()));
     Ok(seen::reading(login, owner.map(|owner| &owner.account), mailbox))
 }
@@ -275,7 +278,8 @@ impl Search<'_> {
         };
         let mut selected = Selected::of(opened);
         if let Some(reading) = reading {
-            Box::pin(seen::lay_over(&session.service, reading, &mut selected)).await?;
+            let laying = Box::pin(seen::lay_over(service, reading, &mut selected));
+            wire.reporting(self.reports(service), laying).await?;
         }
         selected.count_for(session.login()?.id, &session.end);
         self.through(session, &selected, entry).await.map(drop)
