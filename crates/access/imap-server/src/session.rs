@@ -389,6 +389,12 @@ impl<'s> Ctx<'s> {
 }
 
 impl Ctx<'_> {
+    /// Does work between two responses. If it takes long, the command reports that it continues
+    /// (RFC 9585), as by [`Wire::reporting`].
+    pub(crate) async fn reporting<T>(&mut self, tag: &Tag, work: impl Future<Output = T>) -> T {
+        self.wire.reporting(self.service.reports(tag), work).await
+    }
+
     /// Enables CONDSTORE, see [`sync::enable_condstore`].
     pub(crate) fn enable_condstore(&mut self) {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);

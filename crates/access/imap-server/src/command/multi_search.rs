@@ -56,9 +56,10 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
-    let account = session.login()?.id;
-    let by = filters::Replacing { service: &session.service, account, uid_only: session.enabled.uid_only };
-    filters::replace(by, &mut key).await?;
+    let uid_only = session.enabled.uid_only;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let by = filters::Replacing { service: asker.service, account: asker.login.id, uid_only };
+    wire.reporting(reports, filters::replace(by, &mut key)).await?;
     // RFC 7377 §2.2: without IN, the selected mailbox.
     let has_selected = sources.is_empty() || sources.contains(&MailboxFilter::Selected);
     let elsewhere: Vec<Filter> = sources.iter().filter_map(Filter::of).collect();
@@ -100,17 +101,7 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
             return Ok(stopped);
         }
         pace.worked(each + open_steps(target.messages)).await;
-        let reading = match target.is_of_others {
-            false => None,
-            true => {
-                let (asker, wire, reports) = session.reporting(tag)?;
-                match wire.reporting(reports, Box::pin(reading(asker, target.entry.id))).await? {
-                    None => continue,
-                    reading => reading,
-                }
-            }
-        };
-        search.one(session, &target.entry, reading).await?;
+        search.one(session, &target).await?;
         session.wire.relieve().await?;
     }
     Ok(search.stopped(IsMore::No).unwrap_or(DONE))
@@ -245,12 +236,15 @@ impl Search<'_> {
         budget.stopped(is_more)
     }
 
-    async fn one(
-        &mut self,
-        session: &mut Session,
-        entry: &MailboxEntry,
-        reading: Option<Reading>,
-    ) -> Result<(), Failure> {
+    async fn one(&mut self, session: &mut Session, target: &SearchedMailbox) -> Result<(), Failure> {
+        let entry = &target.entry;
+        let reading = match target.is_of_others {
+            false => None,
+            true => match self.reading(session, entry.id).await? {
+                None => return Ok(()),
+                reading => reading,
+            },
+        };
         if session.selected.as_ref().is_some_and(|selected| selected.mailbox.id() == entry.id)
             && let Some(mut selected) = session.selected.take()
         {
@@ -285,6 +279,13 @@ impl Search<'_> {
         self.through(session, &selected, entry).await.map(drop)
     }
 
+    /// As [`reading`]. It reports that the command continues.
+    async fn reading(&self, session: &mut Session, mailbox: MailboxId) -> Result<Option<Reading>, Failure> {
+        let (asker, wire, _) = session.reporting(self.tag)?;
+        let finding = Box::pin(reading(asker, mailbox));
+        wire.reporting(self.reports(asker.service), finding).await
+    }
+
     /// Searches one mailbox, and prints the result. Nothing is printed without a match (RFC 7377
     /// §2.1). Returns the result that is saved.
     async fn through(
@@ -310,7 +311,8 @@ impl Search<'_> {
         if names_annotations(&key) {
             // Boxed, as few searches need it.
             let reader = reader_of(service, account, selected);
-            Box::pin(annotate::search::replace(reader, key.to_mut())).await?;
+            let reading = Box::pin(annotate::search::replace(reader, key.to_mut()));
+            wire.reporting(self.reports(service), reading).await?;
         }
         if let Some(budget) = &mut self.budget {
             budget.take(selected, &entry.name, &mut key)?;

@@ -44,11 +44,11 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: SortArgs) -> Res
 
 async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
-    search::filters::replace(by, &mut args.key).await?;
-    let by_query = gmail::search::replace(ctx, &mut args.key).await?.then_some(gmail::search::NOT_KEPT);
-    let by_annotations = search::annotations(ctx, &mut args.key).await? || !args.annotations.is_empty();
+    ctx.reporting(tag, search::filters::replace(by, &mut args.key)).await?;
+    let by_query = gmail::search::replace(ctx, tag, &mut args.key).await?.then_some(gmail::search::NOT_KEPT);
+    let by_annotations = search::annotations(ctx, tag, &mut args.key).await? || !args.annotations.is_empty();
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-    let ranks = Box::pin(annotate::search::ranks(reader, &args.annotations)).await?;
+    let ranks = ctx.reporting(tag, Box::pin(annotate::search::ranks(reader, &args.annotations))).await?;
     let not_kept =
         by_annotations.then_some(search::NOT_KEPT).or(by_query).or(order_that_changes(&args.criteria));
     let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);

@@ -32,7 +32,7 @@ pub(super) struct StoreLabels {
 pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let StoreLabels { set, unchanged_since, action, answer, labels } = command;
-    let flags = flags(ctx, action, &labels).await?;
+    let flags = flags(ctx, tag, action, &labels).await?;
     if action == StoreAction::Replace && unchanged_since.is_some() {
         // The first of the two changes raises the mod-sequences, so the test of the second would
         // fail.
@@ -63,10 +63,15 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> R
 }
 
 /// The flags of these labels, without that of the selected mailbox.
-async fn flags(ctx: &Ctx<'_>, action: StoreAction, sent: &[String]) -> Result<Vec<Flag>, Failure> {
+async fn flags(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    action: StoreAction,
+    sent: &[String],
+) -> Result<Vec<Flag>, Failure> {
     let refused = |why: String| Failure::from(Reply::no(Code::Cannot, why));
-    let owner = ctx.selected.owner.as_deref().unwrap_or(ctx.login);
-    let list = ctx.service.store.list(owner.id).await?;
+    let reading = ctx.service.store.list(ctx.selected_owner());
+    let list = ctx.reporting(tag, reading).await?;
     let here = list.entries.iter().find(|entry| entry.id == ctx.selected.mailbox.id());
     let mut flags = Vec::with_capacity(sent.len());
     for sent in sent {

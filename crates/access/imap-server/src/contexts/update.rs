@@ -4,7 +4,6 @@
 //! Expunged messages are reported before EXPUNGE, while their sequence numbers are valid. The
 //! others are reported after EXISTS and FETCH.
 
-use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 

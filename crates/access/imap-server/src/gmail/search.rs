@@ -3,6 +3,7 @@
 //! The result depends on the mailbox and on its keywords. So a search of several mailboxes does
 //! this for each.
 
+use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
 use posthaste_imap_codec::response::Code;
@@ -28,13 +29,13 @@ pub(crate) fn names_labels(key: &SearchKey) -> bool {
 }
 
 /// [`replace_in`] for a command of the selected state.
-pub(crate) async fn replace(ctx: &Ctx<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
+pub(crate) async fn replace(ctx: &mut Ctx<'_>, tag: &Tag, key: &mut SearchKey) -> Result<bool, Failure> {
     if !names_labels(key) {
         return Ok(false);
     }
-    let selected = &ctx.selected;
-    let owner = selected.owner.as_deref().unwrap_or(ctx.login);
-    let list = ctx.service.store.list(owner.id).await?;
+    let reading = ctx.service.store.list(ctx.selected_owner());
+    let list = ctx.reporting(tag, reading).await?;
+    let selected = &*ctx.selected;
     let searched = Searched {
         mailbox: list.entries.iter().find(|entry| entry.id == selected.mailbox.id()),
         keywords: &selected.announced.head().keywords,

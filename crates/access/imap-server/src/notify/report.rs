@@ -1,6 +1,5 @@
 //! Prints events of mailboxes that are not selected: RFC 5465 §5.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
-use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq};
 use posthaste_net::ByteBudget;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    BodyRange, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
     MailboxHead, Result, Row,
 };
 use tokio::sync::watch;
@@ -132,6 +132,11 @@ impl Layer for Gate {
     ) -> Result<MailboxHead> {
         pass(&self.mailboxes).await;
         self.engine.load(mailbox, rows).await
+    }
+
+    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        pass(&self.mailboxes).await;
+        self.engine.changes_since(mailbox, since).await
     }
 
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {

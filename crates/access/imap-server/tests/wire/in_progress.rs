@@ -261,6 +261,55 @@ fn commands_that_wait_for_annotations_say_that_they_are_going_on() {
     of_messages.skip_to("a OK …");
 }
 
+/// A search reads what its criteria name before it begins.
+#[test]
+fn searches_that_wait_for_filters_and_annotations_say_that_they_are_going_on() {
+    let (server, gate) = Gate::server();
+    server.put("INBOX", b"x");
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: f SETMETADATA "" (/private/filters/values/new "UNSEEN")
+        S: f OK …
+        C: s STORE 1 ANNOTATION (/comment (value.priv "x"))
+        S: s OK …
+        "#,
+    );
+    for command in [
+        "SEARCH FILTER new",
+        "SORT (SUBJECT) UTF-8 FILTER new",
+        "THREAD REFERENCES UTF-8 FILTER new",
+        "ESEARCH IN (selected) FILTER new",
+        "SEARCH ANNOTATION /comment value.priv x",
+        "SORT (ANNOTATION /comment value.priv) UTF-8 ALL",
+        "THREAD REFERENCES UTF-8 ANNOTATION /comment value.priv x",
+        "ESEARCH IN (selected) ANNOTATION /comment value.priv x",
+        "FETCH 1 (ANNOTATION (/comment value.priv))",
+    ] {
+        gate.set_directory_open(false);
+        wire.send(format!("a {command}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"a\" …");
+        gate.set_directory_open(true);
+        wire.skip_to("a OK …");
+    }
+}
+
+#[test]
+fn a_fetch_that_waits_for_expunged_messages_says_that_it_is_going_on() {
+    let (server, gate) = Gate::server();
+    server.with_messages(3);
+    let mut wire = server.login();
+    wire.run("C: q ENABLE QRESYNC\nS~ q OK …\nC: s SELECT INBOX\nS~ s OK …");
+    server.expunge_elsewhere("INBOX", 2);
+    wire.run("C: n NOOP\nS~ n OK …");
+    gate.set_open(false);
+    wire.send(b"a UID FETCH 1:* (FLAGS) (CHANGEDSINCE 1 VANISHED)\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    gate.set_open(true);
+    wire.skip_to("* VANISHED (EARLIER) …");
+    wire.skip_to("a OK …");
+}
+
 /// A result that is kept up to date (RFC 5267 §4.3) is searched with the report of a change.
 #[test]
 fn a_command_that_waits_for_a_kept_result_says_that_it_is_going_on() {

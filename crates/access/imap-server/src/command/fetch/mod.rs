@@ -56,7 +56,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> 
         let (MessageSet::Uid(uids), Some(since)) = (&set, modifiers.changed_since) else {
             return Err(Reply::bad("VANISHED is for UID FETCH with CHANGEDSINCE").into());
         };
-        Box::pin(vanished(ctx, uids, since)).await?;
+        Box::pin(vanished(ctx, tag, uids, since)).await?;
     }
     let mut seqs = Box::pin(selected_messages(ctx, &set, &modifiers)).await?;
     ctx.limit_seqs(&mut seqs);
@@ -67,9 +67,11 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: FetchCommand) -> 
     }
     let view = Arc::clone(&ctx.selected.announced);
     let by = Threads { service: ctx.service, account: ctx.login.id };
-    let rendered = annotations(by, ctx.selected, &mut items, &seqs).await?;
+    let reports = ctx.service.reports(tag);
+    let rendering = annotations(by, ctx.selected, &mut items, &seqs);
+    let rendered = ctx.wire.reporting(reports, rendering).await?;
     let plan = Plan::compile(&items).annotated(rendered);
-    let reports = Some(ctx.service.reports(tag));
+    let reports = Some(reports);
     let job = FetchJob { plan: &plan, view: &view, seqs: &seqs, enabled: *ctx.enabled, by, reports };
     let Unanswered { expunged, unreadable } = job.print(ctx.wire, ctx.selected).await?;
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
@@ -172,8 +174,9 @@ fn cannot_be_read(unreadable: &NumSet) -> Reply {
 }
 
 /// RFC 7162 §3.2.6.
-async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(), Failure> {
-    let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
+async fn vanished(ctx: &mut Ctx<'_>, tag: &Tag, uids: &UidSet, since: ModSeq) -> Result<(), Failure> {
+    let looking = ctx.selected.mailbox.vanished_since(since);
+    let (expunged, complete) = ctx.wire.reporting(ctx.service.reports(tag), looking).await?;
     let (numbered, uids) = (ctx.selected.numbered(), uids.clone());
     let set_steps = numbered.steps(&MessageSet::Uid(uids.clone()));
     let steps = match complete {

@@ -60,9 +60,10 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
-    filters::replace(filters::Replacing::of(ctx), &mut args.key).await?;
-    let by_query = gmail::search::replace(ctx, &mut args.key).await?;
-    let by_annotations = annotations(ctx, &mut args.key).await?;
+    let by = filters::Replacing::of(ctx);
+    ctx.reporting(tag, filters::replace(by, &mut args.key)).await?;
+    let by_query = gmail::search::replace(ctx, tag, &mut args.key).await?;
+    let by_annotations = annotations(ctx, tag, &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     limit::apply(ctx, &mut args.key)?;
     let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
@@ -118,10 +119,10 @@ pub(super) fn with_items(
 pub(super) const NOT_KEPT: &str = "A result by annotations is not kept up to date";
 
 /// Replaces criteria that name annotations (RFC 5257 §4.8). Returns whether there were any.
-pub(super) async fn annotations(ctx: &Ctx<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
+pub(super) async fn annotations(ctx: &mut Ctx<'_>, tag: &Tag, key: &mut SearchKey) -> Result<bool, Failure> {
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     // Boxed: few searches need it.
-    Box::pin(annotate::search::replace(reader, key)).await
+    ctx.reporting(tag, Box::pin(annotate::search::replace(reader, key))).await
 }
 
 /// RFC 5182 §2.1: a command that ends in NO, and would save its result, empties `$`. One that ends

@@ -40,9 +40,9 @@ const PART_STEPS: u64 = 100;
 /// Runs a THREAD.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
-    search::filters::replace(by, &mut args.key).await?;
-    gmail::search::replace(ctx, &mut args.key).await?;
-    search::annotations(ctx, &mut args.key).await?;
+    ctx.reporting(tag, search::filters::replace(by, &mut args.key)).await?;
+    gmail::search::replace(ctx, tag, &mut args.key).await?;
+    search::annotations(ctx, tag, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
     let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;
     let (gathered, steps) = {
