@@ -107,6 +107,9 @@ impl Layer for Gate {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         pass(&self.directory).await;
+        if prefix.starts_with("seen/") {
+            pass(&self.seen).await;
+        }
         self.engine.directory_scan(prefix, after, limit).await
     }
 

@@ -237,6 +237,14 @@ fn commands_that_wait_for_seen_flags_say_that_they_are_going_on() {
     wire.skip_to("* 1 FETCH (UID 1 FLAGS (…\\Flagged))");
     wire.send(b"DONE\r\n");
     wire.skip_to("i OK …");
+    // A search through mailboxes opens each.
+    let mut wire = server.login();
+    gate.set_seen_open(false);
+    wire.send(b"e ESEARCH IN (mailboxes \"Other Users/bo@example.org/INBOX\") ALL\r\n");
+    wire.skip_to("* OK [INPROGRESS (\"e\" …");
+    gate.set_seen_open(true);
+    wire.skip_to("* ESEARCH (TAG \"e\" MAILBOX …) UID ALL 1");
+    wire.skip_to("e OK …");
 }
 
 /// Annotations that others may have changed are read with every command.
