@@ -24,7 +24,7 @@ pub(crate) fn handshake(mut stream: TcpStream) -> Result<Tls> {
 
 /// The first message of a handshake (ClientHello), whole and valid.
 pub fn client_hello() -> Result<Vec<u8>> {
-    let (mut connection, mut hello) = (connection()?, Vec::new());
+    let (mut connection, mut hello): (_, Vec<u8>) = (connection()?, Vec::new());
     while connection.wants_write() {
         connection.write_tls(&mut hello)?;
     }

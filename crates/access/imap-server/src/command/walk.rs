@@ -141,7 +141,7 @@ pub(super) struct LongSummary {
 /// of a copy.
 async fn used_memory(octets: usize) -> Vec<u8> {
     let used = move || {
-        let mut memory = vec![1; octets];
+        let mut memory = vec![1_u8; octets];
         memory.clear();
         memory
     };
