@@ -425,8 +425,7 @@ impl<'v> Walk<'v> {
                             }
                             false => row,
                         };
-                        let (body, saved) = (stored.body, stored.saved);
-                        let stored = StoredMessage { body, saved, summary };
+                        let stored = StoredMessage { body: stored.body, saved: stored.saved, summary };
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
                     // Delivery did not make the summary. The walk continues with this message
