@@ -309,6 +309,22 @@ async fn a_search_through_short_summaries_has_pauses() {
     assert!((10..=20).contains(&pauses), "{pauses} pauses");
 }
 
+/// A summary is verified and read whole, whatever is printed of it: 128 of 10 MiB were read in one
+/// poll.
+#[tokio::test]
+async fn a_listing_of_long_summaries_has_pauses() {
+    const PARTS: usize = 6000;
+    let mut paused = Paused::begin().await;
+    let parts = "--b\r\n\r\nx\r\n".repeat(PARTS);
+    let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{parts}--b--\r\n");
+    paused.run(&format!("APPEND m0 {{{}+}}\r\n{message}", message.len())).await;
+    paused.doubled(7).await;
+    // Each part takes over 40 octets of a summary, and every second message has them.
+    let least = 128 * PARTS as u64 * 40 / 4 / (2 * SLICE_STEPS);
+    let pauses = paused.run("FETCH 1:* (EMAILID)").await;
+    assert!(pauses as u64 > least, "{pauses} pauses");
+}
+
 /// Each range counted all of them: 262,144 took 67 s in all, and polls of 839 ms. Nothing but CPU
 /// time shows it. The bound is that of `posthaste --test hostile` for debug builds.
 #[tokio::test]

@@ -19,14 +19,14 @@ use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::ListSelection;
 use posthaste_imap_codec::response::{ListData, Untagged};
 use posthaste_mail_model::{SEPARATOR, Secret};
-use posthaste_net::{Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
+use posthaste_net::{ByteBudget, Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 use crate::heavy::SLICE_STEPS;
 use crate::listed::print_lines;
 use crate::session::Session;
-use crate::size_tests::service;
+use crate::size_tests::{service, service_with};
 use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
 use crate::{ImapOptions, ImapService, connection};
 
@@ -133,16 +133,18 @@ impl Talk {
 
     /// Starts a session over a pipe of this many bytes.
     async fn over(bytes: usize) -> Self {
-        Self::with(bytes, |server, clock| {
-            let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
-            (Box::new(Memory(server, clock)), peer)
-        })
-        .await
+        Self::of(service(), bytes, Self::memory).await
+    }
+
+    /// The transport of a pipe.
+    fn memory(server: DuplexStream, clock: Clock) -> (Box<dyn Transport>, Peer) {
+        let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
+        (Box::new(Memory(server, clock)), peer)
     }
 
     /// Starts a session over a connection of `posthaste-net`, which can compress.
     async fn over_connection() -> Self {
-        Self::with(4096, |server, clock| {
+        Self::of(service(), 4096, |server, clock| {
             let connection = Connection::with_clock(Stream::over(server, ENDS[0], ENDS[1]), clock);
             let peer = Peer::of(&connection);
             (Box::new(connection), peer)
@@ -150,11 +152,13 @@ impl Talk {
         .await
     }
 
-    async fn with(
+    /// Starts a session of this service.
+    async fn of(
+        service: ImapService,
         bytes: usize,
         transport: impl FnOnce(DuplexStream, Clock) -> (Box<dyn Transport>, Peer),
     ) -> Self {
-        let service = Arc::new(service());
+        let service = Arc::new(service);
         let password = Secret::new("correct horse".to_owned());
         service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
         let (client, server) = tokio::io::duplex(bytes);
@@ -408,6 +412,17 @@ async fn half_a_command_has_less_time_than_silence() {
     talk.say("d APPEND INBOX {10}\r\n").await;
     talk.hear("+ ").await;
     talk.hand.advance(options.command_within).await;
+    talk.ends_with("* BYE Your command took too long").await;
+}
+
+/// A client that never pauses for long could send a literal octet by octet for days.
+#[tokio::test]
+async fn an_append_has_a_deadline_in_all() {
+    let budget = ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);
+    let mut talk = Talk::of(service_with(budget), 4096, Talk::memory).await.in_inbox().await;
+    talk.say("c APPEND INBOX {10}\r\n").await;
+    talk.hear("+ ").await;
+    // No time passes on the clock that measures pauses.
     talk.ends_with("* BYE Your command took too long").await;
 }
 

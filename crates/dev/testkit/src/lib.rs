@@ -56,4 +56,6 @@ pub use script::script;
 pub use server::{Server, ServerBuilder, Stopped, command, free_port};
 #[cfg(feature = "engine")]
 pub use talk::{Talk, within};
+#[cfg(feature = "tls")]
+pub use tls::client_hello;
 pub use wire::{READ_WITHIN, Wire};

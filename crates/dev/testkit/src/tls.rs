@@ -15,6 +15,24 @@ pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// Does the handshake.
 pub(crate) fn handshake(mut stream: TcpStream) -> Result<Tls> {
+    let mut connection = connection()?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    Ok(StreamOwned::new(connection, stream))
+}
+
+/// The first message of a handshake (ClientHello), whole and valid.
+pub fn client_hello() -> Result<Vec<u8>> {
+    let (mut connection, mut hello): (_, Vec<u8>) = (connection()?, Vec::new());
+    while connection.wants_write() {
+        connection.write_tls(&mut hello)?;
+    }
+    Ok(hello)
+}
+
+/// A client that has sent nothing yet.
+fn connection() -> Result<ClientConnection> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -23,11 +41,7 @@ pub(crate) fn handshake(mut stream: TcpStream) -> Result<Tls> {
         .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("a name");
-    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut stream)?;
-    }
-    Ok(StreamOwned::new(connection, stream))
+    ClientConnection::new(Arc::new(config), name).map_err(Error::other)
 }
 
 #[derive(Debug)]

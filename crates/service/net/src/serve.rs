@@ -1,10 +1,10 @@
 //! The accept loop: from a listening socket to one task for each connection, and an orderly end.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
@@ -33,6 +33,28 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 /// Connections accepted before other tasks have a turn. Each becomes a task that waits for a
 /// processor. Tokio alone lets a task accept 128, and older sessions wait for all of those.
 const ACCEPTED_AT_ONCE: u32 = 4;
+
+/// How many connections were accepted since other tasks had a turn.
+#[derive(Debug, Default)]
+struct Row(u32);
+
+impl Row {
+    /// Accepts the next one. After [`ACCEPTED_AT_ONCE`] in a row, others have a turn before it. If
+    /// it has to be waited for, they have one anyway. A yield would only look at all sockets again.
+    async fn next<T>(&mut self, accept: impl Future<Output = T>) -> T {
+        if self.0 == ACCEPTED_AT_ONCE {
+            self.0 = 0;
+            tokio::task::yield_now().await;
+        }
+        let mut accept = pin!(accept);
+        poll_fn(|context| {
+            let accepted = accept.as_mut().poll(context);
+            self.0 = if accepted.is_ready() { self.0 + 1 } else { 0 };
+            accepted
+        })
+        .await
+    }
+}
 
 /// How a listener treats its connections.
 #[derive(Clone, Debug)]
@@ -121,21 +143,16 @@ impl Listener {
         let options = &serving.options;
         let mut sessions = JoinSet::new();
         let mut back_off = BACK_OFF_FIRST;
-        let mut accepted_at_once = 0;
+        let mut row = Row::default();
         loop {
-            if accepted_at_once == ACCEPTED_AT_ONCE {
-                accepted_at_once = 0;
-                tokio::task::yield_now().await;
-            }
             tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
                 Some(ended) = sessions.join_next() => report(ended),
                 () = serving.refusals.minute_ended() => serving.refusals.report(),
-                accepted = self.accept() => match accepted {
+                accepted = row.next(self.accept()) => match accepted {
                     Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
-                        accepted_at_once += 1;
                         if let Some((task, place)) = self.admit(socket, peer, &serving, &session) {
                             place.runs_as(match &options.metrics {
                                 Some((registry, protocol)) => {
@@ -326,4 +343,41 @@ async fn drain(mut sessions: JoinSet<()>, grace: Duration) -> Drained {
     drained.aborted = sessions.len();
     sessions.shutdown().await;
     drained
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::ready,
+        mem::take,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    #[test]
+    fn others_have_a_turn_after_some_connections_in_a_row() {
+        let (mut row, mut context) = (Row::default(), Context::from_waker(Waker::noop()));
+        let mut waited = Vec::new();
+        for n in 0..3 * ACCEPTED_AT_ONCE {
+            let mut next = pin!(row.next(ready(())));
+            if next.as_mut().poll(&mut context).is_pending() {
+                waited.push(n);
+                assert!(next.as_mut().poll(&mut context).is_ready());
+            }
+        }
+        assert_eq!(waited, [ACCEPTED_AT_ONCE, 2 * ACCEPTED_AT_ONCE]);
+    }
+
+    #[test]
+    fn a_wait_for_a_connection_is_a_turn_of_others() {
+        let (mut row, mut context) = (Row::default(), Context::from_waker(Waker::noop()));
+        for _ in 0..3 * ACCEPTED_AT_ONCE {
+            let mut is_first = true;
+            let comes = poll_fn(|_| if take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) });
+            let mut next = pin!(row.next(comes));
+            assert!(next.as_mut().poll(&mut context).is_pending());
+            assert!(next.as_mut().poll(&mut context).is_ready());
+        }
+    }
 }

@@ -18,6 +18,7 @@ use posthaste_store::{
     Visit,
 };
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 
 use crate::data_dir::format::{self, Access, Format};
 use crate::data_dir::identity;
@@ -29,7 +30,7 @@ use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists::{self, Unlisted};
 use crate::index::read;
-use crate::index::summaries;
+use crate::index::summaries::{self, Walked};
 use crate::index::verified::Verified;
 use crate::index::{CHECKPOINT_FROM, Index};
 use crate::log::appender::Appender;
@@ -510,7 +511,19 @@ impl Engine for LmdbEngine {
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
         self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
-        summaries::walk(&self.shared, mailbox, uids, visit)
+        let Walked { mut unreadable, mut paused_after } =
+            summaries::walk(&self.shared, mailbox, uids, visit)?;
+        while let Some(uid) = paused_after {
+            let rest = uids.difference(&NumSet::range(1, uid));
+            if rest.is_empty() {
+                break;
+            }
+            yield_now().await;
+            let more = summaries::walk(&self.shared, mailbox, &rest, visit)?;
+            unreadable = Unreadable(unreadable.0.union(&more.unreadable.0));
+            paused_after = more.paused_after;
+        }
+        Ok(unreadable)
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

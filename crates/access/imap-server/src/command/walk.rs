@@ -16,12 +16,14 @@
 
 use std::ops::{ControlFlow, Range};
 
+use bytes::Bytes;
 use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::SummaryRef;
-use posthaste_net::BytePermit;
+use posthaste_net::{BytePermit, copying};
 use posthaste_store::{Keep, Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
 
+use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
 use crate::offload::Threads;
 use crate::reply::Failure;
@@ -38,6 +40,14 @@ const DEFERRED_BYTES_MAX: usize = 64 * 1024;
 /// Steps of looking a message up and of showing it, without those that the command counts. It
 /// takes 300 ns if the messages are not neighbours.
 const SHOWN_STEPS: u64 = 250;
+
+/// Octets of a usual summary. Verifying them is part of looking the message up.
+const USUAL_OCTETS: u64 = 4096;
+
+/// Steps of verifying the octets of a summary, four in a step.
+fn verified_steps(summary: &[u8]) -> u64 {
+    (summary.len() as u64).saturating_sub(USUAL_OCTETS) / 4
+}
 
 /// The stored values of a message other than its row.
 #[derive(Clone, Copy)]
@@ -123,8 +133,19 @@ pub(super) struct Deferred<'a> {
 /// A long summary, with the memory that was reserved for it.
 pub(super) struct LongSummary {
     /// `None` if the walk has the copy.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Bytes>,
     _paid: BytePermit,
+}
+
+/// Memory for a copy, which was used on another thread if it is large: that takes most of the time
+/// of a copy.
+async fn used_memory(octets: usize) -> Vec<u8> {
+    let used = move || {
+        let mut memory = vec![1_u8; octets];
+        memory.clear();
+        memory
+    };
+    copying(octets, used).await
 }
 
 /// The outcome for a message with a long summary.
@@ -148,16 +169,18 @@ impl<'a> Deferred<'a> {
             return Ok(Long::Read(LongSummary { bytes: None, _paid }));
         }
         let uid = self.row.uid().value();
-        let mut read = None;
+        let mut summary = used_memory(self.left_out).await;
+        let mut is_there = false;
         let mut visit = |stored: Stored<'_>| {
-            read = Some(stored.summary.to_vec());
+            summary.extend_from_slice(stored.summary);
+            is_there = true;
             ControlFlow::Break(())
         };
         let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
         unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        Ok(match read {
-            Some(summary) => Long::Read(LongSummary { bytes: Some(summary), _paid }),
-            None => Long::Expunged,
+        Ok(match is_there {
+            true => Long::Read(LongSummary { bytes: Some(freed_elsewhere(summary)), _paid }),
+            false => Long::Expunged,
         })
     }
 
@@ -391,6 +414,7 @@ impl<'v> Walk<'v> {
                     missing += 1;
                     continue;
                 }
+                pass.steps += verified_steps(stored.summary);
                 let sized;
                 let (handled, row) = match SummaryRef::new(stored.summary) {
                     Ok(summary) => {
@@ -401,8 +425,7 @@ impl<'v> Walk<'v> {
                             }
                             false => row,
                         };
-                        let (body, saved) = (stored.body, stored.saved);
-                        let stored = StoredMessage { body, saved, summary };
+                        let stored = StoredMessage { body: stored.body, saved: stored.saved, summary };
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
                     // Delivery did not make the summary. The walk continues with this message

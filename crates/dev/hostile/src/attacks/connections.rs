@@ -2,6 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use posthaste_testkit::client_hello;
 
 use super::lines::PLAIN;
 use super::outcome::{Outcome, text};
@@ -115,6 +118,29 @@ pub fn handshakes(stage: &Stage) -> Outcome {
     }
     stage.hold()?;
     Ok(format!("{} wait", open.len()))
+}
+
+/// The server does the whole of its part for each: an exchange of keys, and a signature.
+pub fn hellos(stage: &Stage) -> Outcome {
+    let hello = client_hello().map_err(text)?;
+    let mut open = Vec::new();
+    for n in 0..stage.of(50, 1000) {
+        open.push(stage.socket(["imaps", "submissions", "pop3s"][n % 3]).map_err(text)?);
+    }
+    for socket in &mut open {
+        socket.write_all(&hello).map_err(text)?;
+    }
+    stage.hold()?;
+    for socket in &mut open {
+        socket.set_read_timeout(Some(Duration::from_secs(60))).map_err(text)?;
+        let mut head = [0; 6];
+        socket.read_exact(&mut head).map_err(text)?;
+        // A record of the handshake, with a ServerHello (RFC 8446 §5.1 and §4).
+        if (head[0], head[5]) != (0x16, 2) {
+            return Err(format!("a ClientHello was answered with {head:?}"));
+        }
+    }
+    Ok(format!("{} ClientHellos answered, no handshake completed", open.len()))
 }
 
 pub fn never_read(stage: &Stage) -> Outcome {

@@ -98,6 +98,13 @@ pub const ATTACKS: &[Attack] = &[
         run: connections::handshakes,
     },
     Attack {
+        name: "hellos",
+        what: "1,000 whole ClientHellos at once, each by a client that then leaves",
+        // Each handshake holds keys and the messages of both sides.
+        memory_mib: |stage| 64 + stage.of(50, 1000) as u64 / 16,
+        run: connections::hellos,
+    },
+    Attack {
         name: "never-read",
         what: "200 sessions that fetch 50 MB each and read nothing",
         memory_mib: reading,

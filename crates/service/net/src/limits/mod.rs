@@ -398,9 +398,9 @@ impl ConnectionPermit {
         }
     }
 
-    /// Waits for a turn to end. [`ENDS_AT_ONCE`] connections have one at the same time.
+    /// Waits for a turn to end. [`ENDS_AT_ONCE`] connections have one in a round.
     pub(crate) async fn turn_to_end(&self) {
-        drop(self.0.limits.0.ends.take().await);
+        self.0.limits.0.ends.take().await;
     }
 
     /// The network whose connection was closed for this one.

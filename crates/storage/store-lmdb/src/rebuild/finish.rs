@@ -20,6 +20,9 @@ use crate::shared::{Summarize, summary_of};
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
+/// Octets of summaries of one index transaction: LMDB keeps what it writes in memory. The last
+/// summary may exceed it by 10 MiB. With usual summaries, [`STEP`] of them take 2 MiB.
+const STEP_OCTETS: usize = 16 << 20;
 /// Messages whose bodies are read in the order of the packs: some 30 MB of memory. A pack has the
 /// mail of all mailboxes mixed, so the order of the index would read the packs at random.
 const IN_ORDER: usize = 250_000;
@@ -103,12 +106,17 @@ impl SummaryMaker<'_> {
 
     fn make(&mut self, messages: &[WithoutSummary]) -> Result<()> {
         let mut txn = self.index.write()?;
-        let mut value = Vec::new();
+        let (mut value, mut octets) = (Vec::new(), 0);
         for message in messages {
+            if octets >= STEP_OCTETS {
+                txn.commit()?;
+                (txn, octets) = (self.index.write()?, 0);
+            }
             let WithoutSummary { mailbox, uid, body, saved, .. } = *message;
             let summary = self.summary(&mut txn, message)?;
             put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
             summaries::put(self.index, &mut txn, mailbox, uid, &value)?;
+            octets += value.len();
         }
         txn.commit()
     }

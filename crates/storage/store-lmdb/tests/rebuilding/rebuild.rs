@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
 use posthaste_store::{CommitOutcome, Engine, ListCommit, Report, Stored};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
-use crate::world::{World, body, maintain, small};
+use crate::world::{World, body, maintain, rebuild_whole, small, summarize};
 
 const MESSAGES: u32 = 60;
 
@@ -418,4 +418,24 @@ async fn removing_the_format_beside_a_command_lets_nobody_in() {
         let engine = LmdbEngine::open(dir.path(), small()).unwrap();
         world.verify(&engine).await;
     }
+}
+
+/// The transactions of a rebuild with these summaries, in the meta pages of the index.
+async fn transactions_of_rebuild(summarize: fn(&[u8]) -> Vec<u8>) -> u64 {
+    const PAGE: usize = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path()).await;
+    rebuild_whole(dir.path(), &Options { summarize, ..small() });
+    let index = std::fs::read(dir.path().join("index/data.mdb")).unwrap();
+    let of = |meta: usize| u64::from_le_bytes(index[meta * PAGE + 16 + 128..][..8].try_into().unwrap());
+    of(0).max(of(1))
+}
+
+/// LMDB keeps what a transaction writes in memory, and 5,000 summaries may have 50 GB.
+#[tokio::test]
+async fn a_rebuild_writes_long_summaries_in_several_transactions() {
+    let short = transactions_of_rebuild(summarize).await;
+    let long = transactions_of_rebuild(|_| vec![7; 1 << 20]).await;
+    // 58 MiB, and 16 MiB in each.
+    assert!(long >= short + 3, "{long} transactions, and {short} with short summaries");
 }

@@ -1,7 +1,9 @@
 //! Copies that share the summaries of their originals. Each keeps its summary when the other is
 //! expunged.
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::task::Poll;
 
 use bytes::Bytes;
 use posthaste_mail_model::{MailboxId, NumSet};
@@ -138,6 +140,44 @@ async fn long_summaries_are_linked_and_given_to_copies_in_pieces() {
     };
     engine.summaries(to, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
     assert_eq!(seen, COPIES);
+}
+
+/// The checksum of 10 MiB takes milliseconds, and a listing verified 128 of them in one poll.
+#[tokio::test]
+async fn summaries_of_many_octets_are_read_with_pauses() {
+    const MESSAGES: u32 = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    for (len, pauses_expected) in [(1 << 10, 0..=0), (1 << 20, MESSAGES / 2 - 1..=MESSAGES / 2)] {
+        let mailbox = world.create(&engine, &format!("of {len}")).await.unwrap();
+        let summary = vec![7_u8; len];
+        for n in 1..=MESSAGES {
+            let summary = std::slice::from_ref(&summary);
+            world.append_with(&engine, mailbox, &[body(n, 30)], summary).await.unwrap();
+        }
+        // The first look waits for the index. From then on it has them.
+        let mut visit = |_: Stored<'_>| ControlFlow::Continue(());
+        engine.summaries(mailbox, &NumSet::range(1, 1), &mut visit).await.unwrap().refuse().unwrap();
+        let (mut seen, mut pauses) = (Vec::new(), 0);
+        let mut visit = |stored: Stored<'_>| {
+            assert!(stored.summary == summary);
+            seen.push(stored.uid.value());
+            ControlFlow::Continue(())
+        };
+        let all = NumSet::range(1, u32::MAX);
+        let mut reading = engine.summaries(mailbox, &all, &mut visit);
+        let unreadable = loop {
+            match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+                Poll::Ready(done) => break done.unwrap(),
+                Poll::Pending => pauses += 1,
+            }
+        };
+        drop(reading);
+        unreadable.refuse().unwrap();
+        assert_eq!(seen, (1..=MESSAGES).collect::<Vec<_>>());
+        assert!(pauses_expected.contains(&pauses), "{pauses} pauses");
+    }
 }
 
 /// A round gave one copy a summary of 10 MiB. On a full disk the reserve did not hold it.

@@ -4,7 +4,7 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
 
-use super::note::{WINDOW, notes_between, notes_to};
+use super::note::{LinkNote, NOTES_AT_ONCE, WINDOW, next_notes, notes_to};
 use crate::index::checksum::seed;
 use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, is_link_to, put_summary, summary_from,
@@ -40,37 +40,56 @@ pub(crate) fn detach(
     let mut report = DetachReport::default();
     for run in uids.chunk_by(|low, high| high - low <= WINDOW) {
         let (Some(&low), Some(&high)) = (run.first(), run.last()) else { continue };
-        for mut note in notes_between(index, txn, mailbox, low, high)? {
-            let to = note.copy.0;
-            for (at, copy) in note.links().filter(|(at, _)| run.binary_search(at).is_ok()) {
-                let origin = (mailbox, at);
-                let is_among_them = to == mailbox && uids.binary_search(&copy).is_ok();
-                if is_among_them && link_of(index, txn, origin, (to, copy))?.is_some() {
-                    continue;
-                }
-                if *room == 0 {
-                    report.is_rest = true;
-                    break;
-                }
-                note.linked &= !(1 << (at - note.first.1));
-                match detach_one(index, txn, origin, (to, copy))? {
-                    Detached::Done(bytes) => {
-                        report.copies += 1;
-                        *room = room.saturating_sub(bytes);
-                    }
-                    Detached::Unlinked => {}
-                    Detached::Damaged => report.faults.push(format!(
-                        "UID {copy} of mailbox {to} has its summary at UID {at} of mailbox {mailbox}, which is damaged"
-                    )),
+        let mut last: Option<LinkNote> = None;
+        loop {
+            let notes = next_notes(index, txn, (mailbox, low, high), last.as_ref())?;
+            last = notes.last().copied();
+            let are_all = notes.len() < NOTES_AT_ONCE;
+            for note in notes {
+                detach_noted(index, txn, (note, uids), (&mut *room, &mut report))?;
+                if report.is_rest {
+                    return Ok(report);
                 }
             }
-            note.put(index, txn)?;
-            if report.is_rest {
-                return Ok(report);
+            if are_all {
+                break;
             }
         }
     }
     Ok(report)
+}
+
+/// Detaches the copies of one note from those of these messages that are its origins.
+fn detach_noted(
+    index: &Index,
+    txn: &mut Writing,
+    (mut note, uids): (LinkNote, &[u32]),
+    (room, report): (&mut usize, &mut DetachReport),
+) -> Result<()> {
+    let (mailbox, to) = (note.first.0, note.copy.0);
+    for (at, copy) in note.links().filter(|(at, _)| uids.binary_search(at).is_ok()) {
+        let origin = (mailbox, at);
+        let is_among_them = to == mailbox && uids.binary_search(&copy).is_ok();
+        if is_among_them && link_of(index, txn, origin, (to, copy))?.is_some() {
+            continue;
+        }
+        if *room == 0 {
+            report.is_rest = true;
+            break;
+        }
+        note.linked &= !(1 << (at - note.first.1));
+        match detach_one(index, txn, origin, (to, copy))? {
+            Detached::Done(bytes) => {
+                report.copies += 1;
+                *room = room.saturating_sub(bytes);
+            }
+            Detached::Unlinked => {}
+            Detached::Damaged => report.faults.push(format!(
+                "UID {copy} of mailbox {to} has its summary at UID {at} of mailbox {mailbox}, which is damaged"
+            )),
+        }
+    }
+    note.put(index, txn)
 }
 
 /// Forgets links of a mailbox that must be removed, each with its UID.
@@ -145,7 +164,40 @@ mod tests {
     use posthaste_mail_model::Id;
 
     use super::*;
-    use crate::index::links::note::LinkNote;
+    use crate::index::links::note::READ;
+    use crate::index::summaries::record::put_link;
+
+    /// Each round read the notes of all copies, so that the removal of a message with very many
+    /// copies was quadratic.
+    #[test]
+    fn a_round_reads_few_notes_of_a_message_with_many_copies() {
+        const COPIES: u32 = 4 * NOTES_AT_ONCE as u32;
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        let [from, to] = [1, 2].map(|n| MailboxId(Id::new(n, 9)));
+        let body = BodyId(Id::new(3, 9));
+        let mut value = Vec::new();
+        put_summary(&mut value, seed(from.0), 1, body, 0, &[7; 100]);
+        summaries::put(&index, &mut txn, from, 1, &value).unwrap();
+        for uid in 1..=COPIES {
+            put_link(&mut value, seed(to.0), uid, body, 0, (from, 1));
+            summaries::put(&index, &mut txn, to, uid, &value).unwrap();
+            LinkNote::new((from, 1), to, uid).put(&index, &mut txn).unwrap();
+        }
+        let mut copies = 0;
+        loop {
+            READ.set(0);
+            let report = detach(&index, &mut txn, from, &[1], &mut 1).unwrap();
+            assert!(READ.get() <= NOTES_AT_ONCE, "{} notes were read", READ.get());
+            assert_eq!(report.faults, [""; 0]);
+            copies += report.copies;
+            if !report.is_rest {
+                break;
+            }
+        }
+        assert_eq!(copies, COPIES as usize);
+    }
 
     /// Messages that were copied a hundred times: each removed copy wrote all of the notes, so that
     /// the removal of all copies was quadratic.
@@ -170,8 +222,14 @@ mod tests {
             }
         }
         let links = |txn: &Writing| -> Vec<_> {
-            let notes = notes_between(&index, txn, from, 1, 2 * COPIES).unwrap();
-            notes.into_iter().flat_map(|note| note.links().map(move |link| (note.copy.0, link))).collect()
+            let (mut all, mut last): (Vec<_>, Option<LinkNote>) = (Vec::new(), None);
+            loop {
+                let notes = next_notes(&index, txn, (from, 1, 2 * COPIES), last.as_ref()).unwrap();
+                let Some(note) = notes.last() else { return all };
+                last = Some(*note);
+                let links = |note: LinkNote| note.links().map(move |link| (note.copy.0, link));
+                all.extend(notes.into_iter().flat_map(links));
+            }
         };
         let mut left = links(&txn);
         assert_eq!(left.len(), 100 * 2 * 2 * COPIES as usize);

@@ -1,5 +1,7 @@
 //! The links to a message: found by the message, 64 UIDs at a time.
 
+use std::ops::Bound;
+
 use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId};
 use posthaste_store::Result;
@@ -11,6 +13,12 @@ use crate::index::{Hex, Index, Indexed, Writing, between, damaged, summaries};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
+
+#[cfg(test)]
+thread_local! {
+    /// Notes that this thread has read.
+    pub(super) static READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// The links to some neighbouring messages of a mailbox: copies with consecutive UIDs in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +75,8 @@ impl LinkNote {
     }
 
     fn read(key: &[u8], value: &[u8]) -> Result<Self> {
+        #[cfg(test)]
+        READ.set(READ.get() + 1);
         let parts = || {
             let key: NoteKey = key.try_into().ok()?;
             let place = |at: usize| {
@@ -90,18 +100,28 @@ fn note_key(first: Origin, copy: MailboxUid) -> NoteKey {
     key
 }
 
-/// The notes about UIDs of a range.
-pub(super) fn notes_between(
+/// Notes that are read at once. A message may have any number of copies, and work on them may end
+/// after a few.
+pub(super) const NOTES_AT_ONCE: usize = 256;
+
+/// The next notes about UIDs of a range: the first ones, or those after a note.
+pub(super) fn next_notes(
     index: &Index,
     txn: &RoTxn,
-    mailbox: MailboxId,
-    low: u32,
-    high: u32,
+    (mailbox, low, high): (MailboxId, u32, u32),
+    after: Option<&LinkNote>,
 ) -> Result<Vec<LinkNote>> {
     let (mut from, mut to) = ([0; 40], [0xff; 40]);
     from[..20].copy_from_slice(&uid_key(mailbox, low.saturating_sub(WINDOW - 1)));
     to[..20].copy_from_slice(&uid_key(mailbox, high));
-    notes_in(index, txn, (&from, &to))
+    let begin = match after.map(LinkNote::key) {
+        Some(last) => {
+            from = last;
+            Bound::Excluded(&from[..])
+        }
+        None => Bound::Included(&from[..]),
+    };
+    notes_in(index, txn, (begin, Bound::Included(&to[..])), NOTES_AT_ONCE)
 }
 
 /// Those of the notes about UIDs of a range that name copies in another range. Copies elsewhere
@@ -122,7 +142,8 @@ pub(super) fn notes_to(
         let Some(first) = first.transpose().indexed()? else { return Ok(notes) };
         let first = LinkNote::read(first.0, first.1)?.first;
         let begin = note_key(first, (to, copied.saturating_sub(WINDOW - 1)));
-        notes.append(&mut notes_in(index, txn, (&begin, &note_key(first, (to, last))))?);
+        let end_of_first = note_key(first, (to, last));
+        notes.append(&mut notes_in(index, txn, between(&begin, &end_of_first), usize::MAX)?);
         match first.1.checked_add(1) {
             Some(after) if after <= high => next = after,
             _ => return Ok(notes),
@@ -130,8 +151,13 @@ pub(super) fn notes_to(
     }
 }
 
-fn notes_in(index: &Index, txn: &RoTxn, (from, to): (&NoteKey, &NoteKey)) -> Result<Vec<LinkNote>> {
-    let there = index.linked.range(txn, &between(from, to)).indexed()?;
+fn notes_in(
+    index: &Index,
+    txn: &RoTxn,
+    keys: (Bound<&[u8]>, Bound<&[u8]>),
+    most: usize,
+) -> Result<Vec<LinkNote>> {
+    let there = index.linked.range(txn, &keys).indexed()?.take(most);
     there.map(|item| item.indexed().and_then(|(key, value)| LinkNote::read(key, value))).collect()
 }
 

@@ -18,13 +18,14 @@ mod walk;
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
-use posthaste_store::{Result, Unreadable, Visit};
+use posthaste_store::{Result, Visit};
 
 pub(in crate::index) use self::table::cursor;
 pub(crate) use self::table::{
     count, put, record, records, records_after, records_back, remove, remove_range,
 };
 use self::walk::SummaryWalk;
+pub(crate) use self::walk::Walked;
 use crate::index::expunging::leftovers;
 use crate::index::read::head_of;
 use crate::shared::Shared;
@@ -41,22 +42,22 @@ pub(crate) fn for_copy(
     repair::Repair::new(shared, mailbox).for_copy(txn, uid, body)
 }
 
-/// Visits summaries in UID order; see the head of this file.
+/// Visits summaries in UID order, up to the next pause; see the head of this file.
 pub(crate) fn walk(
     shared: &Shared,
     mailbox: MailboxId,
     uids: &NumSet,
     visit: &mut Visit<'_>,
-) -> Result<Unreadable> {
+) -> Result<Walked> {
     let txn = shared.index.read()?;
     // Only to check that the mailbox exists.
     head_of(&shared.index, &txn, mailbox)?;
     if uids.is_empty() {
-        return Ok(Unreadable::default());
+        return Ok(Walked::default());
     }
     let leftovers = leftovers(&shared.index, &txn, mailbox)?;
     let wanted = if leftovers.is_empty() { None } else { Some(uids.difference(&leftovers)) };
     let mut walk = SummaryWalk::new(shared, &txn, mailbox);
     walk.visit_all(wanted.as_ref().unwrap_or(uids).ranges(), visit)?;
-    Ok(walk.unreadable())
+    Ok(walk.end())
 }

@@ -24,6 +24,20 @@ use crate::shared::Shared;
 
 type Txn<'w> = RoTxn<'w, heed::WithoutTls>;
 
+/// Octets of summaries between two pauses: their checksums take some 0.5 ms. The last summary may
+/// exceed it by 10 MiB, which take some 3 ms. With a quarter of it, a listing of usual summaries
+/// would pause as well.
+const SLICE_OCTETS: usize = 2 << 20;
+
+/// The outcome of a walk.
+#[derive(Default)]
+pub(crate) struct Walked {
+    /// The messages that have rows and could not be visited.
+    pub(crate) unreadable: Unreadable,
+    /// The last UID that was visited, if many octets were read and the rest has to wait.
+    pub(crate) paused_after: Option<u32>,
+}
+
 /// A walk over summaries of one mailbox.
 pub(super) struct SummaryWalk<'w> {
     shared: &'w Shared,
@@ -36,6 +50,10 @@ pub(super) struct SummaryWalk<'w> {
     repair: Repair<'w>,
     /// LMDB met a damaged page, and this transaction cannot be used any more.
     is_broken: bool,
+    /// The octets of the summaries that were visited.
+    octets: usize,
+    /// The last UID that was visited, if the walk paused after it.
+    paused_after: Option<u32>,
 }
 
 /// A range of requested UIDs, neither visited nor reported yet. 64 bits, so that the highest UID
@@ -64,15 +82,17 @@ impl<'w> SummaryWalk<'w> {
             rows: RowCache::new(&shared.index, mailbox),
             repair: Repair::new(shared, mailbox),
             is_broken: false,
+            octets: 0,
+            paused_after: None,
         }
     }
 
-    /// The messages that have rows and could not be visited.
-    pub(super) fn unreadable(self) -> Unreadable {
-        Unreadable(self.repair.unreadable())
+    /// The messages that have rows and could not be visited, and where the walk paused.
+    pub(super) fn end(self) -> Walked {
+        Walked { paused_after: self.paused_after, unreadable: Unreadable(self.repair.unreadable()) }
     }
 
-    /// Visits the summaries of these ranges in UID order.
+    /// Visits the summaries of these ranges in UID order, up to the next pause.
     pub(super) fn visit_all(&mut self, ranges: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<()> {
         let mut rest = ranges;
         while !rest.is_empty() {
@@ -187,7 +207,13 @@ impl<'w> SummaryWalk<'w> {
                 Err(error) => return Err(error),
             },
         };
-        Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared }))
+        self.octets += summary.len();
+        let next = visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared });
+        if self.octets < SLICE_OCTETS || next.is_break() {
+            return Ok(next);
+        }
+        self.paused_after = Some(uid);
+        Ok(ControlFlow::Break(()))
     }
 
     /// Requested UIDs without a record on the walk. UIDs that have a row are looked for again.
