@@ -123,6 +123,7 @@ pub mod property {
     pub const MESSAGE_CODEPAGE: u16 = 0x3FFD;
     pub const SENDER_SMTP_ADDRESS: u16 = 0x5D01;
     pub const SENT_REPRESENTING_SMTP_ADDRESS: u16 = 0x5D02;
+    pub const RECIPIENT_FLAGS: u16 = 0x5FFD;
 }
 
 /// A GUID of which only the first eight bytes vary, as those of the standard property sets.
@@ -167,6 +168,7 @@ pub mod named {
     pub const APPOINTMENT_SUB_TYPE: (Guid, u32) = (SET_APPOINTMENT, 0x8215);
     pub const APPOINTMENT_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8216);
     pub const RECURRING: (Guid, u32) = (SET_APPOINTMENT, 0x8223);
+    pub const INTENDED_BUSY_STATUS: (Guid, u32) = (SET_APPOINTMENT, 0x8224);
     pub const EXCEPTION_REPLACE_TIME: (Guid, u32) = (SET_APPOINTMENT, 0x8228);
     pub const TIME_ZONE_STRUCT: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
     pub const PROPOSED_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8250);

@@ -74,10 +74,8 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         .or_else(|| of_attribute(attribute::DATE_RECD));
     fields.extend(date.map(|at| ("Date", dates::in_mail(at))));
     fields.extend(people.from.as_ref().map(|from| ("From", from.in_header())));
-    for (name, wanted, shown) in
-        [("To", Role::To, property::DISPLAY_TO), ("Cc", Role::Cc, property::DISPLAY_CC)]
-    {
-        let list = people.recipients.iter().filter(|(role, _)| *role == wanted);
+    for (name, shown) in [("To", property::DISPLAY_TO), ("Cc", property::DISPLAY_CC)] {
+        let list = people.recipients.iter().filter(|(role, _)| role.field() == name);
         let list: Vec<_> = list.map(|(_, person)| person.in_header()).collect();
         let names = || {
             let names = message.text(shown)?;
