@@ -108,10 +108,12 @@ pub mod property {
     pub const BIRTHDAY: u16 = 0x3A42;
     pub const MIDDLE_NAME: u16 = 0x3A44;
     pub const DISPLAY_NAME_PREFIX: u16 = 0x3A45;
+    pub const PROFESSION: u16 = 0x3A46;
     pub const GENERATION: u16 = 0x3A05;
     /// TTY/TDD: PidTagTelecommunicationsDeviceForDeafTelephoneNumber.
     pub const TEXT_TELEPHONE_NUMBER: u16 = 0x3A4B;
     pub const NICKNAME: u16 = 0x3A4F;
+    pub const PERSONAL_HOME_PAGE: u16 = 0x3A50;
     pub const BUSINESS_HOME_PAGE: u16 = 0x3A51;
     pub const COMPANY_MAIN_TELEPHONE_NUMBER: u16 = 0x3A57;
     pub const HOME_ADDRESS_CITY: u16 = 0x3A59;
@@ -119,6 +121,11 @@ pub mod property {
     pub const HOME_ADDRESS_POSTAL_CODE: u16 = 0x3A5B;
     pub const HOME_ADDRESS_STATE: u16 = 0x3A5C;
     pub const HOME_ADDRESS_STREET: u16 = 0x3A5D;
+    pub const OTHER_ADDRESS_CITY: u16 = 0x3A5F;
+    pub const OTHER_ADDRESS_COUNTRY: u16 = 0x3A60;
+    pub const OTHER_ADDRESS_POSTAL_CODE: u16 = 0x3A61;
+    pub const OTHER_ADDRESS_STATE: u16 = 0x3A62;
+    pub const OTHER_ADDRESS_STREET: u16 = 0x3A63;
     pub const INTERNET_CODEPAGE: u16 = 0x3FDE;
     pub const MESSAGE_CODEPAGE: u16 = 0x3FFD;
     pub const SENDER_SMTP_ADDRESS: u16 = 0x5D01;

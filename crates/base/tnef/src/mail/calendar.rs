@@ -306,8 +306,8 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     hex(&id)
 }
 
-/// RFC 5545 §3.8.1.2.
-fn categories(out: &mut Lines, message: &Message) {
+/// RFC 5545 §3.8.1.2, and RFC 2426 §3.7.1.
+pub(super) fn categories(out: &mut Lines, message: &Message) {
     let keywords = message.keywords();
     if !keywords.is_empty() {
         let keywords: Vec<_> = keywords.iter().map(|keyword| escape(keyword.trim())).collect();

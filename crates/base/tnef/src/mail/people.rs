@@ -88,7 +88,8 @@ impl People {
             let to = list("to").into_iter().map(|person| (Role::To, person));
             self.recipients = to.chain(list("cc").into_iter().map(|person| (Role::Cc, person))).collect();
         } else if self.recipients.iter().any(|(_, person)| person.address.is_none()) {
-            let named = [list("to"), list("cc")].concat();
+            let mut named = list("to");
+            named.append(&mut list("cc"));
             let addresses = addresses_by_name(&named);
             for (_, person) in &mut self.recipients {
                 if person.address.is_none()
