@@ -133,11 +133,8 @@ fn base64_into(out: &mut Vec<u8>, bytes: &[u8], line: usize, has_end: bool) {
     use base64::Engine;
     /// With the usual 76 characters, 5 KiB.
     const LINES_AT_ONCE: usize = 64;
-    let at_once = match line {
-        0 => bytes.len(),
-        _ if line.is_multiple_of(4) => (line / 4 * 3).saturating_mul(LINES_AT_ONCE),
-        _ => bytes.len(),
-    };
+    let has_groups = line > 0 && line.is_multiple_of(4);
+    let at_once = if has_groups { (line / 4 * 3).saturating_mul(LINES_AT_ONCE) } else { bytes.len() };
     let (begin, mut text) = (out.len(), Vec::<u8>::new());
     for some in bytes.chunks(at_once.max(1)) {
         text.resize(some.len().div_ceil(3) * 4, 0);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::decode::decode;
-use crate::{Outcome, convert, samples};
+use crate::{Outcome, convert, encode, samples};
 
 fn mail(parts: &[(&str, &str)]) -> Vec<u8> {
     let mut out = "From: =?utf-8?q?=C3=89mile?= <emile@x.example>\r\nTo: Ana <ana@y.example>, b@y.example\r\n\
