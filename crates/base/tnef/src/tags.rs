@@ -9,6 +9,7 @@ pub mod attribute {
     #![allow(missing_docs)]
     pub const DATE_START: u32 = 0x0003_0006;
     pub const DATE_END: u32 = 0x0003_0007;
+    pub const REQUEST_RES: u32 = 0x0004_0009;
     pub const FROM: u32 = 0x0000_8000;
     pub const SUBJECT: u32 = 0x0001_8004;
     pub const DATE_SENT: u32 = 0x0003_8005;

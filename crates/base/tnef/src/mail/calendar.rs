@@ -316,14 +316,13 @@ pub(super) fn categories(out: &mut Lines, message: &Message) {
 }
 
 fn class_and_priority(out: &mut Lines, message: &Message) {
-    let number = |id| message.property(id).and_then(Value::number);
-    // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
-    out.line(match number(property::SENSITIVITY) {
+    // MS-OXCICAL §2.1.3.1.1.20.4 and .17.
+    out.line(match message.property(property::SENSITIVITY).and_then(Value::number) {
         Some(1 | 2) => "CLASS:PRIVATE",
         Some(3) => "CLASS:CONFIDENTIAL",
         _ => "CLASS:PUBLIC",
     });
-    out.line(match number(property::IMPORTANCE) {
+    out.line(match message.importance() {
         Some(0) => "PRIORITY:9",
         Some(2) => "PRIORITY:1",
         _ => "PRIORITY:5",
@@ -346,9 +345,8 @@ fn participants(out: &mut Lines, meeting: Meeting<'_>) {
     if method == Method::Publish {
         return;
     }
-    // PidTagResponseRequested: MS-OXCICAL §2.1.3.1.1.20.2. An organizer asks, if nothing is said.
-    let wants_answer = message.property(property::RESPONSE_REQUESTED).and_then(Value::number) != Some(0);
-    let asks = match (method, wants_answer) {
+    // MS-OXCICAL §2.1.3.1.1.20.2.
+    let asks = match (method, message.wants_answer()) {
         (Method::Request, true) => ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE",
         (Method::Request, false) => ";PARTSTAT=NEEDS-ACTION",
         _ => "",

@@ -95,7 +95,7 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         let ids = message.text(id).map(|ids| message_ids(&ids)).filter(|ids| !ids.is_empty());
         fields.extend(ids.map(|ids| (name, ids.join("\r\n "))));
     }
-    let importance = match message.property(property::IMPORTANCE).and_then(Value::number) {
+    let importance = match message.importance() {
         Some(0) => Some("low"),
         Some(2) => Some("high"),
         _ => None,

@@ -109,6 +109,26 @@ fn time_that_is_tentative_or_out_of_the_office_is_shown() {
     assert!(lines(REQUEST, vec![], "X-MICROSOFT-CDO-").is_empty());
 }
 
+/// Messages of old clients have attributes in place of these properties: MS-OXTNEF.
+#[test]
+fn importance_and_the_wish_for_an_answer_may_be_attributes() {
+    let number = |id: u32, number: u16| Attribute { id, data: number.to_le_bytes().to_vec() };
+    for (priority, line, word) in
+        [(1, "PRIORITY:1", "high"), (2, "PRIORITY:5", ""), (3, "PRIORITY:9", "low"), (4, "PRIORITY:5", "")]
+    {
+        for (request, asked) in [(0, 0), (1, 2)] {
+            let mut meeting = samples::meeting(REQUEST);
+            meeting.attributes.push(number(attribute::PRIORITY, priority));
+            meeting.attributes.push(number(attribute::REQUEST_RES, request));
+            let mime = converted(&bare("From: a@x.example\r\n", &meeting));
+            let calendar = calendar(&mime);
+            assert!(calendar.contains(&format!("\r\n{line}\r\n")), "{priority}: {calendar}");
+            assert_eq!(calendar.matches("RSVP=TRUE").count(), asked, "{calendar}");
+            assert_eq!(field(&mime, 0, "importance"), word);
+        }
+    }
+}
+
 /// A row of the table of recipients, with more properties.
 fn recipient(name: &str, more: Vec<Property>) -> Vec<Property> {
     let to = Property::new(property::RECIPIENT_TYPE, Value::Int32(1));
