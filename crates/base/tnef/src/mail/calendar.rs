@@ -232,8 +232,8 @@ fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Eve
     out.line("END:VEVENT");
 }
 
-/// MS-OXCICAL §2.1.3.1.1.20.25, .31 and .34: TRANSP cannot say whether the time is tentative or out
-/// of the office. A request has a status for the copy of its organizer, too.
+/// MS-OXCICAL §2.1.3.1.1.20.25, .31 and .34: TRANSP cannot say whether the time is tentative, or
+/// out of the office. A request also says which status the attendee's own copy should have.
 fn busy_status(out: &mut Lines, meeting: Meeting<'_>, event: &Event<'_>) {
     const WORDS: [&str; 4] = ["FREE", "TENTATIVE", "BUSY", "OOF"];
     let word = |status: i64| WORDS.get(usize::try_from(status).ok()?).copied();
