@@ -19,9 +19,44 @@ const OF_ATTACHMENT: [u32; 2] = [attribute::ATTACHMENT, attribute::ATTACH_REND_D
 
 /// Writes a message as TNEF.
 pub fn encode(message: &Message) -> Result<Vec<u8>, EncodeError> {
-    let mut out = Vec::new();
+    encode_after(&[], message)
+}
+
+/// Writes these bytes, and a message as TNEF after them.
+pub(crate) fn encode_after(begin: &[u8], message: &Message) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::with_capacity(begin.len() + len_without_objects(message));
+    out.extend_from_slice(begin);
     write_message(&mut out, message)?;
     Ok(out)
+}
+
+/// The room that a stream needs at most, if its message has no objects and no lists of values: so
+/// the stream is not copied while it grows.
+pub(crate) fn len_without_objects(message: &Message) -> usize {
+    /// Signature, key, version, code page, and a long name.
+    const OF_MESSAGE: usize = 256;
+    /// Level, id, length and checksum, of up to three attributes.
+    const OF_PART: usize = 64;
+    let attributes =
+        |all: &[Attribute]| all.iter().map(|attribute| OF_PART + attribute.data.len()).sum::<usize>();
+    let properties = |all: &[Property]| all.iter().map(property_len).sum::<usize>();
+    let attachment = |one: &Attachment| OF_PART + attributes(&one.attributes) + properties(&one.properties);
+    let recipients = message.recipients.iter().map(|row| OF_PART + properties(row)).sum::<usize>();
+    let attachments = message.attachments.iter().map(attachment).sum::<usize>();
+    let own = attributes(&message.attributes) + properties(&message.properties);
+    OF_MESSAGE + own + recipients + attachments
+}
+
+fn property_len(property: &Property) -> usize {
+    /// Type, id, count, length, NUL and padding. No value of a fixed length is longer.
+    const AROUND: usize = 24;
+    let value = match &property.value {
+        Value::String8(bytes) | Value::Binary(bytes) => bytes.len(),
+        // UTF-16 has no more than two bytes for one of UTF-8.
+        Value::String(text) => text.len().saturating_mul(2),
+        _ => 0,
+    };
+    AROUND + value
 }
 
 fn write_message(out: &mut Vec<u8>, message: &Message) -> Result<(), EncodeError> {

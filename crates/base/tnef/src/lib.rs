@@ -35,8 +35,9 @@ pub use decode::{DEPTH_MAX, VALUES_MAX, decode, has_signature};
 pub use encode::encode;
 pub use error::{Damage, EncodeError};
 pub use mail::{
-    Outcome, conversion_memory_max, convert, convert_and_name, declares_rich, enrich, enrich_parsed,
-    hash_in_boundaries, leaving_out, might_be_rich, restore, restore_memory_max, says_it_is_rich,
+    Outcome, conversion_memory_max, convert, convert_and_name, declares_rich, enrich, enrich_after,
+    enrich_parsed, hash_in_boundaries, leaving_out, might_be_rich, restore, restore_memory_max,
+    says_it_is_rich,
 };
 pub use model::{
     Attachment, Attribute, Content, Kind, Message, Name, NameKey, Object, Property, Rendering, Value,

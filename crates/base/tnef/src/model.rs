@@ -376,6 +376,30 @@ impl Message {
         texts.filter(|text| !text.trim().is_empty()).collect()
     }
 
+    /// The importance of the message: 0 is low, 1 normal, 2 high (PidTagImportance). Old clients
+    /// have attPriority alone, where 1 is high and 3 is low.
+    pub fn importance(&self) -> Option<i64> {
+        let own = self.property(property::IMPORTANCE).and_then(Value::number);
+        let of_attribute = || {
+            let priority = self.attribute_number(attribute::PRIORITY)?;
+            3_i64.checked_sub(i64::from(priority)).filter(|importance| (0..=2).contains(importance))
+        };
+        own.or_else(of_attribute)
+    }
+
+    /// Whether the organizer of a meeting wants an answer: PidTagResponseRequested, or
+    /// attRequestRes of old clients. An organizer asks, if nothing is said.
+    pub fn wants_answer(&self) -> bool {
+        let own = self.property(property::RESPONSE_REQUESTED).and_then(Value::number);
+        own.or_else(|| self.attribute_number(attribute::REQUEST_RES).map(i64::from)) != Some(0)
+    }
+
+    /// An attribute that is a number of 16 bits.
+    fn attribute_number(&self, id: u32) -> Option<u16> {
+        let data = find_attribute(&self.attributes, id)?;
+        data.first_chunk::<2>().map(|number| u16::from_le_bytes(*number))
+    }
+
     /// An attribute as text, in the code page of attributes.
     pub fn attribute_text(&self, id: u32) -> Option<String> {
         attribute_text(&self.attributes, id, self.code_page)

@@ -9,6 +9,7 @@ pub mod attribute {
     #![allow(missing_docs)]
     pub const DATE_START: u32 = 0x0003_0006;
     pub const DATE_END: u32 = 0x0003_0007;
+    pub const REQUEST_RES: u32 = 0x0004_0009;
     pub const FROM: u32 = 0x0000_8000;
     pub const SUBJECT: u32 = 0x0001_8004;
     pub const DATE_SENT: u32 = 0x0003_8005;
@@ -108,10 +109,12 @@ pub mod property {
     pub const BIRTHDAY: u16 = 0x3A42;
     pub const MIDDLE_NAME: u16 = 0x3A44;
     pub const DISPLAY_NAME_PREFIX: u16 = 0x3A45;
+    pub const PROFESSION: u16 = 0x3A46;
     pub const GENERATION: u16 = 0x3A05;
     /// TTY/TDD: PidTagTelecommunicationsDeviceForDeafTelephoneNumber.
     pub const TEXT_TELEPHONE_NUMBER: u16 = 0x3A4B;
     pub const NICKNAME: u16 = 0x3A4F;
+    pub const PERSONAL_HOME_PAGE: u16 = 0x3A50;
     pub const BUSINESS_HOME_PAGE: u16 = 0x3A51;
     pub const COMPANY_MAIN_TELEPHONE_NUMBER: u16 = 0x3A57;
     pub const HOME_ADDRESS_CITY: u16 = 0x3A59;
@@ -119,10 +122,16 @@ pub mod property {
     pub const HOME_ADDRESS_POSTAL_CODE: u16 = 0x3A5B;
     pub const HOME_ADDRESS_STATE: u16 = 0x3A5C;
     pub const HOME_ADDRESS_STREET: u16 = 0x3A5D;
+    pub const OTHER_ADDRESS_CITY: u16 = 0x3A5F;
+    pub const OTHER_ADDRESS_COUNTRY: u16 = 0x3A60;
+    pub const OTHER_ADDRESS_POSTAL_CODE: u16 = 0x3A61;
+    pub const OTHER_ADDRESS_STATE: u16 = 0x3A62;
+    pub const OTHER_ADDRESS_STREET: u16 = 0x3A63;
     pub const INTERNET_CODEPAGE: u16 = 0x3FDE;
     pub const MESSAGE_CODEPAGE: u16 = 0x3FFD;
     pub const SENDER_SMTP_ADDRESS: u16 = 0x5D01;
     pub const SENT_REPRESENTING_SMTP_ADDRESS: u16 = 0x5D02;
+    pub const RECIPIENT_FLAGS: u16 = 0x5FFD;
 }
 
 /// A GUID of which only the first eight bytes vary, as those of the standard property sets.
@@ -167,6 +176,7 @@ pub mod named {
     pub const APPOINTMENT_SUB_TYPE: (Guid, u32) = (SET_APPOINTMENT, 0x8215);
     pub const APPOINTMENT_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8216);
     pub const RECURRING: (Guid, u32) = (SET_APPOINTMENT, 0x8223);
+    pub const INTENDED_BUSY_STATUS: (Guid, u32) = (SET_APPOINTMENT, 0x8224);
     pub const EXCEPTION_REPLACE_TIME: (Guid, u32) = (SET_APPOINTMENT, 0x8228);
     pub const TIME_ZONE_STRUCT: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
     pub const PROPOSED_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x8250);

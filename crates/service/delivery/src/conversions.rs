@@ -18,7 +18,7 @@ use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError, SummaryOf};
 use posthaste_tnef::{
-    Outcome, conversion_memory_max, convert, convert_and_name, enrich_parsed, restore, restore_memory_max,
+    Outcome, conversion_memory_max, convert, convert_and_name, enrich_after, restore, restore_memory_max,
     says_it_is_rich,
 };
 use sha2::{Digest, Sha256};
@@ -28,7 +28,7 @@ use crate::summarize::structure_unless_rich;
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
-pub const CONVERSION: u32 = 11;
+pub const CONVERSION: u32 = 12;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
@@ -291,8 +291,10 @@ pub(crate) fn enriched(served: &[u8]) -> Option<Bytes> {
 
 /// [`enriched`] of a message that does not say that it is rich, and has this structure.
 pub(crate) fn enriched_ordinary(structure: &Structure, served: &[u8]) -> Option<Bytes> {
-    let rich = enrich_parsed(structure, served)?;
-    Some(header_of(Form::Enriched, served)?.before(&rich))
+    let mut stored = enrich_after(&[0; FormHeader::LEN], structure, served)?;
+    let header = header_of(Form::Enriched, served)?.before(&[]);
+    stored.get_mut(..FormHeader::LEN)?.copy_from_slice(&header);
+    Some(stored.into())
 }
 
 /// A message as it is stored where it needs no other form. Bytes that look like a header are no

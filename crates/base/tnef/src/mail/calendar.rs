@@ -106,7 +106,8 @@ struct Event<'e> {
     subject: Option<&'e str>,
     place: Option<&'e str>,
     description: Option<&'e str>,
-    is_free: bool,
+    /// PidLidBusyStatus.
+    busy: Option<i64>,
 }
 
 /// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also
@@ -140,7 +141,7 @@ pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
         subject: meeting.subject,
         place: place.as_deref(),
         description: Some(&description),
-        is_free: message.named(named::BUSY_STATUS).and_then(Value::number) == Some(FREE),
+        busy: message.named(named::BUSY_STATUS).and_then(Value::number),
     };
     let (own, changed) = match &series {
         Some(series) => changed_events(meeting, &head, (series, &event), room),
@@ -196,7 +197,7 @@ fn changed_events(
             subject: change.subject.as_deref().or(usual.subject),
             place: change.place.as_deref().or(usual.place),
             description: meeting.description,
-            is_free: change.busy.map_or(usual.is_free, |busy| i64::from(busy) == FREE),
+            busy: change.busy.map(i64::from).or(usual.busy),
         };
         let mut one = Lines(String::new());
         add_event(&mut one, meeting, head, &event);
@@ -224,11 +225,24 @@ fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Eve
         Method::Cancel => out.line("STATUS:CANCELLED"),
         Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
     }
-    out.line(if event.is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    busy_status(out, meeting, event);
     class_and_priority(out, message);
     participants(out, meeting);
     alarm(out, message, method);
     out.line("END:VEVENT");
+}
+
+/// MS-OXCICAL §2.1.3.1.1.20.25, .31 and .34: TRANSP cannot say whether the time is tentative, or
+/// out of the office. A request also says which status the attendee's own copy should have.
+fn busy_status(out: &mut Lines, meeting: Meeting<'_>, event: &Event<'_>) {
+    const WORDS: [&str; 4] = ["FREE", "TENTATIVE", "BUSY", "OOF"];
+    let word = |status: i64| WORDS.get(usize::try_from(status).ok()?).copied();
+    out.line(if event.busy == Some(FREE) { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    out.text("X-MICROSOFT-CDO-BUSYSTATUS", event.busy.and_then(word));
+    if meeting.method == Method::Request {
+        let intended = meeting.message.named(named::INTENDED_BUSY_STATUS).and_then(Value::number);
+        out.text("X-MICROSOFT-CDO-INTENDEDSTATUS", intended.and_then(word));
+    }
 }
 
 fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) -> Vec<String> {
@@ -292,8 +306,8 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     hex(&id)
 }
 
-/// RFC 5545 §3.8.1.2.
-fn categories(out: &mut Lines, message: &Message) {
+/// RFC 5545 §3.8.1.2, and RFC 2426 §3.7.1.
+pub(super) fn categories(out: &mut Lines, message: &Message) {
     let keywords = message.keywords();
     if !keywords.is_empty() {
         let keywords: Vec<_> = keywords.iter().map(|keyword| escape(keyword.trim())).collect();
@@ -302,14 +316,13 @@ fn categories(out: &mut Lines, message: &Message) {
 }
 
 fn class_and_priority(out: &mut Lines, message: &Message) {
-    let number = |id| message.property(id).and_then(Value::number);
-    // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
-    out.line(match number(property::SENSITIVITY) {
+    // MS-OXCICAL §2.1.3.1.1.20.4 and .17.
+    out.line(match message.property(property::SENSITIVITY).and_then(Value::number) {
         Some(1 | 2) => "CLASS:PRIVATE",
         Some(3) => "CLASS:CONFIDENTIAL",
         _ => "CLASS:PUBLIC",
     });
-    out.line(match number(property::IMPORTANCE) {
+    out.line(match message.importance() {
         Some(0) => "PRIORITY:9",
         Some(2) => "PRIORITY:1",
         _ => "PRIORITY:5",
@@ -318,12 +331,12 @@ fn class_and_priority(out: &mut Lines, message: &Message) {
 
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
 /// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
-/// attendees.
+/// attendees. The organizer may be among the recipients, and is asked nothing.
 fn participants(out: &mut Lines, meeting: Meeting<'_>) {
     let Meeting { message, method, people, .. } = meeting;
     if let Method::Reply(participation) | Method::Counter(participation) = method {
-        let organizer =
-            people.recipients.iter().find(|(role, _)| *role == Role::To).map(|(_, person)| person);
+        let first = |wanted: Role| people.recipients.iter().find(|(role, _)| *role == wanted);
+        let organizer = first(Role::Organizer).or_else(|| first(Role::To)).map(|(_, person)| person);
         out.person("ORGANIZER", "", organizer);
         out.person("ATTENDEE", &format!(";PARTSTAT={participation}"), people.from.as_ref());
         return;
@@ -332,15 +345,15 @@ fn participants(out: &mut Lines, meeting: Meeting<'_>) {
     if method == Method::Publish {
         return;
     }
-    // PidTagResponseRequested: MS-OXCICAL §2.1.3.1.1.20.2. An organizer asks, if nothing is said.
-    let wants_answer = message.property(property::RESPONSE_REQUESTED).and_then(Value::number) != Some(0);
-    let asks = match (method, wants_answer) {
+    // MS-OXCICAL §2.1.3.1.1.20.2.
+    let asks = match (method, message.wants_answer()) {
         (Method::Request, true) => ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE",
         (Method::Request, false) => ";PARTSTAT=NEEDS-ACTION",
         _ => "",
     };
     for (role, person) in &people.recipients {
         let role = match role {
+            Role::Organizer => continue,
             Role::To => ";ROLE=REQ-PARTICIPANT",
             Role::Cc => ";ROLE=OPT-PARTICIPANT",
             Role::Bcc => ";CUTYPE=RESOURCE;ROLE=NON-PARTICIPANT",

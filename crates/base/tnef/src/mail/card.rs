@@ -1,6 +1,6 @@
 //! Contacts as vCard: MS-OXVCARD, RFC 6350.
 
-use super::calendar::{Lines, escape};
+use super::calendar::{Lines, categories, escape};
 use super::dates;
 use super::people::mail_address;
 use crate::model::Message;
@@ -14,7 +14,6 @@ pub(super) fn is_contact(class: &str) -> bool {
 /// A contact as vCard 3.0, which every program reads (RFC 2426).
 pub(super) fn card(message: &Message) -> String {
     let text = |id| message.text(id).unwrap_or_default();
-    let named = |name| message.named_text(name).unwrap_or_default();
     let mut out = Lines(String::new());
     out.line("BEGIN:VCARD");
     out.line("VERSION:3.0");
@@ -36,31 +35,17 @@ pub(super) fn card(message: &Message) -> String {
     for (kind, id) in TELEPHONES {
         numbers(message, id).iter().for_each(|number| out.text(kind, Some(number)));
     }
-    address(
-        &mut out,
-        "ADR;TYPE=WORK",
-        [
-            named(named::WORK_ADDRESS_STREET),
-            named(named::WORK_ADDRESS_CITY),
-            named(named::WORK_ADDRESS_STATE),
-            named(named::WORK_ADDRESS_POSTAL_CODE),
-            named(named::WORK_ADDRESS_COUNTRY),
-        ],
-    );
-    address(
-        &mut out,
-        "ADR;TYPE=HOME",
-        [
-            text(property::HOME_ADDRESS_STREET),
-            text(property::HOME_ADDRESS_CITY),
-            text(property::HOME_ADDRESS_STATE),
-            text(property::HOME_ADDRESS_POSTAL_CODE),
-            text(property::HOME_ADDRESS_COUNTRY),
-        ],
-    );
+    postal_addresses(&mut out, message);
     fields(&mut out, "ORG", &[text(property::COMPANY_NAME), text(property::DEPARTMENT_NAME)]);
-    out.text("TITLE", message.text(property::TITLE).as_deref());
-    out.text("URL", message.text(property::BUSINESS_HOME_PAGE).as_deref());
+    for (name, id) in [
+        ("TITLE", property::TITLE),
+        ("ROLE", property::PROFESSION),
+        ("URL", property::BUSINESS_HOME_PAGE),
+        ("URL", property::PERSONAL_HOME_PAGE),
+    ] {
+        out.text(name, message.text(id).as_deref());
+    }
+    categories(&mut out, message);
     if let Some(at) = message.property(property::BIRTHDAY).and_then(dates::of_value) {
         out.line(&format!("BDAY:{}", dates::day(dates::nearest_day(at))));
     }
@@ -148,6 +133,46 @@ fn fields(out: &mut Lines, name: &str, parts: &[String]) {
     }
 }
 
+/// The addresses of work and home, and the third one that a contact may have.
+fn postal_addresses(out: &mut Lines, message: &Message) {
+    let text = |id| message.text(id).unwrap_or_default();
+    let named = |name| message.named_text(name).unwrap_or_default();
+    address(
+        out,
+        "ADR;TYPE=WORK",
+        [
+            named(named::WORK_ADDRESS_STREET),
+            named(named::WORK_ADDRESS_CITY),
+            named(named::WORK_ADDRESS_STATE),
+            named(named::WORK_ADDRESS_POSTAL_CODE),
+            named(named::WORK_ADDRESS_COUNTRY),
+        ],
+    );
+    address(
+        out,
+        "ADR;TYPE=HOME",
+        [
+            text(property::HOME_ADDRESS_STREET),
+            text(property::HOME_ADDRESS_CITY),
+            text(property::HOME_ADDRESS_STATE),
+            text(property::HOME_ADDRESS_POSTAL_CODE),
+            text(property::HOME_ADDRESS_COUNTRY),
+        ],
+    );
+    // RFC 2426 §3.2.1: without a type, it would be that of the work.
+    address(
+        out,
+        "ADR;TYPE=POSTAL,PARCEL",
+        [
+            text(property::OTHER_ADDRESS_STREET),
+            text(property::OTHER_ADDRESS_CITY),
+            text(property::OTHER_ADDRESS_STATE),
+            text(property::OTHER_ADDRESS_POSTAL_CODE),
+            text(property::OTHER_ADDRESS_COUNTRY),
+        ],
+    );
+}
+
 /// RFC 2426 §3.2.1: a post box and an extension come before the street.
 fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [String; 5]) {
     if [&street, &city, &state, &code, &country].iter().any(|part| !part.is_empty()) {
@@ -158,7 +183,37 @@ fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Property, Value, samples};
+    use crate::tags::SET_PUBLIC_STRINGS;
+    use crate::{Kind, Name, NameKey, Property, Value, samples};
+
+    /// RFC 2426 §3.2.1, §3.5.2, §3.6.8 and §3.7.1.
+    #[test]
+    fn a_card_has_the_third_address_the_role_both_pages_and_categories() {
+        let keywords = Name { set: SET_PUBLIC_STRINGS, key: NameKey::Text("Keywords".to_owned()) };
+        let words = ["Friends", "One, two"].map(|word| Value::String(word.to_owned())).to_vec();
+        let mut contact = samples::contact();
+        contact.properties.extend([
+            samples::text(0x3A63, "Street 1"),
+            samples::text(0x3A5F, "City"),
+            samples::text(0x3A62, "State"),
+            samples::text(0x3A61, "12345"),
+            samples::text(0x3A60, "Land"),
+            samples::text(0x3A46, "Baker"),
+            samples::text(0x3A50, "http://own.example/"),
+            samples::text(0x3A51, "http://work.example/"),
+            Property { id: 0x8001, name: Some(Box::new(keywords)), value: Value::Many(Kind::String, words) },
+        ]);
+        let card = card(&contact);
+        for line in [
+            "ADR;TYPE=POSTAL,PARCEL:;;Street 1;City;State;12345;Land",
+            "ROLE:Baker",
+            "URL:http://work.example/",
+            "URL:http://own.example/",
+            "CATEGORIES:Friends,One\\, two",
+        ] {
+            assert!(card.contains(&format!("\r\n{line}\r\n")), "{line}: {card}");
+        }
+    }
 
     /// Each kind of number, by the id that MS-OXPROPS has for it.
     #[test]

@@ -26,7 +26,7 @@ use posthaste_mime_summary::{
 
 use super::convert::is_sealed;
 use super::sources::{Sources, sources};
-use crate::encode::encode;
+use crate::encode::encode_after;
 use crate::error::Damage;
 use crate::model::{Attachment, Attribute, Message, Name, NameKey, Property, Value};
 use crate::reader::Reader;
@@ -64,11 +64,17 @@ pub fn enrich(message: &[u8]) -> Option<Vec<u8>> {
 
 /// [`enrich`] of a message that has this structure.
 pub fn enrich_parsed(structure: &Structure, message: &[u8]) -> Option<Vec<u8>> {
+    enrich_after(&[], structure, message)
+}
+
+/// [`enrich_parsed`], with these bytes before the result. A header gets its place so, and the
+/// result is not copied behind it.
+pub fn enrich_after(begin: &[u8], structure: &Structure, message: &[u8]) -> Option<Vec<u8>> {
     if is_sealed(structure, message) {
         return None;
     }
-    let rich = encode(&Framing::new(message).message(structure)).ok()?;
-    (restore(&rich, message.len()).ok()? == message).then_some(rich)
+    let rich = encode_after(begin, &Framing::new(message).message(structure)).ok()?;
+    (restore(rich.get(begin.len()..)?, message.len()).ok()? == message).then_some(rich)
 }
 
 /// The message of which [`enrich`] made this. It has `len` bytes; more is damage.
@@ -120,16 +126,26 @@ fn source<'b>(found: &Sources<'b>, number: u32) -> Result<&'b [u8], Damage> {
     bytes.ok_or(Damage::Frame)
 }
 
-/// Appends base64 in lines of this length; 0 is one line.
+/// Appends base64 in lines of this length; 0 is one line. Lines of whole groups of four characters
+/// (RFC 4648 §4) are encoded some at a time: their text needs little memory, which stays in the
+/// processor's cache.
 fn base64_into(out: &mut Vec<u8>, bytes: &[u8], line: usize, has_end: bool) {
     use base64::Engine;
-    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
-    let lines = text.as_bytes().chunks(if line == 0 { usize::MAX } else { line });
-    for (at, one) in lines.enumerate() {
-        if at > 0 {
-            out.extend_from_slice(b"\r\n");
+    /// With the usual 76 characters, 5 KiB.
+    const LINES_AT_ONCE: usize = 64;
+    let has_groups = line > 0 && line.is_multiple_of(4);
+    let at_once = if has_groups { (line / 4 * 3).saturating_mul(LINES_AT_ONCE) } else { bytes.len() };
+    let (begin, mut text) = (out.len(), Vec::<u8>::new());
+    for some in bytes.chunks(at_once.max(1)) {
+        text.resize(some.len().div_ceil(3) * 4, 0);
+        // The room is that of its text.
+        let _ = base64::engine::general_purpose::STANDARD.encode_slice(some, &mut text);
+        for one in text.chunks(if line == 0 { usize::MAX } else { line }) {
+            if out.len() > begin {
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(one);
         }
-        out.extend_from_slice(one);
     }
     if has_end {
         out.extend_from_slice(b"\r\n");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::decode::decode;
-use crate::{Outcome, convert, samples};
+use crate::{Outcome, convert, encode, samples};
 
 fn mail(parts: &[(&str, &str)]) -> Vec<u8> {
     let mut out = "From: =?utf-8?q?=C3=89mile?= <emile@x.example>\r\nTo: Ana <ana@y.example>, b@y.example\r\n\
@@ -64,6 +64,39 @@ fn sources_are_those_of_the_model() {
             found_as_in_the_model(&damaged);
         }
     }
+}
+
+/// Also where a line ends between two groups of characters, and where many lines are encoded one
+/// after the other.
+#[test]
+fn base64_has_lines_of_any_length() {
+    use ::base64::Engine;
+    let file: Vec<u8> = (0..10_000u32).map(|n| (n * 31 % 251) as u8).collect();
+    for line in [0, 1, 3, 4, 60, 64, 73, 76, 1_000, 100_000] {
+        for len in [0, 1, 2, 3, 56, 57, 58, 64 * 57 - 1, 64 * 57, 64 * 57 + 1, 9_999] {
+            let bytes = &file[..len];
+            let text = ::base64::engine::general_purpose::STANDARD.encode(bytes);
+            let pieces: Vec<&str> = match line {
+                0 => vec![text.as_str()],
+                _ => text.as_bytes().chunks(line).map(|one| std::str::from_utf8(one).unwrap()).collect(),
+            };
+            assert_eq!(base64_lines(bytes, line), pieces.join("\r\n"), "{len} bytes, lines of {line}");
+        }
+    }
+}
+
+/// The room for a stream is found before it is written, so it is never copied.
+#[test]
+fn a_header_has_its_place_before_the_rich_form() {
+    let file: Vec<u8> = (0..5_000u32).map(|n| (n * 7 % 256) as u8).collect();
+    let text = base64_lines(&file, 76);
+    let message = mail(&[TEXT_UTF8, (FILE_HEADER, text.as_str())]);
+    let structure = Structure::parse(&message);
+    let alone = enrich(&message).unwrap();
+    let after = enrich_after(b"begin", &structure, &message).unwrap();
+    assert_eq!(after, [&b"begin"[..], &alone].concat());
+    let model = Framing::new(&message).message(&structure);
+    assert!(crate::encode::len_without_objects(&model) >= alone.len());
 }
 
 #[test]

@@ -74,10 +74,8 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         .or_else(|| of_attribute(attribute::DATE_RECD));
     fields.extend(date.map(|at| ("Date", dates::in_mail(at))));
     fields.extend(people.from.as_ref().map(|from| ("From", from.in_header())));
-    for (name, wanted, shown) in
-        [("To", Role::To, property::DISPLAY_TO), ("Cc", Role::Cc, property::DISPLAY_CC)]
-    {
-        let list = people.recipients.iter().filter(|(role, _)| *role == wanted);
+    for (name, shown) in [("To", property::DISPLAY_TO), ("Cc", property::DISPLAY_CC)] {
+        let list = people.recipients.iter().filter(|(role, _)| role.field() == name);
         let list: Vec<_> = list.map(|(_, person)| person.in_header()).collect();
         let names = || {
             let names = message.text(shown)?;
@@ -97,7 +95,7 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         let ids = message.text(id).map(|ids| message_ids(&ids)).filter(|ids| !ids.is_empty());
         fields.extend(ids.map(|ids| (name, ids.join("\r\n "))));
     }
-    let importance = match message.property(property::IMPORTANCE).and_then(Value::number) {
+    let importance = match message.importance() {
         Some(0) => Some("low"),
         Some(2) => Some("high"),
         _ => None,

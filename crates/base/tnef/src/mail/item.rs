@@ -311,6 +311,21 @@ const TYPES: &[(&str, &str)] = &[
     ("mp3", "audio/mpeg"),
     ("wav", "audio/wav"),
     ("mp4", "video/mp4"),
+    ("msg", "application/vnd.ms-outlook"),
+    ("vsd", "application/vnd.visio"),
+    ("odp", "application/vnd.oasis.opendocument.presentation"),
+    ("7z", "application/x-7z-compressed"),
+    ("rar", "application/vnd.rar"),
+    ("heic", "image/heic"),
+    ("emf", "image/emf"),
+    ("wmf", "image/wmf"),
+    ("ogg", "audio/ogg"),
+    ("m4a", "audio/mp4"),
+    ("mpg", "video/mpeg"),
+    ("mpeg", "video/mpeg"),
+    ("mov", "video/quicktime"),
+    ("avi", "video/x-msvideo"),
+    ("webm", "video/webm"),
 ];
 
 fn media_of_name(name: &str) -> &'static str {
@@ -405,5 +420,7 @@ mod tests {
         assert_eq!(content_id("<a@b>").as_deref(), Some("a@b"));
         assert_eq!(content_id("a b"), None);
         assert_eq!(media_of_name("A.PNG"), "image/png");
+        assert_eq!(media_of_name("Photo.HEIC"), "image/heic");
+        assert_eq!(extension_of("video/mpeg"), ".mpg");
     }
 }

@@ -91,6 +91,90 @@ fn categories_are_categories() {
     assert!(lines(REQUEST, none, "CATEGORIES").is_empty());
 }
 
+/// MS-OXCICAL §2.1.3.1.1.20.31 and .34: the reader sees more than free and busy.
+#[test]
+fn time_that_is_tentative_or_out_of_the_office_is_shown() {
+    const CANCELLATION: &str = "IPM.Schedule.Meeting.Canceled";
+    let status = |class: &str, busy: i32, intended: i32| {
+        let properties = vec![
+            Property::named(named::BUSY_STATUS, Value::Int32(busy)),
+            Property::named(named::INTENDED_BUSY_STATUS, Value::Int32(intended)),
+        ];
+        lines(class, properties, "X-MICROSOFT-CDO-")
+    };
+    let both = ["X-MICROSOFT-CDO-BUSYSTATUS:TENTATIVE", "X-MICROSOFT-CDO-INTENDEDSTATUS:OOF"];
+    assert_eq!(status(REQUEST, 1, 3), both);
+    assert_eq!(status(CANCELLATION, 0, 3), ["X-MICROSOFT-CDO-BUSYSTATUS:FREE"]);
+    assert!(status(REQUEST, 4, -1).is_empty());
+    assert!(lines(REQUEST, vec![], "X-MICROSOFT-CDO-").is_empty());
+}
+
+/// Messages of old clients have attributes in place of these properties: MS-OXTNEF.
+#[test]
+fn importance_and_the_wish_for_an_answer_may_be_attributes() {
+    let number = |id: u32, number: u16| Attribute { id, data: number.to_le_bytes().to_vec() };
+    for (priority, line, word) in
+        [(1, "PRIORITY:1", "high"), (2, "PRIORITY:5", ""), (3, "PRIORITY:9", "low"), (4, "PRIORITY:5", "")]
+    {
+        for (request, asked) in [(0, 0), (1, 2)] {
+            let mut meeting = samples::meeting(REQUEST);
+            meeting.attributes.push(number(attribute::PRIORITY, priority));
+            meeting.attributes.push(number(attribute::REQUEST_RES, request));
+            let mime = converted(&bare("From: a@x.example\r\n", &meeting));
+            let calendar = calendar(&mime);
+            assert!(calendar.contains(&format!("\r\n{line}\r\n")), "{priority}: {calendar}");
+            assert_eq!(calendar.matches("RSVP=TRUE").count(), asked, "{calendar}");
+            assert_eq!(field(&mime, 0, "importance"), word);
+        }
+    }
+}
+
+/// A row of the table of recipients, with more properties.
+fn recipient(name: &str, more: Vec<Property>) -> Vec<Property> {
+    let to = Property::new(property::RECIPIENT_TYPE, Value::Int32(1));
+    [vec![samples::text(property::DISPLAY_NAME, name), to], more].concat()
+}
+
+/// MS-OXOCAL §2.2.4.10.1: the organizer may have a row, too.
+#[test]
+fn the_organizer_is_asked_nothing() {
+    let of = |class: &str, begins: &str| {
+        let mut meeting = samples::meeting(class);
+        meeting.recipients.push(recipient(
+            "Boss",
+            vec![
+                samples::text(property::SMTP_ADDRESS, "boss@x.example"),
+                Property::new(property::RECIPIENT_FLAGS, Value::Int32(3)),
+            ],
+        ));
+        let calendar = calendar(&converted(&samples::mail(&meeting)));
+        calendar.lines().filter(|line| line.starts_with(begins)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let attendees = of(REQUEST, "ATTENDEE");
+    assert!(attendees.len() == 2 && !attendees.concat().contains("boss"), "{attendees:?}");
+    let organizer = of("IPM.Schedule.Meeting.Resp.Pos", "ORGANIZER");
+    assert_eq!(organizer, ["ORGANIZER;CN=\"Boss\":mailto:boss@x.example"]);
+}
+
+/// A name within Exchange is no address, and the header has the one that it means.
+#[test]
+fn an_attendee_without_an_address_gets_that_of_the_header() {
+    let within = || {
+        let address = samples::text(property::EMAIL_ADDRESS, "/o=Org/cn=x");
+        vec![samples::text(property::ADDRESS_TYPE, "EX"), address]
+    };
+    let mut meeting = samples::meeting(REQUEST);
+    meeting.recipients.extend(["Zo\u{eb}", "Twin"].map(|name| recipient(name, within())));
+    let mail = String::from_utf8(samples::mail(&meeting)).expect("ASCII");
+    let to = "To: ana@y.example, =?utf-8?q?Zo=C3=AB?= <zoe@y.example>\r\n\
+              Cc: Twin <a@y.example>, Twin <b@y.example>\r\n";
+    let calendar = calendar(&converted(mail.replace("To: ana@y.example\r\n", to).as_bytes()));
+    let attendees: Vec<_> = calendar.lines().filter(|line| line.starts_with("ATTENDEE")).collect();
+    // Which of the twins it is, nobody knows.
+    assert_eq!(attendees.len(), 3, "{attendees:?}");
+    assert!(attendees.iter().any(|line| line.ends_with(":mailto:zoe@y.example")), "{attendees:?}");
+}
+
 /// A day begins at midnight of the organizer's zone, which may be over half a day from UTC.
 #[test]
 fn whole_days_are_those_of_the_zone() {

@@ -32,5 +32,5 @@ mod zone;
 pub use convert::{
     Outcome, conversion_memory_max, convert, convert_and_name, hash_in_boundaries, leaving_out,
 };
-pub use frame::{enrich, enrich_parsed, restore, restore_memory_max};
+pub use frame::{enrich, enrich_after, enrich_parsed, restore, restore_memory_max};
 pub use look::{declares_rich, might_be_rich, says_it_is_rich};

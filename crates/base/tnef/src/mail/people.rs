@@ -1,5 +1,7 @@
 //! Senders and recipients, out of properties and out of header fields.
 
+use std::collections::HashMap;
+
 use posthaste_mime_summary::{InBounds, address_list, decode_words};
 
 use super::header;
@@ -41,9 +43,22 @@ impl Person {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     To,
+    /// The organizer of a meeting, among those who are invited to it.
+    Organizer,
     Cc,
     /// A blind copy; of a meeting, a room or other equipment.
     Bcc,
+}
+
+impl Role {
+    /// The header field that names such a person.
+    pub fn field(self) -> &'static str {
+        match self {
+            Role::To | Role::Organizer => "To",
+            Role::Cc => "Cc",
+            Role::Bcc => "Bcc",
+        }
+    }
 }
 
 /// Everyone whom a message names.
@@ -62,7 +77,8 @@ impl People {
         Self { from: sender(message), recipients }
     }
 
-    /// The same, with the values of From, To and Cc in place of those that they name.
+    /// The same, with the values of From, To and Cc in place of those that they name. A recipient
+    /// of whom only a name came gets the address that To or Cc has for it.
     pub fn with_header(mut self, field: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
         let list = |name: &str| field(name).map(|value| people_of(&value)).unwrap_or_default();
         if let Some(from) = list("from").into_iter().find(|person| person.address.is_some()) {
@@ -71,9 +87,32 @@ impl People {
         if !self.recipients.iter().any(|(_, person)| person.address.is_some()) {
             let to = list("to").into_iter().map(|person| (Role::To, person));
             self.recipients = to.chain(list("cc").into_iter().map(|person| (Role::Cc, person))).collect();
+        } else if self.recipients.iter().any(|(_, person)| person.address.is_none()) {
+            let mut named = list("to");
+            named.append(&mut list("cc"));
+            let addresses = addresses_by_name(&named);
+            for (_, person) in &mut self.recipients {
+                if person.address.is_none()
+                    && let Some(name) = person.name.as_deref()
+                {
+                    person.address = addresses.get(name).copied().flatten().map(str::to_owned);
+                }
+            }
         }
         self
     }
+}
+
+/// The address of each name; `None` if two people with different addresses have it.
+fn addresses_by_name(people: &[Person]) -> HashMap<&str, Option<&str>> {
+    let mut addresses = HashMap::new();
+    for person in people {
+        if let (Some(name), Some(address)) = (person.name.as_deref(), person.address.as_deref()) {
+            let known = addresses.entry(name).or_insert(Some(address));
+            *known = known.filter(|one| *one == address);
+        }
+    }
+    addresses
 }
 
 fn people_of(value: &[u8]) -> Vec<Person> {
@@ -245,12 +284,17 @@ fn of_attribute(data: &[u8], code_page: u32) -> Option<Person> {
 }
 
 fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
+    /// The bit recipOrganizer: MS-OXOCAL §2.2.4.10.1.
+    const IS_ORGANIZER: i64 = 2;
     let person = RECIPIENT.person(row, code_page, Untyped::Smtp)?;
+    let number = |id| find(row, id).and_then(Value::number);
+    let is_organizer = number(property::RECIPIENT_FLAGS).is_some_and(|flags| flags & IS_ORGANIZER != 0);
     // The upper bits say whether the server has taken charge: MS-OXOMSG §2.2.3.1.2.
-    let role = match find(row, property::RECIPIENT_TYPE).and_then(Value::number).map(|n| n & 0xF) {
+    let role = match number(property::RECIPIENT_TYPE).map(|n| n & 0xF) {
         Some(2) => Role::Cc,
         Some(3) => Role::Bcc,
         Some(0) => return None,
+        _ if is_organizer => Role::Organizer,
         _ => Role::To,
     };
     Some((role, person))

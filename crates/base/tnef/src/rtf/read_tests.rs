@@ -262,3 +262,11 @@ fn the_default_font_has_a_code_page() {
         assert_eq!(read(rtf.as_bytes(), 1000).expect("RTF").text.trim_end(), text);
     }
 }
+
+/// RTF 1.9.1, Nested Tables. Readers that know none of them read `\nonesttables`.
+#[test]
+fn cells_of_a_nested_table_are_apart() {
+    let rtf =
+        r"{\rtf1\ansi one\nestcell two\nestcell{\*\nesttableprops\trowd\nestrow}{\nonesttables\par}three}";
+    assert_eq!(text(rtf).trim_end(), "one\ttwo\t\r\nthree");
+}

@@ -4,7 +4,7 @@
 /// §2.1.3.1.4.2.
 pub(super) fn character(word: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match word {
-        b"tab" | b"cell" => ("\t", "\t"),
+        b"tab" | b"cell" | b"nestcell" => ("\t", "\t"),
         b"lquote" => ("\u{2018}", "&lsquo;"),
         b"rquote" => ("\u{2019}", "&rsquo;"),
         b"ldblquote" => ("\u{201C}", "&ldquo;"),

@@ -102,11 +102,20 @@ impl Done {
 
     /// In one line.
     fn in_short(&self) -> String {
-        let ConvertReport { examined, converted, renumbered, items, would_lose, too_large, failed, .. } =
-            self.sum;
+        let ConvertReport {
+            examined,
+            converted,
+            renumbered,
+            items,
+            would_lose,
+            too_large,
+            refused,
+            failed,
+            ..
+        } = self.sum;
         format!(
             "examined {examined}, converted {converted}, new UIDs {renumbered}, items made {items}, \
-             unchanged {would_lose}, kept {too_large}, failed {failed}"
+             unchanged {would_lose}, kept {too_large}, refused {refused}, failed {failed}"
         )
     }
 }
@@ -251,6 +260,7 @@ fn print(done: &Done, options: ConvertOptions) {
         renumbered,
         would_lose,
         too_large,
+        refused,
         failed,
         vanished,
         bytes_before,
@@ -279,6 +289,9 @@ fn print(done: &Done, options: ConvertOptions) {
             "kept        {too_large}: their conversion may take more memory than `limits.summary_bytes` allows"
         );
         print_names(&done.too_large, too_large);
+    }
+    if refused > 0 {
+        println!("refused     {refused}: the engine on a cluster cannot change their form; see --new-uids");
     }
     if failed > 0 {
         println!("failed      {failed}: they cannot be read or converted; see `posthaste check`");
@@ -312,7 +325,7 @@ fn bar(messages: u64) -> ProgressBar {
 mod tests {
     use posthaste_delivery::ConvertReport;
 
-    use super::{has_worked, lock};
+    use super::{Done, has_worked, lock};
 
     /// A host of a cluster may have no data directory.
     #[test]
@@ -324,6 +337,14 @@ mod tests {
         drop(held);
         assert!(lock(data.path()).unwrap().is_some());
         assert!(lock(&data.path().join("none")).unwrap().is_none());
+    }
+
+    /// After an interruption, no error names the messages that the engine refused.
+    #[test]
+    fn a_run_that_was_interrupted_counts_what_was_refused() {
+        let sum = ConvertReport { examined: 5, refused: 2, failed: 1, ..ConvertReport::default() };
+        let done = Done { sum, ..Done::default() }.in_short();
+        assert!(done.starts_with("examined 5, ") && done.ends_with(", refused 2, failed 1"), "{done}");
     }
 
     #[test]
