@@ -17,7 +17,7 @@ use posthaste_load_study::{
     Watched,
 };
 use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
-use posthaste_load_text::quantity::{self, show_bytes};
+use posthaste_load_text::quantity::{self, show_bytes, show_duration};
 
 use crate::command_line::command_line;
 use crate::failure::Failure;
@@ -310,9 +310,13 @@ fn measure(
         println!("{finding}");
     }
     let (left, planned, sittings) = (result.unmeasured, result.planned, result.sittings.len());
+    let took = result.took();
     let measured_now = result.sittings.get(before.unwrap_or(0)).map_or(0, |sitting| sitting.points);
     files::write(out, &Results::Study(Box::new(result))).map_err(Failure::failed)?;
     println!("report: {}", out.join("report.html").display());
+    if let Some(took) = took {
+        println!("filling and measuring took {}", show_duration(took));
+    }
     if left > 0 {
         if measured_now == 0 && args.max_time.is_some() {
             println!(

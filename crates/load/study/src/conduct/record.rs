@@ -108,7 +108,6 @@ impl<'a> Record<'a> {
             && let Some(sitting) = self.result.sittings.last_mut()
         {
             sitting.points += 1;
-            sitting.ended_unix = now();
         }
         self.agenda.put(&mut self.result.points, point);
         self.save();
@@ -178,8 +177,16 @@ impl<'a> Record<'a> {
         self.result.servers.iter_mut().find(|facts| facts.name == server)
     }
 
+    /// Notes that this sitting has lasted until now.
+    fn note_time(&mut self) {
+        if let Some(sitting) = self.result.sittings.last_mut() {
+            sitting.ended_unix = now();
+        }
+    }
+
     /// Saves all that was measured.
     fn save(&mut self) {
+        self.note_time();
         self.conclude();
         (self.save)(&self.result);
     }
@@ -189,6 +196,8 @@ impl<'a> Record<'a> {
         let nothing = |sitting: &Sitting| sitting.points == 0 && sitting.versions.is_empty();
         if self.result.sittings.last().is_some_and(nothing) {
             self.result.sittings.pop();
+        } else {
+            self.note_time();
         }
         self.conclude();
         self.result
@@ -262,4 +271,32 @@ fn mixed(result: &StudyResult) -> Vec<String> {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_sitting_lasts_until_its_last_simulation_and_its_end() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let began = |record: &mut Record, ago: u64| {
+            let sitting = record.result.sittings.last_mut().unwrap();
+            sitting.started_unix = now() - ago;
+            sitting.ended_unix = sitting.started_unix;
+        };
+        began(&mut record, 600);
+        record.note_simulated("Posthaste", Simulated::default());
+        assert!(record.result.took().unwrap().as_secs() >= 600);
+        // A server that was filled, and nothing saved since.
+        began(&mut record, 900);
+        record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
+        assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
 }
