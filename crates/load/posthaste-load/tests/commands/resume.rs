@@ -113,6 +113,10 @@ fn points_measured_before_a_kill_stay_and_the_others_are_measured() {
     let counts: Vec<u64> = sittings.iter().map(|s| s["points"].as_u64().unwrap()).collect();
     assert_eq!(counts.iter().sum::<u64>(), 8, "{counts:?}");
 
+    // For documents that quote it.
+    let tables = std::fs::read_to_string(tiny.out().join("tables.md")).unwrap();
+    assert!(tables.starts_with("# Study tiny\n") && tables.contains("\n| --- "), "{tables}");
+
     // Nothing is left. Rounds are added to it.
     let again = tiny.run(&["--resume"]);
     assert!(text(&again.stdout).contains("nothing was left to measure"), "{}", text(&again.stdout));
