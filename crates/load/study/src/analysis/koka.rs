@@ -92,7 +92,7 @@ pub fn analyse(points: Points) -> Analysis {
     let scaled = scale_table(&scale, &rates);
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
     plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
-    plots.extend(each_transaction(points));
+    plots.extend(std::iter::once(thinking(points)).chain(each_transaction(points)));
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
@@ -183,6 +183,20 @@ fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -
     let head = ["Server, mix", "processors", "transactions per s", "speed-up", "efficiency"];
     let title = "Scale-up: speed-up and efficiency".to_owned();
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// The throughput of users who think, in each mix on each server.
+fn thinking(points: Points) -> Plot {
+    let mut curves = Vec::new();
+    for workload in points.workloads() {
+        for server in points.servers() {
+            let pass =
+                |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == Part::Times;
+            let name = format!("{server}, {}", mix(workload));
+            curves.push(points.curve(&name, "clients", pass, |run| Some(run.total.rate_per_s)));
+        }
+    }
+    plot("Throughput with think time", "virtual users", "transactions per second", curves)
 }
 
 /// Figures 2 and 3: the mean response time of each transaction against the users, a plot for each
@@ -489,7 +503,8 @@ mod tests {
         let thinking = |clients: f64, mean_ms: f64| {
             let mut point = point(clients, mean_ms, 5);
             point.at.insert("think_s".into(), 4.0);
-            point.run.as_mut().unwrap().clients = clients as u32;
+            let run = point.run.as_mut().unwrap();
+            (run.clients, run.total.rate_per_s) = (clients as u32, clients / 4.0);
             point
         };
         // CRTE was done at one point alone.
@@ -510,6 +525,10 @@ mod tests {
         assert_eq!(plots[1].title, "Response time of each transaction, browse mix, A, with think time");
         let slower = [(50.0, 1.0), (200.0, 1.5), (400.0, 9.0)];
         assert_eq!(curves(1), [("SELT", &slower[..]), ("CRTE", &slower[..])]);
+        let drawn = analyse(points).plots;
+        let rates = drawn.iter().find(|plot| plot.title == "Throughput with think time").unwrap();
+        assert_eq!(rates.curves[0].points, [(50.0, 12.5), (200.0, 50.0), (400.0, 100.0)]);
+        assert_eq!((rates.curves.len(), rates.curves[0].name.as_str()), (1, "A, browse"));
         // The table is that of the article's 200 users.
         let tables = times(points);
         assert_eq!(tables[1].title, "Response times, browse mix, 200 users with think time");
