@@ -52,6 +52,9 @@ pub struct StudyResult {
     /// The points that are not measured yet.
     #[serde(default)]
     pub unmeasured: usize,
+    /// Workloads that are still to be run on a simulated processor, on all servers together.
+    #[serde(default)]
+    pub simulations_left: usize,
     /// The settings that all sittings share, by the name of the flag.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,

@@ -76,6 +76,7 @@ impl<'a> Record<'a> {
             rounds: study.rounds,
             planned: agenda.planned(),
             unmeasured: 0,
+            simulations_left: 0,
             settings: settings(study, options),
             sittings,
         };
@@ -203,9 +204,27 @@ impl<'a> Record<'a> {
         self.result
     }
 
+    /// Workloads with a point that are not simulated yet, on each server that was started. Where a
+    /// simulation is not offered, that is its result.
+    fn simulations_left(&self) -> usize {
+        if self.study.simulate.is_none() {
+            return 0;
+        }
+        let (points, workloads) = (&self.result.points, &self.study.workloads);
+        let has_point = |name: &str| points.iter().any(|p| p.workload == name && !p.at.contains_key("cpus"));
+        let started = self.result.servers.iter().filter(|facts| !facts.settings.is_empty());
+        let left = |facts: &ServerFacts| {
+            let is_left = |name: &str| has_point(name) && !self.is_simulated(&facts.name, name);
+            workloads.iter().filter(|workload| is_left(&workload.name)).count()
+        };
+        started.map(left).sum()
+    }
+
     /// Draws the conclusions of the points so far.
     fn conclude(&mut self) {
+        let simulations_left = self.simulations_left();
         let result = &mut self.result;
+        result.simulations_left = simulations_left;
         result.unmeasured = self.agenda.unmeasured(&result.points);
         result.analysis = analyse(self.analysis, &result.servers, &result.points);
         result.caveats.clone_from(&self.conditions);
@@ -214,6 +233,11 @@ impl<'a> Record<'a> {
         if result.unmeasured > 0 {
             let (left, all) = (result.unmeasured, result.planned);
             result.caveats.push(format!("{left} of {all} points are still to be measured"));
+        }
+        if simulations_left > 0 {
+            result
+                .caveats
+                .push(format!("runs on a simulated processor are still missing: {simulations_left}"));
         }
     }
 }
@@ -298,5 +322,35 @@ mod tests {
         began(&mut record, 900);
         record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
         assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
+
+    #[test]
+    fn a_study_whose_simulations_are_missing_is_not_finished() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let point = |workload: &str| StudyPoint {
+            server: "Posthaste".into(),
+            at: [("clients".to_owned(), 2.0)].into(),
+            workload: workload.into(),
+            round: 0,
+            run: Err("not here".into()),
+        };
+        let names: Vec<String> = study.workloads.iter().map(|workload| workload.name.clone()).collect();
+        names.iter().for_each(|name| record.put(point(name)));
+        assert_eq!(record.result.simulations_left, 0, "it was never started");
+        let (name, settings) = ("Posthaste".to_owned(), "serve".to_owned());
+        record.note_server(&ServerFacts { name, settings, ..ServerFacts::default() });
+        for (done, name) in names.iter().enumerate() {
+            record.save();
+            assert_eq!(record.result.simulations_left, names.len() - done);
+            let workload = name.clone();
+            record.note_simulated("Posthaste", Simulated { workload, ..Simulated::default() });
+        }
+        let result = record.finish();
+        assert_eq!(result.simulations_left, 0);
+        assert!(!result.caveats.iter().any(|caveat| caveat.contains("simulated processor")));
     }
 }
