@@ -74,16 +74,13 @@ pub fn analyse(points: Points) -> Analysis {
     let mut plots = vec![against_users, against_daily_users(&each)];
     plots.extend(plots_per_user(&each));
     let table = Table { title: "Capacity".into(), head: HEAD.map(str::to_owned).to_vec(), rows };
-    Analysis {
-        findings,
-        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
-        tables: if points.servers().count() > 1 {
-            std::iter::once(table).chain(versions::tables(points)).collect()
-        } else {
-            vec![table]
-        },
-        ..Analysis::default()
+    let mut tables = vec![table];
+    if points.servers().count() > 1 {
+        tables.extend(versions::tables(points));
     }
+    tables.push(versions::every_point(points));
+    plots.retain(|plot| !plot.curves.is_empty());
+    Analysis { findings, plots, tables, ..Analysis::default() }
 }
 
 /// The CPU against the users a day that the measured fetch rate serves, as the article draws it.
