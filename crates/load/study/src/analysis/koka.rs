@@ -412,11 +412,13 @@ fn split(points: Points) -> Table {
             offered(|s| s.counters.value().map(|c| c.cache_misses as f64)),
         ]
     });
-    Table {
-        title: "What the server's CPU was spent on".into(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
+        let article = ["the article", "both", "200", "18 processors, 4 s", "–", "–", "15", "–", "–", "–"];
+        rows.push(article.map(str::to_owned).to_vec());
     }
+    let title = "What the server's CPU was spent on".into();
+    Table { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
 #[cfg(test)]
@@ -467,6 +469,19 @@ mod tests {
         assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
         assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
         assert!(simulated(Points { servers: &[], points: &[] }).is_none());
+    }
+
+    #[test]
+    fn the_articles_share_of_the_kernel_is_below_ours() {
+        let servers = sample::servers(["A"]);
+        let mut run = run(3.0, 10);
+        run.server = run.server.map(|server| ServerCost { cpu_system_s: 1.0, ..server });
+        let workload = "koka-browse-frequencies".into();
+        let point = StudyPoint { workload, ..sample::point("A", &[("clients", 8.0)], run) };
+        let table = split(Points { servers: &servers, points: &[point] });
+        let kernel: Vec<&str> = table.rows.iter().map(|row| row[6].as_str()).collect();
+        assert_eq!(kernel, ["25.0", "15"]);
+        assert!(split(Points { servers: &servers, points: &[] }).rows.is_empty());
     }
 
     #[test]
