@@ -17,7 +17,7 @@ use posthaste_load_study::{
     Watched,
 };
 use posthaste_load_study::{conduct_on, expand, load, may_begin, may_resume, refuse_lacking};
-use posthaste_load_text::quantity::{self, show_bytes};
+use posthaste_load_text::quantity::{self, show_bytes, show_duration};
 
 use crate::command_line::command_line;
 use crate::failure::Failure;
@@ -309,17 +309,22 @@ fn measure(
     for finding in &result.analysis.findings {
         println!("{finding}");
     }
-    let (left, planned, sittings) = (result.unmeasured, result.planned, result.sittings.len());
+    let left = left_of(result.planned, result.unmeasured, result.simulations_left);
+    let sittings = result.sittings.len();
+    let took = result.took();
     let measured_now = result.sittings.get(before.unwrap_or(0)).map_or(0, |sitting| sitting.points);
     files::write(out, &Results::Study(Box::new(result))).map_err(Failure::failed)?;
     println!("report: {}", out.join("report.html").display());
-    if left > 0 {
+    if let Some(took) = took {
+        println!("filling and measuring took {}", show_duration(took));
+    }
+    if let Some(left) = left {
         if measured_now == 0 && args.max_time.is_some() {
             println!(
                 "nothing was measured: --max-time is too short for filling and for a point of all servers"
             );
         }
-        println!("not finished: {} of {planned} points are measured; go on with", planned - left);
+        println!("not finished: {left}; go on with");
         println!("  {}", command_to_type(&going_on(command_line())));
         return Err(Failure::Undecided);
     }
@@ -330,6 +335,17 @@ fn measure(
         Ok(())
     } else {
         Err(Failure::failed("some points had errors or could not be measured: see the report"))
+    }
+}
+
+/// What is done and what is left of a study, in words. `None` if it is finished.
+fn left_of(planned: usize, unmeasured: usize, simulations: usize) -> Option<String> {
+    match (unmeasured, simulations) {
+        (0, 0) => None,
+        (0, _) => Some(format!(
+            "all points are measured, and runs on a simulated processor are missing: {simulations}"
+        )),
+        _ => Some(format!("{} of {planned} points are measured", planned.saturating_sub(unmeasured))),
     }
 }
 
@@ -470,6 +486,13 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("posthaste-study-mine")).unwrap();
         assert_eq!(left_over(folder.path()), [path(ended.id())]);
+    }
+
+    #[test]
+    fn a_study_is_finished_with_its_last_point_and_its_last_simulation() {
+        assert_eq!(left_of(8, 0, 0), None);
+        assert_eq!(left_of(8, 3, 2).unwrap(), "5 of 8 points are measured");
+        assert!(left_of(8, 0, 2).unwrap().ends_with("a simulated processor are missing: 2"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Files of a run or study: `results.json`, CSV, `report.html`; and the summary printed at the end.
+//! Files of a run or study: `results.json`, CSV, Markdown, `report.html`. And the summary printed
+//! at the end.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
 
-use crate::{csv, generators, html};
+use crate::{csv, generators, html, markdown};
 
 /// Makes the directory; one that holds results is left alone unless `force`.
 pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
@@ -24,6 +25,9 @@ pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
     save(dir, results)?;
     for (name, text) in csv::files(results) {
         replace(&dir.join(name), text.as_bytes())?;
+    }
+    if let Results::Study(study) = results {
+        replace(&dir.join("tables.md"), markdown::of_study(study).as_bytes())?;
     }
     replace(&dir.join("report.html"), html(std::slice::from_ref(results)).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! The report: one self-contained HTML file of one or several results, and the same figures as CSV.
-//! Plots are inline SVG, readable by day, by night and on paper.
+//! The report: one self-contained HTML file of one or several results, and the same figures as CSV
+//! and Markdown. Plots are inline SVG, readable by day, by night and on paper.
 //!
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
 //! - [`chart`], [`bars`] and [`ranges`] draw. [`scale`] has the axes, [`legend`] and [`lettering`]
@@ -26,6 +26,7 @@ mod generators;
 mod headline;
 mod legend;
 mod lettering;
+mod markdown;
 mod markup;
 mod metric;
 mod page;
@@ -42,4 +43,5 @@ mod table;
 
 pub use csv::all as csv_of_all;
 pub use facts::command as command_to_type;
+pub use markdown::of_all as markdown_of_all;
 pub use page::{html, short_html};

@@ -311,6 +311,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
         rounds: 1,
         planned: 8 * servers.len(),
         unmeasured: 0,
+        simulations_left: 0,
         settings: BTreeMap::new(),
         sittings: Vec::new(),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use posthaste_load_results::{Sitting, StudyResult};
 use posthaste_load_text::figure::whole;
-use posthaste_load_text::quantity::utc;
+use posthaste_load_text::quantity::{show_duration, utc};
 
 use crate::markup::Markup;
 
@@ -24,6 +24,7 @@ fn sentences(study: &StudyResult) -> Vec<String> {
         said.push(format!("{left} of {all} points are still to be measured."));
     }
     said.extend(sittings(study));
+    said.extend(took(study));
     said
 }
 
@@ -83,6 +84,13 @@ fn sittings(study: &StudyResult) -> Option<String> {
     }
 }
 
+/// The time that all of it took.
+fn took(study: &StudyResult) -> Option<String> {
+    let took = show_duration(study.took()?);
+    let so_far = if study.unmeasured > 0 { " so far" } else { "" };
+    Some(format!("Filling and measuring took {took}{so_far}."))
+}
+
 /// `2026-11-26 21:04 to 22:31 UTC`.
 fn span(from: u64, to: u64) -> String {
     let minute = |unix: u64| {
@@ -112,7 +120,7 @@ mod tests {
         assert_eq!(
             sentences(&study).join(" "),
             "Each cell has one round, so its spread is not known. All points were measured in one sitting: \
-             2025-11-26 21:00 to 22:30 UTC."
+             2025-11-26 21:00 to 22:30 UTC. Filling and measuring took 1 h 30 min."
         );
         let mut second = study.points.clone();
         second.iter_mut().for_each(|point| point.round = 1);
@@ -121,7 +129,7 @@ mod tests {
         assert_eq!(
             sentences(&study).join(" "),
             "Each cell has 2 rounds. They were measured in 2 sittings: 2025-11-26 21:00 to 22:30 UTC (15 points); \
-             2025-11-26 23:00 to 2025-11-27 00:30 UTC (15 points)."
+             2025-11-26 23:00 to 2025-11-27 00:30 UTC (15 points). Filling and measuring took 4 h 30 min."
         );
         study.points.pop();
         study.points.pop();
@@ -131,6 +139,7 @@ mod tests {
             said.starts_with("Cells have 1 to 2 rounds (1 cell 1, 14 cells 2). 1 of 32 points are still"),
             "{said}"
         );
+        assert!(said.ends_with(" Filling and measuring took 4 h 30 min so far."), "{said}");
     }
 
     #[test]

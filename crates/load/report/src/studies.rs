@@ -142,7 +142,7 @@ pub fn point_name(point: &StudyPoint) -> String {
 }
 
 /// A swept value: whole ones with their thousands separated.
-fn plain(value: &f64) -> String {
+pub fn plain(value: &f64) -> String {
     if value.fract() == 0.0 { whole(*value as u64) } else { value.to_string() }
 }
 

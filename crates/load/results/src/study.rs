@@ -4,6 +4,7 @@
 //! swept values and round.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,9 @@ pub struct StudyResult {
     /// The points that are not measured yet.
     #[serde(default)]
     pub unmeasured: usize,
+    /// Workloads that are still to be run on a simulated processor, on all servers together.
+    #[serde(default)]
+    pub simulations_left: usize,
     /// The settings that all sittings share, by the name of the flag.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -59,12 +63,21 @@ pub struct StudyResult {
     pub sittings: Vec<Sitting>,
 }
 
+impl StudyResult {
+    /// The time that all sittings took, filling included; `None` in a result of an earlier version.
+    pub fn took(&self) -> Option<Duration> {
+        let seconds = |sitting: &Sitting| sitting.ended_unix.saturating_sub(sitting.started_unix);
+        let all = || Duration::from_secs(self.sittings.iter().map(seconds).sum());
+        (!self.sittings.is_empty()).then(all)
+    }
+}
+
 /// A time in which points of a study were measured: one call of `posthaste-load study`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sitting {
     /// Start, seconds since 1970.
     pub started_unix: u64,
-    /// End of the last point.
+    /// End of the last point, or of the profile or simulation after it.
     pub ended_unix: u64,
     /// The exact command.
     pub command: Vec<String>,

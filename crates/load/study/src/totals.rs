@@ -45,8 +45,26 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::{BUILTIN, Length, load};
+    use crate::columns::expand;
+    use crate::{BUILTIN, Length, ServerChoice, load};
+
+    /// The longest that a quick study of Posthaste and Dovecot may take.
+    const QUICK_MAX: Duration = Duration::from_secs(30 * 60);
+
+    #[test]
+    fn a_quick_study_of_two_servers_is_planned_for_less_than_half_an_hour() {
+        let servers = ["posthaste", "dovecot"].map(|name| name.parse::<ServerChoice>().unwrap());
+        for (name, _) in BUILTIN {
+            let study = load(name, Length::Quick).unwrap();
+            let columns = expand(&study, &servers).len() as u32;
+            let (fill, measure) = Plan::of(&study, 2).estimate(&study);
+            let all = (fill + measure) * columns;
+            assert!(all < QUICK_MAX, "{name}: {}", show_duration(all));
+        }
+    }
 
     #[test]
     fn each_study_says_how_long_it_takes_and_how_much_disk_it_needs() {

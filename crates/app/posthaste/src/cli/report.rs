@@ -25,12 +25,12 @@ pub enum Report {
         json: bool,
     },
     /// Show the cost of the running server since its start, by command, protocol, folder size,
-    /// account or client: CPU time, commands, octets, changes of mailboxes, messages read.
+    /// role, account or client: CPU time, commands, octets, changes of mailboxes, messages read.
     ///
     /// The server always counts. The figures come from the socket `metrics.sock` in its data
     /// directory, so run this on the same machine. CPU time is that of sessions, the queue and
     /// maintenance. It excludes the thread that writes to the store, which works for all of them:
-    /// `/metrics` shows the time of every thread.
+    /// `--by role` shows the time of all threads.
     #[command(after_long_help = COST_EXAMPLES)]
     Cost {
         /// What to sum by.

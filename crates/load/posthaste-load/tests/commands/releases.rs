@@ -114,6 +114,10 @@ fn studied(words: &[&str], code: u8) -> (Output, Vec<String>) {
 fn a_complete_study_of_full_length_is_recorded() {
     let (done, recorded) = studied(&["--full", "--rounds", "1"], 0);
     assert_eq!((done.status.code(), &recorded[..]), (Some(0), &["koka.html".to_owned()][..]), "{done:?}");
+    // How long it took.
+    let said = String::from_utf8(done.stdout).unwrap();
+    let time = said.lines().find_map(|line| line.strip_prefix("study: koka took ")).unwrap_or_default();
+    assert!(time.ends_with(" s") && time.contains(" min "), "{said}");
 }
 
 #[test]

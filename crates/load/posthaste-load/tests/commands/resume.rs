@@ -102,6 +102,8 @@ fn points_measured_before_a_kill_stay_and_the_others_are_measured() {
 
     let resumed = tiny.run(&["--resume"]);
     assert_eq!(resumed.status.code(), Some(0), "{}{}", text(&resumed.stdout), text(&resumed.stderr));
+    assert!(text(&resumed.stdout).contains("\nfilling and measuring took "), "{}", text(&resumed.stdout));
+    assert!(tiny.report().contains("Filling and measuring took "));
     let whole = tiny.result();
     assert_eq!((points(&whole).len(), &whole["unmeasured"], part_files(&tiny.out())), (8, &0.into(), 0));
     for point in points(&before) {
@@ -110,6 +112,10 @@ fn points_measured_before_a_kill_stay_and_the_others_are_measured() {
     let sittings = whole["sittings"].as_array().unwrap();
     let counts: Vec<u64> = sittings.iter().map(|s| s["points"].as_u64().unwrap()).collect();
     assert_eq!(counts.iter().sum::<u64>(), 8, "{counts:?}");
+
+    // For documents that quote it.
+    let tables = std::fs::read_to_string(tiny.out().join("tables.md")).unwrap();
+    assert!(tables.starts_with("# Study tiny\n") && tables.contains("\n| --- "), "{tables}");
 
     // Nothing is left. Rounds are added to it.
     let again = tiny.run(&["--resume"]);

@@ -71,19 +71,34 @@ pub fn analyse(points: Points) -> Analysis {
     let x = "virtual users";
     let mut against_users = plot("Server CPU against users", x, "server CPU (% of all processors)", cpu);
     against_users.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
-    let mut plots = vec![against_users];
+    let mut plots = vec![against_users, against_daily_users(&each)];
     plots.extend(plots_per_user(&each));
     let table = Table { title: "Capacity".into(), head: HEAD.map(str::to_owned).to_vec(), rows };
-    Analysis {
-        findings,
-        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
-        tables: if points.servers().count() > 1 {
-            std::iter::once(table).chain(versions::tables(points)).collect()
-        } else {
-            vec![table]
-        },
-        ..Analysis::default()
+    let mut tables = vec![table];
+    if points.servers().count() > 1 {
+        tables.extend(versions::tables(points));
     }
+    tables.push(versions::every_point(points));
+    plots.retain(|plot| !plot.curves.is_empty());
+    Analysis { findings, plots, tables, ..Analysis::default() }
+}
+
+/// The CPU against the users a day that the measured fetch rate serves, as the article draws it.
+fn against_daily_users(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Plot {
+    let cpu = each(&|r| Some(r.server.as_ref()?.cpu_percent));
+    let curves = cpu.into_iter().zip(each(&fetch_rate)).map(|(cpu, rates)| {
+        let at = |(users, percent): &(f64, f64)| {
+            let (_, rate) = rates.points.iter().find(|(same, _)| same == users)?;
+            Some((daily(*rate), *percent))
+        };
+        let mut points: Vec<(f64, f64)> = cpu.points.iter().filter_map(at).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Curve { points, ..cpu }
+    });
+    let (x, y) = ("daily users, by the fetch rate", "server CPU (% of all processors)");
+    let mut plot = plot("Server CPU against daily users", x, y, curves.collect());
+    plot.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
+    plot
 }
 
 /// The figures that are drawn against users beside the CPU. `each`: a figure's curve for each
@@ -278,6 +293,11 @@ mod tests {
             assert_eq!(row[7..], ["350", "62,949"], "{row:?}");
         }
         assert_eq!(table.rows.len(), 2);
+        // 100 users with 50 fetches a second.
+        let plot = analysis.plots.iter().find(|p| p.title == "Server CPU against daily users").unwrap();
+        let (users, percent) = plot.curves[0].points[0];
+        assert!((users - 8_992.8).abs() < 0.1 && (percent - 15.0).abs() < 1e-9, "{users} {percent}");
+        assert_eq!([plot.curves.len(), plot.curves[1].points.len()], [2, 3]);
         assert!(
             analysis.findings[0].ends_with("with 350 fetches a second it serves 62,949 users a day there")
         );

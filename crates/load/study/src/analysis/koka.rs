@@ -92,7 +92,7 @@ pub fn analyse(points: Points) -> Analysis {
     let scaled = scale_table(&scale, &rates);
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
     plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
-    plots.extend(each_transaction(points));
+    plots.extend(std::iter::once(thinking(points)).chain(each_transaction(points)));
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
@@ -183,6 +183,20 @@ fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -
     let head = ["Server, mix", "processors", "transactions per s", "speed-up", "efficiency"];
     let title = "Scale-up: speed-up and efficiency".to_owned();
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// The throughput of users who think, in each mix on each server.
+fn thinking(points: Points) -> Plot {
+    let mut curves = Vec::new();
+    for workload in points.workloads() {
+        for server in points.servers() {
+            let pass =
+                |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == Part::Times;
+            let name = format!("{server}, {}", mix(workload));
+            curves.push(points.curve(&name, "clients", pass, |run| Some(run.total.rate_per_s)));
+        }
+    }
+    plot("Throughput with think time", "virtual users", "transactions per second", curves)
 }
 
 /// Figures 2 and 3: the mean response time of each transaction against the users, a plot for each
@@ -398,11 +412,13 @@ fn split(points: Points) -> Table {
             offered(|s| s.counters.value().map(|c| c.cache_misses as f64)),
         ]
     });
-    Table {
-        title: "What the server's CPU was spent on".into(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
+        let article = ["the article", "both", "200", "18 processors, 4 s", "–", "–", "15", "–", "–", "–"];
+        rows.push(article.map(str::to_owned).to_vec());
     }
+    let title = "What the server's CPU was spent on".into();
+    Table { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
 #[cfg(test)]
@@ -456,6 +472,19 @@ mod tests {
     }
 
     #[test]
+    fn the_articles_share_of_the_kernel_is_below_ours() {
+        let servers = sample::servers(["A"]);
+        let mut run = run(3.0, 10);
+        run.server = run.server.map(|server| ServerCost { cpu_system_s: 1.0, ..server });
+        let workload = "koka-browse-frequencies".into();
+        let point = StudyPoint { workload, ..sample::point("A", &[("clients", 8.0)], run) };
+        let table = split(Points { servers: &servers, points: &[point] });
+        let kernel: Vec<&str> = table.rows.iter().map(|row| row[6].as_str()).collect();
+        assert_eq!(kernel, ["25.0", "15"]);
+        assert!(split(Points { servers: &servers, points: &[] }).rows.is_empty());
+    }
+
+    #[test]
     fn what_limited_each_mix_is_named_at_the_most_users() {
         let servers = sample::servers(["A"]);
         let point = |clients: f64, cpu_percent: f64| {
@@ -489,7 +518,8 @@ mod tests {
         let thinking = |clients: f64, mean_ms: f64| {
             let mut point = point(clients, mean_ms, 5);
             point.at.insert("think_s".into(), 4.0);
-            point.run.as_mut().unwrap().clients = clients as u32;
+            let run = point.run.as_mut().unwrap();
+            (run.clients, run.total.rate_per_s) = (clients as u32, clients / 4.0);
             point
         };
         // CRTE was done at one point alone.
@@ -510,6 +540,10 @@ mod tests {
         assert_eq!(plots[1].title, "Response time of each transaction, browse mix, A, with think time");
         let slower = [(50.0, 1.0), (200.0, 1.5), (400.0, 9.0)];
         assert_eq!(curves(1), [("SELT", &slower[..]), ("CRTE", &slower[..])]);
+        let drawn = analyse(points).plots;
+        let rates = drawn.iter().find(|plot| plot.title == "Throughput with think time").unwrap();
+        assert_eq!(rates.curves[0].points, [(50.0, 12.5), (200.0, 50.0), (400.0, 100.0)]);
+        assert_eq!((rates.curves.len(), rates.curves[0].name.as_str()), (1, "A, browse"));
         // The table is that of the article's 200 users.
         let tables = times(points);
         assert_eq!(tables[1].title, "Response times, browse mix, 200 users with think time");

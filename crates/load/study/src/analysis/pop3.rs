@@ -158,6 +158,16 @@ mod tests {
 
     use super::super::sample::{self, run};
     use super::*;
+    use crate::{Length, load};
+
+    #[test]
+    fn both_lengths_of_the_study_have_both_mixes() {
+        for length in [Length::Full, Length::Quick] {
+            let study = load("pop3", length).unwrap();
+            let names: Vec<&str> = study.workloads.iter().map(|workload| workload.name.as_str()).collect();
+            assert_eq!(names, ["pop3-check", "koka-browse-frequencies", "koka-manage-frequencies"]);
+        }
+    }
 
     #[test]
     fn both_protocols_have_rows_and_a_sentence() {

@@ -3,7 +3,7 @@
 
 use posthaste_load_results::{RunResult, StudyPoint, Table};
 
-use super::points::Points;
+use super::points::{Points, cpu_ms_per_user};
 use super::spread::{Spread, shown, spread};
 
 /// A row: its name, its figure, and what the article has.
@@ -109,6 +109,27 @@ fn table(points: Points, place: &StudyPoint) -> Table {
     Table { title: format!("Versions, {}", at.join(", ")), rows: ROWS.iter().map(row).collect(), head }
 }
 
+/// A row for each number of users at each size on each server, whatever the others did.
+pub fn every_point(points: Points) -> Table {
+    let swept = ["Server", "mailbox (MB)", "messages delivered to a user in an hour", "users"];
+    let head = swept.into_iter().chain(["CPU (%)", "CPU per user (ms per second)"]);
+    let places = points.places();
+    let rows = places.iter().map(|place| {
+        let at = |key: &str| place.point.at.get(key).map_or("–".to_owned(), f64::to_string);
+        let mut row = vec![place.point.server.clone()];
+        row.extend(["mailbox_mb", "arrivals_per_hour", "clients"].map(at));
+        row.push(place.cell(|run| Some(run.server.as_ref()?.cpu_percent)));
+        row.push(place.cell(cpu_ms_per_user));
+        row.extend(ROWS.iter().map(|(_, of, _)| place.cell(of)));
+        row
+    });
+    Table {
+        title: "Every number of users".into(),
+        rows: rows.collect(),
+        head: head.chain(ROWS.iter().map(|(name, ..)| *name)).map(str::to_owned).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered};
@@ -146,5 +167,22 @@ mod tests {
         assert_eq!(row("store operations")[1..], ["0.500", "0.500", "+0 %", "–"]);
         assert_eq!(row("directory look-ups")[1], "0.250");
         assert_eq!(row("CPU per FETCH")[1..4], ["–", "–", "–"]);
+    }
+
+    #[test]
+    fn every_number_of_users_has_a_row_with_the_spread_of_its_rounds() {
+        let servers = sample::servers(["A"]);
+        let point = |round: u32, cpu_percent: f64| {
+            let mut run = run(1.0, 1000);
+            run.clients = 10;
+            run.server.as_mut().unwrap().cpu_percent = cpu_percent;
+            let at = [("clients", 10.0), ("mailbox_mb", 2.5)];
+            StudyPoint { round, ..sample::point("A", &at, run) }
+        };
+        let points = [point(0, 20.0), point(1, 30.0)];
+        let table = every_point(Points { servers: &servers, points: &points });
+        assert_eq!(table.rows.len(), 1);
+        assert_eq!(table.rows[0][..5], ["A", "2.5", "–", "10", "25.0 (20.0–30.0)"]);
+        assert_eq!((table.rows[0].len(), table.head.len()), (13, 13));
     }
 }

@@ -76,6 +76,7 @@ impl<'a> Record<'a> {
             rounds: study.rounds,
             planned: agenda.planned(),
             unmeasured: 0,
+            simulations_left: 0,
             settings: settings(study, options),
             sittings,
         };
@@ -108,7 +109,6 @@ impl<'a> Record<'a> {
             && let Some(sitting) = self.result.sittings.last_mut()
         {
             sitting.points += 1;
-            sitting.ended_unix = now();
         }
         self.agenda.put(&mut self.result.points, point);
         self.save();
@@ -178,8 +178,16 @@ impl<'a> Record<'a> {
         self.result.servers.iter_mut().find(|facts| facts.name == server)
     }
 
+    /// Notes that this sitting has lasted until now.
+    fn note_time(&mut self) {
+        if let Some(sitting) = self.result.sittings.last_mut() {
+            sitting.ended_unix = now();
+        }
+    }
+
     /// Saves all that was measured.
     fn save(&mut self) {
+        self.note_time();
         self.conclude();
         (self.save)(&self.result);
     }
@@ -189,14 +197,34 @@ impl<'a> Record<'a> {
         let nothing = |sitting: &Sitting| sitting.points == 0 && sitting.versions.is_empty();
         if self.result.sittings.last().is_some_and(nothing) {
             self.result.sittings.pop();
+        } else {
+            self.note_time();
         }
         self.conclude();
         self.result
     }
 
+    /// Workloads with a point that are not simulated yet, on each server that was started. Where a
+    /// simulation is not offered, that is its result.
+    fn simulations_left(&self) -> usize {
+        if self.study.simulate.is_none() {
+            return 0;
+        }
+        let (points, workloads) = (&self.result.points, &self.study.workloads);
+        let has_point = |name: &str| points.iter().any(|p| p.workload == name && !p.at.contains_key("cpus"));
+        let started = self.result.servers.iter().filter(|facts| !facts.settings.is_empty());
+        let left = |facts: &ServerFacts| {
+            let is_left = |name: &str| has_point(name) && !self.is_simulated(&facts.name, name);
+            workloads.iter().filter(|workload| is_left(&workload.name)).count()
+        };
+        started.map(left).sum()
+    }
+
     /// Draws the conclusions of the points so far.
     fn conclude(&mut self) {
+        let simulations_left = self.simulations_left();
         let result = &mut self.result;
+        result.simulations_left = simulations_left;
         result.unmeasured = self.agenda.unmeasured(&result.points);
         result.analysis = analyse(self.analysis, &result.servers, &result.points);
         result.caveats.clone_from(&self.conditions);
@@ -205,6 +233,11 @@ impl<'a> Record<'a> {
         if result.unmeasured > 0 {
             let (left, all) = (result.unmeasured, result.planned);
             result.caveats.push(format!("{left} of {all} points are still to be measured"));
+        }
+        if simulations_left > 0 {
+            result
+                .caveats
+                .push(format!("runs on a simulated processor are still missing: {simulations_left}"));
         }
     }
 }
@@ -262,4 +295,62 @@ fn mixed(result: &StudyResult) -> Vec<String> {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_sitting_lasts_until_its_last_simulation_and_its_end() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let began = |record: &mut Record, ago: u64| {
+            let sitting = record.result.sittings.last_mut().unwrap();
+            sitting.started_unix = now() - ago;
+            sitting.ended_unix = sitting.started_unix;
+        };
+        began(&mut record, 600);
+        record.note_simulated("Posthaste", Simulated::default());
+        assert!(record.result.took().unwrap().as_secs() >= 600);
+        // A server that was filled, and nothing saved since.
+        began(&mut record, 900);
+        record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
+        assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
+
+    #[test]
+    fn a_study_whose_simulations_are_missing_is_not_finished() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let point = |workload: &str| StudyPoint {
+            server: "Posthaste".into(),
+            at: [("clients".to_owned(), 2.0)].into(),
+            workload: workload.into(),
+            round: 0,
+            run: Err("not here".into()),
+        };
+        let names: Vec<String> = study.workloads.iter().map(|workload| workload.name.clone()).collect();
+        names.iter().for_each(|name| record.put(point(name)));
+        assert_eq!(record.result.simulations_left, 0, "it was never started");
+        let (name, settings) = ("Posthaste".to_owned(), "serve".to_owned());
+        record.note_server(&ServerFacts { name, settings, ..ServerFacts::default() });
+        for (done, name) in names.iter().enumerate() {
+            record.save();
+            assert_eq!(record.result.simulations_left, names.len() - done);
+            let workload = name.clone();
+            record.note_simulated("Posthaste", Simulated { workload, ..Simulated::default() });
+        }
+        let result = record.finish();
+        assert_eq!(result.simulations_left, 0);
+        assert!(!result.caveats.iter().any(|caveat| caveat.contains("simulated processor")));
+    }
 }
