@@ -319,8 +319,8 @@ async fn changes_of_many_ranges_are_reported_in_short_polls() {
     other.read_all();
     paused.doubled(17).await;
     other.run("SELECT m0").await;
-    // A poll that computes too much does so each time. One whose processor was slow for a moment does
-    // not.
+    // A poll that computes too much does so each time. One whose processor was slow for a moment
+    // does not.
     let mut longest = Duration::MAX;
     for sign in ["+", "-", "+", "-", "+"] {
         paused.save_every_second(1 << 17);

@@ -10,8 +10,8 @@ use posthaste_hostile::{ATTACKS, Attack, Poll, Rules, Scale, Stage, try_attack};
 use posthaste_testkit::ServerBuilder;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
-/// How many times an attack is tried until a long poll of the same task counts. A poll that computes
-/// too much does so each time. One whose processor was slow for a moment does not.
+/// How many times an attack is tried until a long poll of the same task counts. A poll that
+/// computes too much does so each time. One whose processor was slow for a moment does not.
 const TRIES: usize = 3;
 /// Attacks before one, whose work in the background may be done during it.
 const BEFORE: usize = 2;

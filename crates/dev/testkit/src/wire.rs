@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a line may take: only a failure waits for it, also on a slow machine that has other work.
+/// How long a line may take: only a failure waits for it, also on a slow machine with other work.
 pub const READ_WITHIN: Duration = Duration::from_secs(60);
 
 /// How short "nothing comes" is looked at: only ever makes a test miss a fault, never fail without

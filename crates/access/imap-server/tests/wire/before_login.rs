@@ -171,7 +171,7 @@ fn the_lines_of_an_exchange_obey_the_deadline_of_the_login() {
         ..ImapOptions::default()
     };
     let server = Server::start_with(options);
-    // On a busy machine the deadline may come before the exchange has begun: then it is tried again.
+    // On a busy machine the deadline may come before the exchange begins: then it is tried again.
     loop {
         let mut wire = posthaste_testkit::Wire::connect(server.address());
         wire.send(b"a AUTHENTICATE LOGIN\r\n");

@@ -207,8 +207,8 @@ print("sent")
         all.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
     }
 
-    /// Waits until bo has mail and a report about TLS. More reports may follow: about the connections
-    /// that brought others.
+    /// Waits until bo has mail and a report about TLS. More reports may follow: about the
+    /// connections that brought others.
     fn report(&self) -> String {
         let mut client = LineClient::connect(self.b.address("imap")).unwrap();
         client.line().unwrap();

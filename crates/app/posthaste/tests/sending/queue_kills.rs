@@ -239,8 +239,8 @@ fn redirects_and_forwards_survive_a_kill() {
             let subject = format!("\r\nSubject: {user} {round}\r\n");
             let here = mail.iter().filter(|text| String::from_utf8_lossy(text).contains(&subject)).count();
             let there = got.iter().filter(|(_, text)| text.contains(&subject)).count();
-            // RFC 1047: only a kill after the host's answer sends it again. A message that waits may
-            // meet each of the later kills.
+            // RFC 1047: only a kill after the host's answer sends it again. A message that waits
+            // may meet each of the later kills.
             let most = 1 + ROUNDS - round;
             assert!(here == 1 && (1..=most).contains(&there), "{user} {round}: {here} here, {there} there");
         }

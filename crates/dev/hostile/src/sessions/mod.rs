@@ -12,8 +12,8 @@
 //! * a session whose client has closed its side ends;
 //! * nothing in the server panics. A debug build of it panics as well when a poll does more steps
 //!   than it may (`imap-server/src/heavy.rs`);
-//! * no poll of a session or background task uses over 100 ms of CPU time each time that the seed is
-//!   played. The rule is 10 ms in a release build; a debug build is some ten times as slow;
+//! * no poll of a session or background task uses over 100 ms of CPU time each time that the seed
+//!   is played. The rule is 10 ms in a release build; a debug build is some ten times as slow;
 //! * its memory stays in a bound;
 //! * the model's mailbox is what its own client made of it, and the store is without a fault;
 //! * so are the maildrop and the scripts of the clients of POP3 and ManageSieve.
