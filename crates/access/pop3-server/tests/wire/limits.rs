@@ -83,7 +83,7 @@ async fn the_sessions_furthest_behind_end_without_an_answer() {
 
 #[tokio::test]
 async fn a_login_has_its_time() {
-    let options = Pop3Options { login_within: Duration::from_millis(50), ..Pop3Options::default() };
+    let options = Pop3Options { login_within: Duration::from_millis(500), ..Pop3Options::default() };
     let server = Setup { options, ..Setup::default() }.start().await;
     let mut client = server.connect().await;
     client.play("S: +OK …").await;
