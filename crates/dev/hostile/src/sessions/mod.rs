@@ -229,8 +229,9 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<(Repo
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
     report.slow_polls = server.logged("blocked its thread for too long").len();
-    let polls = server.logged(LONG_POLL);
-    Ok((report, polls.iter().filter_map(|line| Poll::read(line)).collect()))
+    let lines = server.logged(LONG_POLL).into_iter();
+    let polls = lines.map(|line| Poll::read(&line).ok_or(line)).collect::<Result<_, _>>()?;
+    Ok((report, polls))
 }
 
 impl Peer {
