@@ -115,7 +115,7 @@ async function main() {
     // Another session appends, flags and expunges, and this one gets reports while it is idle.
     const other = await connected();
     await call(other, 'openBox', box, false);
-    // One after the other: no flags are reported of a message that is gone.
+    // One after the other: no flags are reported of a message that was expunged.
     const came = once(client, 'mail');
     await call(other, 'append', mail[0], { mailbox: box });
     const [count] = await came;
@@ -124,8 +124,8 @@ async function main() {
     await updated;
     const expunged = once(client, 'expunge');
     await call(other, 'expunge', 4);
-    const [gone] = await expunged;
-    assert.deepEqual([count, gone], [1, 3]);
+    const [removed] = await expunged;
+    assert.deepEqual([count, removed], [1, 3]);
     other.end();
     assert.deepEqual(await search(['ALL']), [1, 2, 5, 6]);
 
