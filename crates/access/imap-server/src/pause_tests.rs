@@ -335,10 +335,18 @@ async fn changes_of_many_ranges_are_reported_in_short_polls() {
     other.read_all();
     paused.doubled(17).await;
     other.run("SELECT m0").await;
-    paused.save_every_second(1 << 17);
-    paused.run("STORE $ +FLAGS.SILENT (\\Flagged)").await;
-    let longest = other.longest_poll("NOOP").await;
-    assert!(longest < Duration::from_millis(100), "{longest:?}");
+    // A poll that computes too much does so each time. One whose processor was slow for a moment
+    // does not.
+    let mut longest = Duration::MAX;
+    for sign in ["+", "-", "+", "-", "+"] {
+        paused.save_every_second(1 << 17);
+        paused.run(&format!("STORE $ {sign}FLAGS.SILENT (\\Flagged)")).await;
+        longest = longest.min(other.longest_poll("NOOP").await);
+        if longest < Duration::from_millis(100) {
+            return;
+        }
+    }
+    panic!("{longest:?}");
 }
 
 /// Commands that look at all rows, or at long sets, in one go.

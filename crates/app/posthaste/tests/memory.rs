@@ -71,7 +71,7 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
 /// Opens sessions over TLS with compression and brings each into one state. Prints by how many
 /// bytes of its own memory the server has grown for each.
 const WORST: &str = r#"
-import sys, time, zlib
+import os, sys, time, zlib
 pid, port, state, count, user, password = sys.argv[1:]
 def open_session():
     stream = connect(port, True, receive_buffer=4096)
@@ -100,13 +100,23 @@ def worsen(stream, packer):
         for _ in range(60):
             keys += b"TEXT {4000+}\r\n" + b"x" * 4000 + b" "
         send(stream, packer, keys)
+def all_sleep():
+    # Each thread waits for something, and not for a processor: it has read all that it will.
+    for thread in os.listdir("/proc/%s/task" % pid):
+        try:
+            with open("/proc/%s/task/%s/stat" % (pid, thread)) as stat:
+                if stat.read().rsplit(")", 1)[1].split()[0] not in "SI":
+                    return False
+        except FileNotFoundError:
+            return False
+    return True
 def at_rest():
     # Until the server grows no more: it may still be reading.
     last, same = -1, 0
     while same < 5:
         time.sleep(0.2)
         now = anonymous(pid)
-        same = same + 1 if abs(now - last) < 65536 else 0
+        same = same + 1 if abs(now - last) < 65536 and all_sleep() else 0
         last = now
     return last
 # The first ones fill the allocator's free lists, open the mailbox and start threads.

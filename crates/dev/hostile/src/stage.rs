@@ -31,6 +31,8 @@ pub const PASSWORD: &str = "correct horse battery";
 /// All protocols, and the ports where TLS begins at once.
 pub const PROTOCOLS: [&str; 9] =
     ["imap", "imaps", "pop3", "pop3s", "lmtp", "submission", "submissions", "smtp", "sieve"];
+/// Those of them where TLS begins at once.
+const TLS_PROTOCOLS: [&str; 3] = ["imaps", "pop3s", "submissions"];
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub struct Stage {
 }
 
 /// What the server's log says about a long poll.
-const LONG_POLL: &str = "one poll of a task used too much CPU time";
+pub(crate) const LONG_POLL: &str = "one poll of a task used too much CPU time";
 
 impl Stage {
     /// Where the server has to listen.
@@ -156,6 +158,17 @@ impl Stage {
         let mut client = LineClient::connect(self.address(protocol))?;
         client.line()?;
         Ok(client)
+    }
+
+    /// Waits until the server has taken every connection that was made so far. A listener takes
+    /// them in their order, so those before one that is greeted are not on the way any more.
+    pub fn all_are_admitted(&self) -> Result<()> {
+        for protocol in PROTOCOLS {
+            let client = LineClient::connect(self.address(protocol))?;
+            let mut client = if TLS_PROTOCOLS.contains(&protocol) { client.tls()? } else { client };
+            client.line()?;
+        }
+        Ok(())
     }
 
     /// An IMAP session of an account.
@@ -267,7 +280,7 @@ pub struct Poll {
 
 impl Poll {
     /// Reads a line of the log.
-    fn read(line: &str) -> Option<Self> {
+    pub fn read(line: &str) -> Option<Self> {
         let value = |name: &str| {
             let (_, after) = line.split_once(&format!(" {name}="))?;
             Some(after.split(' ').next()?.trim_matches('"'))

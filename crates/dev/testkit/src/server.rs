@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,10 +24,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// listeners on port 0 higher ones (Linux: 32,768 and up).
 const FREE_PORTS: (u16, u16) = (12_000, 20_000);
 
+/// The UDP ports that this process holds for [`free_port`].
+static HELD: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+
 /// A port that is free now, for servers that must know each other's before they start.
 ///
-/// Each call of a process gives another port, and none that the system gives to a connection
-/// meanwhile.
+/// Each call gives another port, also in the test programs that run at the same time, and none that
+/// the system gives to a connection meanwhile. This process holds the UDP port of the same number
+/// until it ends: no other process gets both.
 pub fn free_port() -> SocketAddr {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let (first, count) = FREE_PORTS;
@@ -38,7 +42,9 @@ pub fn free_port() -> SocketAddr {
         assert!(call < u32::from(count), "no port is free");
         let offset = start.wrapping_add(call) % u32::from(count);
         let port = first + u16::try_from(offset).expect("below the count");
+        let Ok(held) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(held);
             return listener.local_addr().expect("its address");
         }
     }

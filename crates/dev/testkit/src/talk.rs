@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Longest that anything may take: only a failure waits for it.
-const WITHIN: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// One end of a conversation, as in POP3 and SMTP.
 pub struct Talk<T> {
@@ -130,7 +130,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Talk<T> {
     }
 }
 
-/// The result of some work. Fails the test if it takes 30 seconds.
+/// The result of some work. Fails the test if it takes a minute.
 pub async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(WITHIN, work).await.expect("a deadline passed")
 }

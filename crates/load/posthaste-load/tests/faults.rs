@@ -12,7 +12,7 @@ use posthaste_load_drive::populate::{Contents, PopulateOptions, populate};
 use posthaste_load_drive::run::{Arrivals, ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
-use posthaste_load_results::RunResult;
+use posthaste_load_results::{RunResult, Slow, Transaction};
 use posthaste_load_workload::{Think, load};
 
 struct Trial {
@@ -34,11 +34,26 @@ impl Default for Trial {
     }
 }
 
+/// The window of a run.
+const WINDOW: Duration = Duration::from_millis(1900);
+
+/// Tries it until the result has what the test looks for. A machine that is busy with other work
+/// does little in a window, or stalls in it: then the next one is longer.
+fn try_until(trial: &Trial, has: impl Fn(&RunResult) -> bool) -> RunResult {
+    let mut result = try_it(trial, WINDOW);
+    for longer in [3, 10] {
+        if !has(&result) {
+            result = try_it(trial, longer * WINDOW);
+        }
+    }
+    result
+}
+
 /// Populates, runs and audits. The faults are there from the start. The baseline of the run finds
 /// the messages that populate lost. So faults of taking mail show in SEND and APPEND.
-fn try_it(trial: Trial) -> RunResult {
-    let at = start(trial.faults).unwrap();
-    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(5)).unwrap();
+fn try_it(trial: &Trial, measure: Duration) -> RunResult {
+    let at = start(trial.faults.clone()).unwrap();
+    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).unwrap();
     let accounts = Accounts::parse("user{1..4}@example.org").unwrap().with_password("x");
     let imap: posthaste_load_drive::Target = format!("imap://{}", at.imap).parse().unwrap();
     let workload = load(trial.workload).unwrap().hurried(trial.appended.unwrap_or(1.0));
@@ -75,7 +90,7 @@ fn try_it(trial: Trial) -> RunResult {
         arrivals: trial.arrivals,
         ramp: Duration::from_millis(100),
         warmup: Duration::ZERO,
-        measure: Duration::from_millis(1900),
+        measure,
         threads: 1,
         seed: 1,
         audit: true,
@@ -105,7 +120,8 @@ fn an_honest_server_is_believed() {
     for workload in
         ["koka-manage-frequencies", "koka-browse", "imaptest", "platform", "outlook-express", "sendmail"]
     {
-        let result = try_it(Trial { workload, ..Trial::default() });
+        let trial = Trial { workload, ..Trial::default() };
+        let result = try_until(&trial, |result| !result.outcome.clean || result.total.count > 50);
         assert!(result.outcome.clean, "{workload}: {:#?}", result.errors);
         assert!(result.total.count > 50, "{workload}: {}", result.outcome.headline);
         let audit = result.audit.unwrap();
@@ -116,9 +132,13 @@ fn an_honest_server_is_believed() {
 /// Before, a server without a way in for mail got none from outside.
 #[test]
 fn mail_from_outside_arrives_by_append_where_there_is_no_other_way() {
-    let result = try_it(Trial { workload: "idle-many", appended: Some(5000.0), ..Trial::default() });
+    let trial = Trial { workload: "idle-many", appended: Some(5000.0), ..Trial::default() };
+    let arrivals = |result: &RunResult| {
+        result.transactions.iter().find(|t| t.name == "(arrival)").map_or(0, |t| t.summary.count)
+    };
+    let result = try_until(&trial, |result| !result.outcome.clean || arrivals(result) > 0);
     assert!(result.outcome.clean, "{:#?}", result.errors);
-    let arrived = result.transactions.iter().find(|t| t.name == "(arrival)").unwrap().summary.count;
+    let arrived = arrivals(&result);
     let audit = result.audit.unwrap();
     assert!(arrived > 0 && audit.is_clean(), "{arrived}: {audit:#?}");
     assert!(audit.messages_expected >= 4 * (12 + 4 * 8) + arrived, "{audit:#?}");
@@ -127,14 +147,16 @@ fn mail_from_outside_arrives_by_append_where_there_is_no_other_way() {
 #[test]
 fn a_lost_message_is_missed() {
     let faults = Faults { lose_one_in: 25, ..Faults::default() };
-    let audit = try_it(Trial { faults, ..Trial::default() }).audit.unwrap();
+    let misses = |result: &RunResult| result.audit.as_ref().is_some_and(|audit| audit.missing > 0);
+    let audit = try_until(&Trial { faults, ..Trial::default() }, misses).audit.unwrap();
     assert!(audit.missing > 0 && audit.findings[0].contains("acknowledged"), "{audit:#?}");
 }
 
 #[test]
 fn an_altered_body_is_seen() {
     let faults = Faults { alter_one_in: 150, ..Faults::default() };
-    let result = try_it(Trial { faults, workload: "koka-browse", ..Trial::default() });
+    let trial = Trial { faults, workload: "koka-browse", ..Trial::default() };
+    let result = try_until(&trial, |result| errors(result, "wrong-answer") > 0);
     assert!(errors(&result, "wrong-answer") > 0, "{:#?}", result.errors);
     let sample = &result.errors.iter().find(|e| e.kind == "wrong-answer").unwrap().samples[0];
     assert!(sample.what.contains("altered") && sample.transcript.contains("C: UID FETCH"), "{sample:#?}");
@@ -147,8 +169,9 @@ fn an_altered_body_is_seen() {
 
 #[test]
 fn a_short_listing_is_counted() {
-    let result =
-        try_it(Trial { faults: Faults { short_listings: true, ..Faults::default() }, ..Trial::default() });
+    let faults = Faults { short_listings: true, ..Faults::default() };
+    let trial = Trial { faults, ..Trial::default() };
+    let result = try_until(&trial, |result| errors(result, "wrong-answer") > 0);
     let sample = &result.errors.iter().find(|e| e.kind == "wrong-answer").unwrap().samples[0];
     assert!(sample.what.contains("messages"), "{sample:#?}");
 }
@@ -156,7 +179,14 @@ fn a_short_listing_is_counted() {
 #[test]
 fn a_delayed_command_shows_in_the_tail_and_is_named() {
     let delay = Some(("EXPUNGE", Duration::from_millis(300), 10));
-    let result = try_it(Trial { faults: Faults { delay, ..Faults::default() }, ..Trial::default() });
+    let trial = Trial { faults: Faults { delay, ..Faults::default() }, ..Trial::default() };
+    // Something else may take as long once on a busy machine.
+    let is_named = |result: &RunResult| {
+        let named = |slowest: &Slow| slowest.command.starts_with("EXPUNGE");
+        let shown = |t: &Transaction| t.name == "MDEL" && t.summary.max_ms >= 300.0;
+        result.slowest.first().is_some_and(named) && result.transactions.iter().any(shown)
+    };
+    let result = try_until(&trial, is_named);
     let of = |name: &str| result.transactions.iter().find(|t| t.name == name).unwrap().summary.clone();
     assert!(of("MDEL").max_ms >= 300.0, "{:?}", of("MDEL"));
     assert!(result.slowest[0].command.starts_with("EXPUNGE"), "{:#?}", result.slowest);
@@ -169,20 +199,21 @@ fn in_open_loop_a_stall_cannot_hide() {
     let delay = Some(("NOOP", Duration::from_millis(400), 6));
     let faults = Faults { delay, ..Faults::default() };
     let arrivals = Some(Arrivals::Even(100.0));
-    let result = try_it(Trial { faults, workload: "sendmail", arrivals, ..Trial::default() });
+    let result = try_it(&Trial { faults, workload: "sendmail", arrivals, ..Trial::default() }, WINDOW);
     assert!(result.total.p50_ms >= 100.0, "p50 {} ms", result.total.p50_ms);
     assert!(result.outcome.saturated, "{}", result.outcome.unfinished_max);
 }
 
 #[test]
 fn hanging_up_garbage_and_refusal_are_distinguished_and_survived() {
-    let hang_up =
-        try_it(Trial { faults: Faults { hang_up_one_in: 200, ..Faults::default() }, ..Trial::default() });
+    let with = |faults: Faults, kind: &str, at_least: u64| {
+        let trial = Trial { faults, ..Trial::default() };
+        try_until(&trial, |result| errors(result, kind) > 0 && result.total.count >= at_least)
+    };
+    let hang_up = with(Faults { hang_up_one_in: 200, ..Faults::default() }, "connection-lost", 21);
     assert!(errors(&hang_up, "connection-lost") > 0 && hang_up.total.count > 20, "{:#?}", hang_up.errors);
-    let garbage =
-        try_it(Trial { faults: Faults { garbage_one_in: 200, ..Faults::default() }, ..Trial::default() });
+    let garbage = with(Faults { garbage_one_in: 200, ..Faults::default() }, "garbage", 21);
     assert!(errors(&garbage, "garbage") > 0 && garbage.total.count > 20, "{:#?}", garbage.errors);
-    let refused =
-        try_it(Trial { faults: Faults { refuse_logins: true, ..Faults::default() }, ..Trial::default() });
+    let refused = with(Faults { refuse_logins: true, ..Faults::default() }, "login", 0);
     assert!(errors(&refused, "login") > 0 && refused.total.count == 0, "{:#?}", refused.errors);
 }

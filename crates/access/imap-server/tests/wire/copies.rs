@@ -8,7 +8,7 @@ use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::StoreOptions;
 
 use crate::gate::talkative_options;
-use crate::harness::Server;
+use crate::harness::{Server, unhurried};
 
 /// Bytes of 1,200 messages, of which an account may have a quarter.
 const BYTES: usize = 1200 * 700;
@@ -18,7 +18,7 @@ fn copies_take_memory_from_a_budget_and_give_it_back() {
     let budget = ByteBudget::new(BYTES);
     let service = |delivery: posthaste_delivery::Delivery| {
         let delivery = delivery.with_summaries(budget.clone());
-        ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+        ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
     };
     let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
     server.with_messages(25);

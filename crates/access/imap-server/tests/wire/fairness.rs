@@ -63,15 +63,23 @@ fn many_keys_of_other_kinds() {
     }
 }
 
+/// Copies the only message seven times, so that a search is not over before its end is noticed.
+const EIGHT: &str =
+    "C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1:2 INBOX\nS~ c OK …\nC: c COPY 1:4 INBOX\nS~ c OK …";
+
 #[test]
 fn a_search_ends_with_its_client_and_keeps_nobody_waiting() {
     let server = Server::start();
     server.put("INBOX", text(900_000).as_bytes());
     server.with_messages(1);
+    let copying =
+        "C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1,3 INBOX\nS~ c OK …\nC: c COPY 1,3:5 INBOX\nS~ c OK …";
+    server.select("INBOX").run(copying);
     let keys: Vec<String> = words(1_002_900).skip(1_000_000).map(|word| format!("BODY {word}")).collect();
     let keys = keys.join(" ");
     let mut leaving = server.select("INBOX");
-    leaving.send(format!("a SEARCH 1 {keys}\r\n").as_bytes());
+    // Eight large messages, so that it is not over before others were answered.
+    leaving.send(format!("a SEARCH 1,3:9 {keys}\r\n").as_bytes());
     until(|| server.service().accounts_at_work() == 1);
     // Others are answered while it is at work.
     let mut other = server.select("INBOX");
@@ -90,16 +98,16 @@ fn a_search_ends_with_its_login() {
     server.put("INBOX", text(900_000).as_bytes());
     let keys: Vec<String> = words(1_002_900).skip(1_000_000).map(|word| format!("BODY {word}")).collect();
     let mut wire = server.select("INBOX");
-    wire.run("C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1:2 INBOX\nS~ c OK …");
-    wire.send(format!("a SEARCH 1:4 {}\r\n", keys.join(" ")).as_bytes());
+    wire.run(EIGHT);
+    wire.send(format!("a SEARCH 1:8 {}\r\n", keys.join(" ")).as_bytes());
     until(|| server.service().accounts_at_work() == 1);
     server.disable();
     wire.expect_end();
     until(|| server.service().accounts_at_work() == 0);
-    assert!(server.service().messages_searched() < 4, "nobody waited for the last message");
+    assert!(server.service().messages_searched() < 8, "nobody waited for the last message");
 }
 
-/// The work is counted: by the time the session has ended, the last of three messages must not have
+/// The work is counted: by the time the session has ended, the last of the messages must not have
 /// been searched.
 #[test]
 fn a_search_ends_with_a_client_that_left_much_unread() {
@@ -112,8 +120,8 @@ fn a_search_ends_with_a_client_that_left_much_unread() {
     let noops = b"n NOOP\r\n".repeat(20_000);
     assert!(noops.len() > 128 * 1024 + 16 * 1024);
     let mut leaving = server.select("INBOX");
-    leaving.run("C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1 INBOX\nS~ c OK …");
-    leaving.send(format!("a SEARCH 1:3 {}\r\n", keys.join(" ")).as_bytes());
+    leaving.run(EIGHT);
+    leaving.send(format!("a SEARCH 1:8 {}\r\n", keys.join(" ")).as_bytes());
     until(|| server.service().messages_searched() >= 1);
     leaving.send(&noops);
     drop(leaving);
@@ -124,7 +132,7 @@ fn a_search_ends_with_a_client_that_left_much_unread() {
         wire.send(format!("l LOGIN {USER} \"{PASSWORD}\"\r\n").as_bytes());
         wire.line().is_some_and(|line| line.starts_with("l OK"))
     });
-    assert!(server.service().messages_searched() < 3, "nobody waited for the last message");
+    assert!(server.service().messages_searched() < 8, "nobody waited for the last message");
 }
 
 /// Waits for the expected event.

@@ -119,7 +119,7 @@ impl Server {
     /// With this much memory for results that are kept up to date.
     pub fn start_keeping(contexts: ByteBudget) -> Self {
         Self::start_as(|delivery| {
-            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+            ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
                 .with_contexts(contexts)
         })
     }
@@ -130,7 +130,7 @@ impl Server {
         let server = Self::start_as(|delivery| {
             let made = SearchIndex::new(delivery.store().clone(), 32 << 20);
             index = Some(made.clone());
-            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+            ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
                 .with_index(made)
         });
         let index = index.expect("an index");
@@ -173,7 +173,7 @@ impl Server {
     /// With a record of administrative acts.
     pub fn start_recording(acts: RecordOfActs) -> Self {
         Self::start_as(|delivery| {
-            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+            ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
                 .with_record_of_acts(acts)
         })
     }
@@ -204,7 +204,7 @@ impl Server {
         let options = StoreOptions { serve, served_bytes, ..StoreOptions::default() };
         let service = |delivery| {
             Renewals::begin(&delivery, &counted.conversions);
-            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+            ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
         };
         (Self::start_storing(options, |engine| engine, service), counted)
     }
@@ -573,7 +573,7 @@ pub fn searches(wire: &mut Wire, rows: &[(&str, &str)]) {
 
 /// On a busy machine any command may take long enough for INPROGRESS. A test that wants it sets
 /// other times.
-fn unhurried(mut options: ImapOptions) -> ImapOptions {
+pub fn unhurried(mut options: ImapOptions) -> ImapOptions {
     if options.progress == ProgressTimes::default() {
         options.progress.first = Duration::from_secs(3600);
     }

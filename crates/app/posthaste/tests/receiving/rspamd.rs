@@ -110,7 +110,9 @@ fn rspamd_decides_what_becomes_of_a_message() {
     let port = free_port().port();
     let _rspamd = rspamd(dir.path(), port);
     let dns = DnsServer::start([]);
-    let server = server(dir.path(), &dns, &format!("rspamd = \"http://127.0.0.1:{port}\""));
+    // Its first answer comes when it has its rules.
+    let settings = format!("rspamd = \"http://127.0.0.1:{port}\"\nrspamd_timeout = \"60 s\"");
+    let server = server(dir.path(), &dns, &settings);
 
     let reply = send(&server, "", REJECTED);
     assert_eq!(reply.trim_end(), "550 5.7.1 Gtube pattern");

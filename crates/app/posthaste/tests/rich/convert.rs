@@ -142,7 +142,7 @@ fn an_interrupted_conversion_says_what_it_did() {
     }
     for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
         let begun_with = left(&data, "rich");
-        let mut run = begin_to_print(&data, &["convert", ANA, ANA, "--to", "rich", "--rate", "10"]);
+        let mut run = begin_to_print(&data, &["convert", ANA, ANA, "--to", "rich", "--rate", "1"]);
         let (estimate, _said) = after_the_estimate(&mut run);
         assert!(estimate.starts_with("60 messages; all of them examined, about"), "{estimate}");
         while_it_runs(&mut run, || left(&data, "rich") == begun_with);
@@ -154,7 +154,7 @@ fn an_interrupted_conversion_says_what_it_did() {
         assert_eq!(left(&data, "rich"), begun_with - done, "{report}");
         let audit = std::fs::read_to_string(data.join("audit.log")).unwrap();
         let line = audit.lines().last().unwrap();
-        let act = format!("act=\"convert {ANA} {ANA} --to rich --rate 10\"");
+        let act = format!("act=\"convert {ANA} {ANA} --to rich --rate 1\"");
         let examined = number_of(&report, "examined ");
         let outcome = format!("outcome=interrupted before=\"examined {examined}, converted {done}, ");
         assert!(line.contains(&act) && line.contains(&outcome), "{line}");
@@ -375,7 +375,8 @@ fn new_messages_survive_kills() {
     let new = || watching.borrow_mut().imap("STATUS INBOX (UIDNEXT)").unwrap();
     for round in 0..4 {
         let before = new();
-        let mut run = begin(&data, &[&lossy[..], &["--rate", "20"]].concat());
+        // Slow enough that it is not over before its first change is seen.
+        let mut run = begin(&data, &[&lossy[..], &["--rate", "1"]].concat());
         while_it_runs(&mut run, || new() == before);
         run.kill().unwrap();
         run.wait().unwrap();
@@ -430,7 +431,8 @@ fn originals_that_are_given_up_survive_kills() {
     assert_eq!(left(), MESSAGES - 1);
     for round in 0..4 {
         let begun_with = left();
-        let mut run = begin(&data, &[&lossy[..], &["--rate", "20"]].concat());
+        // Slow enough that it is not over before its first change is seen.
+        let mut run = begin(&data, &[&lossy[..], &["--rate", "1"]].concat());
         while_it_runs(&mut run, || left() == begun_with);
         run.kill().unwrap();
         run.wait().unwrap();

@@ -211,6 +211,7 @@ fn a_report_is_made_once_and_arrives_wherever_the_kill_comes() {
 /// Every acknowledged message is in the mailbox once, and is sent on.
 #[test]
 fn redirects_and_forwards_survive_a_kill() {
+    const ROUNDS: usize = 8;
     let dir = tempfile::tempdir().unwrap();
     let host = Host::start(None);
     let mut server = start(dir.path(), host.address);
@@ -221,25 +222,27 @@ fn redirects_and_forwards_survive_a_kill() {
     let script = "require \"copy\"; redirect :copy \"redirect@b.test\";";
     let put = server.command(&["sieve", "put", "--activate", "cy@a.test", "main", "-"], script);
     assert!(put.status.success());
-    for round in 0..8 {
+    for round in 0..ROUNDS {
         for user in ["bo@a.test", "cy@a.test"] {
             lmtp(&server, "x@b.test", user, &format!("{user} {round}"));
         }
-        std::thread::sleep(Duration::from_millis(3 * round));
+        std::thread::sleep(Duration::from_millis(3 * round as u64));
         server.kill();
         server = start(dir.path(), host.address);
     }
     wait_until_queue_is_empty(&server);
     let got: Vec<(String, String)> = host.got.try_iter().collect();
     for user in ["bo@a.test", "cy@a.test"] {
-        let mail = server.mail(user, PASSWORD, "INBOX", 8);
-        assert_eq!(mail.len(), 8, "{user}");
-        for round in 0..8 {
+        let mail = server.mail(user, PASSWORD, "INBOX", ROUNDS);
+        assert_eq!(mail.len(), ROUNDS, "{user}");
+        for round in 0..ROUNDS {
             let subject = format!("\r\nSubject: {user} {round}\r\n");
             let here = mail.iter().filter(|text| String::from_utf8_lossy(text).contains(&subject)).count();
             let there = got.iter().filter(|(_, text)| text.contains(&subject)).count();
-            // RFC 1047: only a kill after the host's answer sends it twice.
-            assert!(here == 1 && (1..=2).contains(&there), "{user} {round}: {here} here, {there} there");
+            // RFC 1047: only a kill after the host's answer sends it again. A message that waits
+            // may meet each of the later kills.
+            let most = 1 + ROUNDS - round;
+            assert!(here == 1 && (1..=most).contains(&there), "{user} {round}: {here} here, {there} there");
         }
     }
     assert!(server.command(&["check"], "").status.success());

@@ -81,6 +81,8 @@ pub fn search(stage: &Stage) -> Outcome {
 /// Many short commands: each computes for less than a slice.
 pub fn searches(stage: &Stage) -> Outcome {
     let mut client = stage.login(ATTACKER).map_err(text)?;
+    // What an earlier round left behind.
+    client.imap("DELETE Many").map_err(text)?;
     client.imap("CREATE Many").map_err(text)?;
     client.imap("APPEND Many {10+}\r\nA: b\r\n\r\nc\r").map_err(text)?;
     let (wanted, mut there) = (stage.of(2000, 100_000), 1);

@@ -12,8 +12,8 @@
 //! * a session whose client has closed its side ends;
 //! * nothing in the server panics. A debug build of it panics as well when a poll does more steps
 //!   than it may (`imap-server/src/heavy.rs`);
-//! * no poll of a session or background task uses over 100 ms of CPU time. The rule is 10 ms in a
-//!   release build; a debug build is some ten times as slow;
+//! * no poll of a session or background task uses over 100 ms of CPU time each time that the seed
+//!   is played. The rule is 10 ms in a release build; a debug build is some ten times as slow;
 //! * its memory stays in a bound;
 //! * the model's mailbox is what its own client made of it, and the store is without a fault;
 //! * so are the maildrop and the scripts of the clients of POP3 and ManageSieve.
@@ -34,7 +34,8 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress};
 use posthaste_testkit::{LineClient, Random, Server, ServerBuilder, changed};
 
-use crate::Gauge;
+use crate::stage::LONG_POLL;
+use crate::{Gauge, Poll};
 use lines::Dialect;
 use managesieve::Scripts;
 use model::{MODEL, Model, PASSWORD};
@@ -140,9 +141,27 @@ enum Waits {
     },
 }
 
+/// How many times a seed is played until a long poll of the same task counts. A poll that computes
+/// too much does so each time. One whose processor was slow for a moment does not.
+const TRIES: usize = 3;
+
 /// Plays this many commands of a seed against a server of its own. The error names what went wrong;
 /// the same seed does it again.
 pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> {
+    let (mut report, mut polls) = play_once(binary, seed, commands)?;
+    for _ in 1..TRIES {
+        if polls.is_empty() {
+            break;
+        }
+        let (next, again) = play_once(binary, seed, commands)?;
+        report = next;
+        polls.retain(|poll| again.iter().any(|other| other.task == poll.task));
+    }
+    if polls.is_empty() { Ok(report) } else { Err(format!("polls of over 100 ms: {polls:?}")) }
+}
+
+/// The same once, with the long polls that were logged.
+fn play_once(binary: &str, seed: u64, commands: usize) -> Result<(Report, Vec<Poll>), String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let config = folder.path().join("sessions.toml");
     // Hashing is not tested here.
@@ -167,13 +186,13 @@ pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> 
     let outcome = rounds(&server, &mut random, commands);
     let panics = server.logged("panicked");
     match (outcome, panics.is_empty()) {
-        (Ok(report), true) => Ok(report),
+        (Ok(played), true) => Ok(played),
         (Ok(_), false) => Err(panics.join("\n")),
         (Err(why), _) => Err(format!("{why}\n{}", panics.join("\n"))),
     }
 }
 
-fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Report, String> {
+fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<(Report, Vec<Poll>), String> {
     let mut peers = Kind::ALL.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
     let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
     let mut models = Models::default();
@@ -210,10 +229,9 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
     report.slow_polls = server.logged("blocked its thread for too long").len();
-    match server.logged("one poll of a task used too much CPU time").as_slice() {
-        [] => Ok(report),
-        polls => Err(polls.join("\n")),
-    }
+    let lines = server.logged(LONG_POLL).into_iter();
+    let polls = lines.map(|line| Poll::read(&line).ok_or(line)).collect::<Result<_, _>>()?;
+    Ok((report, polls))
 }
 
 impl Peer {

@@ -35,7 +35,7 @@ fn each_kind_of_users_has_accounts_and_figures_of_its_own() {
         "--warmup",
         "100ms",
         "--measure",
-        "2s",
+        "5s",
         "--think",
         "0s",
         "--quiet",

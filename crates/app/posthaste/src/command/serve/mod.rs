@@ -97,7 +97,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
 /// Logs each poll of a session or background task that computes for longer than configured. The
 /// rule is 10 ms, in a release build; CPU time counts, so that other load on the machine does
 /// not. `scripts/hostile` reads these lines. Debug builds always log: the tests `hostile` and
-/// `sessions` fail on such a line.
+/// `sessions` fail on such a line that comes each time.
 fn watch_sessions(configured: Duration) {
     /// A debug build without optimization takes some ten times as long.
     const DEBUG_LIMIT: Duration = Duration::from_millis(10 * 10);
