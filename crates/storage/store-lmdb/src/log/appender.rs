@@ -24,6 +24,7 @@ use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::Writing;
+use crate::index::damaged;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
@@ -397,12 +398,15 @@ impl Appender {
         })
     }
 
-    /// Records the state of all packs this transaction touches: its own ends at `end`.
+    /// Records the state of all packs this transaction touches: its own ends at `end`. Fails if the
+    /// index lacks its pack. [`Appender::acquire`] put it there, so the index is damaged.
     pub(crate) fn record(&self, index: &Index, txn: &mut Writing, pack: u32, end: u64) -> Result<()> {
         self.record_ended(index, txn)?;
         self.marks.abandon.iter().try_for_each(|ended| seal(index, txn, ended.number))?;
         self.count_marks(index, txn, pack)?;
-        let state = index.pack(txn, pack)?.unwrap_or_default();
+        let state = index.pack(txn, pack)?.ok_or_else(damaged(format_args!(
+            "the index lacks pack {pack}, which is being written. {REMEDY}"
+        )))?;
         index.put_pack(txn, pack, PackState { end, ..state })
     }
 
