@@ -107,7 +107,7 @@ pub(crate) async fn store_flags(
 ) -> Result<FlagsStored, Failure> {
     let FlagOrder { uids, change, flags, unchanged_since, held } = order;
     let Selected { mailbox, layer, .. } = selected;
-    let holding = held.map(|held| mailbox.holding(Some(held)));
+    let holding = held.map(|held| mailbox.with_permit(Some(held)));
     let mailbox: &Mailbox = holding.as_ref().unwrap_or(mailbox);
     let Some(layer) = layer else {
         return Ok(mailbox.store_flags(uids, change, flags, unchanged_since).await?);
@@ -176,7 +176,7 @@ pub(crate) async fn carry(
         seen.map(|(_, row)| row.uid().value()).collect::<NumSet>()
     };
     let seen = threads.run(steps, work).await?;
-    let target = target.keeping(changeable(rights).difference(FlagSet::SEEN));
+    let target = target.carrying(changeable(rights).difference(FlagSet::SEEN));
     Ok(match reading {
         // One's own: the copies have the flag itself.
         None => (target.seeing(seen), CarriedSeen { noted: None }),

@@ -86,7 +86,7 @@ pub(super) async fn expunge(
     let expunging = Box::pin(async {
         let held = service.reserve_to_change(account, messages).await?;
         begun.note();
-        let mailbox = mailbox.holding(Some(held));
+        let mailbox = mailbox.with_permit(Some(held));
         expunge_in_rounds((reader, &mailbox), only, messages.min(service.changed_max())).await
     });
     // Boxed: nearly no EXPUNGE is of so many.

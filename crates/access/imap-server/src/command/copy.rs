@@ -190,7 +190,7 @@ async fn ready<'s>(
     let annotations = Box::pin(CarriedAnnotations::read(reader, uids, (of_target, to.rights), way)).await?;
     let target = (to.target.clone(), to.rights);
     let (target, carried) = Box::pin(seen::carry((selected, threads), uids, target, to.reading)).await?;
-    Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
+    Ok(ReadyCopy { target: target.with_permit(held), carried, annotations, _reserved: reserved })
 }
 
 /// Writes what is kept beside messages that were added: the user's `\Seen` flags in a mailbox of
@@ -270,7 +270,7 @@ pub(super) async fn target_of(
 async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
     let Asker { service, login } = asker;
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
-    let target = service.store.destination_for(login.id, entry.id).keeping(changeable(rights));
+    let target = service.store.destination_for(login.id, entry.id).carrying(changeable(rights));
     let reading = seen::reading(login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.note_owner_limit(owner.folder_limits.max);

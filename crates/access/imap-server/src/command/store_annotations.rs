@@ -65,7 +65,7 @@ pub(super) async fn run(
         };
         begun.note();
         check_parts(reader, &uids, parts).await?;
-        let mailbox = mailbox.holding(held);
+        let mailbox = mailbox.with_permit(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
     });
     let reports = ctx.service.reports(tag);

@@ -184,7 +184,7 @@ async fn changes_of_flags_and_expunges_hold_their_permit_until_they_have_ended()
     let (permit, uids) = (Arc::new(()), set(&[(1, 3)]));
     for expunges in [false, true] {
         let held: HeldPermit = Arc::<()>::clone(&permit);
-        let holding = mailbox.holding(Some(held));
+        let holding = mailbox.with_permit(Some(held));
         {
             let mut work = pin!(async {
                 match expunges {
