@@ -40,13 +40,13 @@ pub(crate) struct World {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
     /// The mailboxes, read at the first question about them.
-    pub(crate) known: OnceLock<Known>,
+    pub(crate) known: OnceLock<KnownMailboxes>,
     /// Set when nobody waits for the run any more.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// The ids and special uses of all mailboxes. A run reads them once.
-pub(crate) struct Known {
+pub(crate) struct KnownMailboxes {
     ids: HashSet<String>,
     uses: Vec<SpecialUse>,
 }
@@ -128,8 +128,8 @@ pub fn zone_minutes(unix_s: i64) -> i32 {
 }
 
 impl World {
-    fn known(&self) -> &Known {
-        self.known.get_or_init(|| Known {
+    fn known(&self) -> &KnownMailboxes {
+        self.known.get_or_init(|| KnownMailboxes {
             ids: self.list.entries.iter().map(|entry| entry.id.to_string()).collect(),
             uses: self.list.entries.iter().filter_map(|entry| entry.special_use).collect(),
         })

@@ -64,4 +64,6 @@ pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store, WeakStore};
 pub use transfer::{Compare, LeftOut, Progress, TargetIds, Transfer};
-pub use view::{CHUNK_ROWS, Comparison, Difference, Part, RowFinder, Rows, Runs, Totals, View, ViewBuilder};
+pub use view::{
+    CHUNK_ROWS, ChunkMatch, Comparison, Difference, RowFinder, Rows, Runs, Totals, View, ViewBuilder,
+};

@@ -112,11 +112,11 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct KeyCache {
     bytes_max: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CacheState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     mailboxes: HashMap<MailboxId, Cached>,
     bytes: usize,
     /// Counts uses, so that the mailbox used longest ago is known.
@@ -139,7 +139,7 @@ impl Cached {
     }
 }
 
-impl State {
+impl CacheState {
     fn take(&mut self, mailbox: MailboxId) -> Cached {
         let cached = self.mailboxes.remove(&mailbox).unwrap_or_default();
         self.bytes -= cached.bytes;
@@ -179,7 +179,7 @@ impl KeyCache {
         Self { bytes_max, state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
