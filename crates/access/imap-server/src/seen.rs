@@ -60,7 +60,7 @@ async fn raise_missed(
             true
         }
         Err(error) => {
-            tracing::warn!(%error, "flags Seen of a shared mailbox have no mod-sequence yet");
+            tracing::warn!(%error, "\\Seen flags of a shared mailbox did not get a new mod-sequence");
             false
         }
     }
@@ -70,7 +70,7 @@ async fn raise_missed(
 /// once more.
 async fn complete(service: &ImapService, reading: Reading, changed: &PendingSeen) {
     if let Err(error) = service.directory.seen().complete(reading, changed).await {
-        tracing::warn!(%error, "cannot note that flags Seen of a shared mailbox have a mod-sequence");
+        tracing::warn!(%error, "cannot record that \\Seen flags of a shared mailbox got a new mod-sequence");
     }
 }
 

@@ -122,7 +122,7 @@ impl Filter {
             let done = self.run_one(&run, (&script, &scripts), happened).await;
             if let Err(error) = done {
                 let account = recipient.account.name.as_str();
-                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is as it was");
+                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is unchanged");
             }
         }
         Ok(())

@@ -224,7 +224,7 @@ async fn check_parts(
         pace.worked((octets as u64).min(SLICE_STEPS)).await;
         for structure in structures {
             if !are_parts(reader, structure, &parts, &mut pace).await? {
-                return Err(Reply::bad("A message has no such part").into());
+                return Err(Reply::bad("A message lacks a part that the command names").into());
             }
         }
         at += all[at..].partition_point(|uid| *uid <= last);

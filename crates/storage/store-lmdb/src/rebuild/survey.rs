@@ -271,7 +271,7 @@ impl Survey {
                 && search.is_readable(torn.offset)
                 && !search.has_later_batch(torn.offset)
             {
-                tracing::info!(pack = number, at = torn.offset, "bodies without a commit are not used");
+                tracing::info!(pack = number, at = torn.offset, "bodies that no commit names are not used");
                 controls.ends_at(number, torn.offset);
                 self.cut_off.insert(number);
             }
@@ -288,7 +288,11 @@ impl Survey {
     ) -> Result<()> {
         for round in torn {
             if round.is_needless(&self.packs, catalog, controls)? {
-                tracing::info!(pack = round.pack, at = round.from, "copies that a crash tore are not used");
+                tracing::info!(
+                    pack = round.pack,
+                    at = round.from,
+                    "records copied by a compaction that a crash interrupted are not used"
+                );
                 controls.ends_at(round.pack, round.from);
                 self.cut_off.insert(round.pack);
             }
