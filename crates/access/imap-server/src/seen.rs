@@ -25,7 +25,7 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::wire::Wire;
 
-/// Lays the user's `\Seen` flags over a mailbox of another account that was just opened.
+/// Overlays the user's `\Seen` flags on a mailbox of another account that was just opened.
 pub(crate) async fn lay_over(
     service: &ImapService,
     reading: Reading,

@@ -41,7 +41,7 @@ impl Hashing {
     /// Runs `work` when there is a permit for it. If the caller goes away meanwhile, work begun is
     /// finished, and its permit is released only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let slot = QueueSlot::take(&self.waiting, self.waiting_max)?;
+        let slot = QueueSlot::acquire(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
         drop(slot);
@@ -90,7 +90,7 @@ impl Hashing {
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl<'a> QueueSlot<'a> {
-    fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
+    fn acquire(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
         let slot = Self(waiting);
         if waiting.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));

@@ -130,7 +130,8 @@ struct CopySource<'s, 'v> {
     service: &'s ImapService,
     login: &'s Account,
     selected: &'v Selected,
-    /// Noted when the command has its turn and its memory: it no longer ends with its client.
+    /// Set when the command has its turn and its memory: from then on it does not end with its
+    /// client.
     begun: &'v Begun,
 }
 
@@ -151,7 +152,7 @@ type Change<T> = for<'a> fn(
 ) -> Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Copies or moves messages. Returns what they take along, which is not written yet. What this
-/// reserves is returned with its end: before the client has read a report, and before scripts run.
+/// reserves is released when it ends: before the client has read a report, and before scripts run.
 async fn carry_out<'s, T>(
     from: CopySource<'s, '_>,
     (uids, numbering): (&Arc<NumSet>, Numbering),
@@ -175,7 +176,7 @@ async fn ready<'s>(
     let CopySource { service, login, selected, begun } = from;
     let threads = Threads { service, account: login.id };
     let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
-    begun.note();
+    begun.set();
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {

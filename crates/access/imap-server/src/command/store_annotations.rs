@@ -63,7 +63,7 @@ pub(super) async fn run(
             true => Some(reader.service.reserve_to_change(reader.login, uids.count()).await?),
             false => None,
         };
-        begun.note();
+        begun.set();
         check_parts(reader, &uids, parts).await?;
         let mailbox = mailbox.with_permit(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await

@@ -234,14 +234,14 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Notes a message that was expunged after it was deferred.
+    /// Counts a message that was expunged after it was deferred.
     pub(super) fn expunged(&mut self) {
         self.expunged += 1;
     }
 
-    /// Passes on the outcome of one message. Damage of that message says nothing about others: it
-    /// is logged and noted, and the walk continues.
-    pub(super) fn note<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    /// Returns the outcome of one message. Damage of that message says nothing about others: it is
+    /// logged and collected, and the walk continues.
+    pub(super) fn collect<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
@@ -445,9 +445,9 @@ impl<'v> Walk<'v> {
             done += 1;
             // Boxed, so that no other walk needs the memory.
             let made = Box::pin(mailbox.made_summary(next.row.uid(), unmade.body, Keep::AsSet)).await;
-            if let Some(summary) = faults.note(next.row.uid(), made.map_err(Failure::from))? {
+            if let Some(summary) = faults.collect(next.row.uid(), made.map_err(Failure::from))? {
                 let row = unmade.show((next, &summary), (&mut each, &mut pass), deferred);
-                faults.note(next.row.uid(), row)?;
+                faults.collect(next.row.uid(), row)?;
             }
         }
         *at += done;
@@ -482,7 +482,7 @@ mod tests {
     fn damage_of_one_message_is_noted_and_other_errors_end_the_walk() {
         let mut faults = Faults::default();
         let uid = Uid::new(7).unwrap();
-        assert!(matches!(faults.note(uid, Ok(3)), Ok(Some(3))));
+        assert!(matches!(faults.collect(uid, Ok(3)), Ok(Some(3))));
         let damage = StoreError::Corrupt("a summary".to_owned());
         assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
         let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));

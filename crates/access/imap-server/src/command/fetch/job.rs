@@ -165,7 +165,7 @@ impl FetchJob<'_> {
                     }
                 };
                 // A message that cannot be read fails before any byte of its response is printed.
-                if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
+                if let Some(Printed::Expunged) = faults.collect(message.row.uid(), printed)? {
                     faults.expunged();
                 }
             }

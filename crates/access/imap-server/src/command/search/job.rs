@@ -164,7 +164,7 @@ impl<'j> Job<'j> {
                 if let Some(progress) = self.pace.progress() {
                     progress.advance(1);
                 }
-                match faults.note(message.row.uid(), matches)? {
+                match faults.collect(message.row.uid(), matches)? {
                     Some(Some(true)) => behind.push(message.seq.value()),
                     Some(None) => faults.expunged(),
                     _ => {}
