@@ -1,6 +1,7 @@
-//! The bounded pool on which passwords are hashed. It is not on the runtime's threads, and has
-//! fewer threads than the machine has cores. Each hash takes 19 MiB and 20 ms of a core. So for any
-//! number of logins, one core is free for sessions that read mail.
+//! The bounded pool on which passwords are hashed, apart from the runtime's threads. It has one
+//! thread fewer than the machine has cores, at least one and at most [`RUNNING_MAX`]. Each hash
+//! takes 19 MiB and 20 ms of a core. So for any number of logins, one of several cores is free for
+//! sessions that read mail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
