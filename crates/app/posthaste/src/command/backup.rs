@@ -449,7 +449,7 @@ impl BackupJob<'_> {
                 Ok(found) => faults.extend(found),
                 // Copies of an earlier run may have been damaged since.
                 Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
-                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` find which of both stores is damaged",
+                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` show which of the two stores is damaged",
                     account.name,
                     self.options.target.display()
                 )),

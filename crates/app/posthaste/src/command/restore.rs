@@ -84,7 +84,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     let (from, loss) = open_instant(&config, &backup).await?;
     let ends = StorePair::new(from, open(&config, &place, How::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
-        return Err(Failure::Usage("--as names one account; say --account once".into()));
+        return Err(Failure::Usage("--as restores one account; give --account once".into()));
     }
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
     let job = RestoreJob { ends, keeps_uid_validity: options.keep_uidvalidity };
@@ -444,7 +444,7 @@ impl RestoreJob {
         let has_room = last.checked_add(1).and_then(|first| first.checked_add(mailboxes)).is_some();
         match has_room {
             true => Ok(last + 1),
-            false => Err(Failure::Incomplete("no UIDVALIDITY is left; say --keep-uidvalidity".into())),
+            false => Err(Failure::Incomplete("no UIDVALIDITY is left; use --keep-uidvalidity".into())),
         }
     }
 
