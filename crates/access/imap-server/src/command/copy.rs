@@ -46,7 +46,7 @@ pub(super) async fn copy(
     }
     let (begun, selected) = (Begun::default(), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
-    let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
+    let change: StoreCall<Copied> = |source, uids, target| target.copy_from(source, uids);
     let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
@@ -79,7 +79,7 @@ pub(super) async fn move_(
     let uids = Arc::new(uids);
     let (begun, selected) = (Begun::default(), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
-    let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
+    let change: StoreCall<Moved> = |source, uids, target| source.move_to(uids, target);
     let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
@@ -145,7 +145,7 @@ struct ReadyCopy<'s> {
 }
 
 /// A call of the store that copies or moves messages from one mailbox to another.
-type Change<T> = for<'a> fn(
+type StoreCall<T> = for<'a> fn(
     &'a Mailbox,
     &'a NumSet,
     &'a Destination,
@@ -158,7 +158,7 @@ async fn carry_out<'s, T>(
     (uids, numbering): (&Arc<NumSet>, Numbering),
     to: &CopyTarget,
     way: CopyOrMove,
-    change: Change<T>,
+    change: StoreCall<T>,
 ) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
     let ready = ready(from, (uids, numbering), to, way).await?;
     let changed = change(&from.selected.mailbox, uids, &ready.target).await;

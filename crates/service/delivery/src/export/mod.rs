@@ -78,8 +78,8 @@ pub enum ExportError {
 
 /// The file or folder of a mailbox.
 enum Writer {
-    Mbox(mbox::Writer),
-    Maildir(maildir::Writer),
+    Mbox(mbox::MboxWriter),
+    Maildir(maildir::MaildirWriter),
 }
 
 impl Writer {
@@ -88,8 +88,8 @@ impl Writer {
             std::fs::create_dir_all(parent)?;
         }
         Ok(match format {
-            MailFormat::Mbox => Self::Mbox(mbox::Writer::create(path)?),
-            MailFormat::Maildir => Self::Maildir(maildir::Writer::create(path)?),
+            MailFormat::Mbox => Self::Mbox(mbox::MboxWriter::create(path)?),
+            MailFormat::Maildir => Self::Maildir(maildir::MaildirWriter::create(path)?),
         })
     }
 

@@ -180,7 +180,7 @@ impl Exchange {
     }
 
     async fn plain(&mut self, directory: &Directory, response: &[u8]) -> SaslStep {
-        let message = plain::Message::parse(response);
+        let message = plain::PlainMessage::parse(response);
         if let Ok(message) = &message {
             self.name.clone_from(&message.name);
         }
@@ -236,7 +236,7 @@ impl Exchange {
         mechanism: bearer::BearerMechanism,
         response: &[u8],
     ) -> SaslStep {
-        let message = match bearer::Message::parse(mechanism, response) {
+        let message = match bearer::BearerMessage::parse(mechanism, response) {
             Ok(message) => message,
             Err(failure) => return SaslStep::Fail(LoginError::at_once(failure)),
         };
