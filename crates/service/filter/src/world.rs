@@ -29,7 +29,7 @@ pub(crate) struct World {
     /// The scripts of the administrator.
     pub(crate) site: Option<Arc<SiteScripts>>,
     /// The command of a user on the message, if it has not just come in.
-    pub(crate) happened: Option<Happened>,
+    pub(crate) happened: Option<MessageEvent>,
     /// The address of the client that brought the message, if it is known.
     pub(crate) remote_ip: Option<String>,
     /// Its name in DNS.
@@ -74,7 +74,7 @@ impl Cause {
 }
 
 /// The command of a user on a message (RFC 6785 §4).
-pub(crate) struct Happened {
+pub(crate) struct MessageEvent {
     pub(crate) user: String,
     pub(crate) mailbox: String,
     pub(crate) cause: Cause,

@@ -59,7 +59,7 @@ pub(super) struct Visited<'m> {
 }
 
 /// The outcome of a command for one message.
-pub(super) enum Handled {
+pub(super) enum VisitOutcome {
     /// The message is answered.
     Done,
     /// The message is answered, and the output buffer is full: the walk pauses.
@@ -128,7 +128,7 @@ pub(super) struct LongSummary {
 }
 
 /// The outcome for a message with a long summary.
-pub(super) enum Long {
+pub(super) enum LongOutcome {
     Read(LongSummary),
     Expunged,
 }
@@ -140,12 +140,12 @@ impl<'a> Deferred<'a> {
     }
 
     /// Waits for the memory of a long summary, and reads it.
-    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
+    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<LongOutcome, Failure> {
         let Threads { service, account } = by;
         let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
         let _paid = service.reserve_to_read(account, bytes as u64).await?;
         if self.left_out == 0 {
-            return Ok(Long::Read(LongSummary { bytes: None, _paid }));
+            return Ok(LongOutcome::Read(LongSummary { bytes: None, _paid }));
         }
         let uid = self.row.uid().value();
         let mut read = None;
@@ -156,8 +156,8 @@ impl<'a> Deferred<'a> {
         let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
         unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
         Ok(match read {
-            Some(summary) => Long::Read(LongSummary { bytes: Some(summary), _paid }),
-            None => Long::Expunged,
+            Some(summary) => LongOutcome::Read(LongSummary { bytes: Some(summary), _paid }),
+            None => LongOutcome::Expunged,
         })
     }
 
@@ -281,14 +281,14 @@ impl WithoutSummary {
         deferred: &mut DeferredMessages,
     ) -> Result<(), Failure>
     where
-        E: FnMut(Visited<'_>, &mut Pass) -> Handled,
+        E: FnMut(Visited<'_>, &mut Pass) -> VisitOutcome,
     {
         let &Self { body, saved } = self;
         let read = SummaryRef::new(summary);
         let read = read.map_err(|error| StoreError::Corrupt(format!("a summary that was made: {error}")))?;
         let row = next.row.with_size(read.message_size());
         let stored = StoredMessage { body, saved, summary: read };
-        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Deferred) {
+        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), VisitOutcome::Deferred) {
             pass.has_aside = true;
             deferred.push_copy(
                 next.seq,
@@ -371,7 +371,7 @@ impl<'v> Walk<'v> {
     /// work, or many summaries deferred. Then the task yields if its slice is used up.
     pub(super) async fn visit<E>(&mut self, pace: &mut Pace, mut each: E) -> Result<(), Failure>
     where
-        E: FnMut(Visited<'_>, &mut Pass) -> Handled + Send,
+        E: FnMut(Visited<'_>, &mut Pass) -> VisitOutcome + Send,
     {
         let Self { mailbox, batch, at, deferred, expunged, faults, .. } = self;
         deferred.clear();
@@ -420,9 +420,9 @@ impl<'v> Walk<'v> {
                     }
                 };
                 let is_full = match handled {
-                    Handled::Done => false,
-                    Handled::Full => true,
-                    Handled::Deferred => {
+                    VisitOutcome::Done => false,
+                    VisitOutcome::Full => true,
+                    VisitOutcome::Deferred => {
                         pass.has_aside = true;
                         deferred.push(*seq, row, &stored);
                         deferred.summaries.len() >= DEFERRED_BYTES_MAX

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
 use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
-use crate::command::ends::{How, StorePair, bar, open, open_instant};
+use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -82,7 +82,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
     let (from, loss) = open_instant(&config, &backup).await?;
-    let ends = StorePair::new(from, open(&config, &place, How::Write).await?)?;
+    let ends = StorePair::new(from, open(&config, &place, OpenMode::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as restores one account; give --account once".into()));
     }
