@@ -16,12 +16,12 @@ use crate::wire::Wire;
 pub(crate) struct Begun(AtomicBool);
 
 impl Begun {
-    /// Notes it. The command no longer ends with its client.
-    pub(crate) fn note(&self) {
+    /// The change begins. From now on the command does not end with its client.
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn is_noted(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -43,7 +43,7 @@ pub(crate) async fn reporting_after<T>(
             // It ends as soon as the change has begun, so that nothing else ends the change.
             waited = poll_fn(|cx| match work.as_mut().poll(cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done)),
-                Poll::Pending if begun.is_noted() => Poll::Ready(None),
+                Poll::Pending if begun.is_set() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }) => match waited {
                 Some(done) => return Ok(done),
@@ -61,7 +61,7 @@ pub(crate) async fn reporting_after<T>(
                 }
                 return Ok(done);
             }
-            (None, Err(_)) if begun.is_noted() => wire.break_off(),
+            (None, Err(_)) if begun.is_set() => wire.break_off(),
             (None, sent) => sent?,
         }
     }

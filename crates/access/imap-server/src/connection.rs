@@ -299,7 +299,7 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
     let together = wanted.size.saturating_add(wanted.held as u64);
     if session.state() == State::NotAuthenticated {
         let fits = !wanted.append && wanted.size <= LITERAL_BEFORE_LOGIN_MAX && together <= COMMAND_BYTES_MAX;
-        return if fits { Ok(()) } else { Err(Reply::bad("Log in before you send this much")) };
+        return if fits { Ok(()) } else { Err(Reply::bad("Log in before you send a literal of this size")) };
     }
     if !wanted.append {
         let fits = wanted.size <= TEXT_LITERAL_BYTES_MAX && together <= COMMAND_BYTES_MAX;

@@ -205,9 +205,9 @@ impl Heavy {
         }
     }
 
-    /// The permit of an account, which has no long work done meanwhile.
+    /// Acquires the permit of an account, so that its long work waits.
     #[cfg(test)]
-    pub(crate) async fn hold(&self, account: AccountId) -> Option<posthaste_net::KeyedPermit<AccountId>> {
+    pub(crate) async fn acquire(&self, account: AccountId) -> Option<posthaste_net::KeyedPermit<AccountId>> {
         self.0.acquire(account).await
     }
 

@@ -10,16 +10,16 @@ use posthaste_store::{Difference, FlagChange, Row, View};
 use crate::offload::{Threads, difference, range_steps};
 use crate::reply::Failure;
 
-/// Steps of laying a message over: 100,000 take some 5 ms.
-const LAID_STEPS: u64 = 20;
+/// Steps of overlaying a message: 100,000 take some 5 ms.
+const OVERLAY_STEPS: u64 = 20;
 
-/// Steps of laying a changed row over: it is copied, looked up and written.
+/// Steps of overlaying a changed row: it is copied, looked up and written.
 const EDITED_STEPS: u64 = 100;
 
 /// The messages that a user has seen in the selected mailbox, over the mailbox's own views.
 pub(crate) struct Layer {
     pub(crate) reading: Reading,
-    /// The store's view that was laid over last.
+    /// The store's view that was overlaid last.
     under: Arc<View>,
     shown: Arc<View>,
     /// The session's own last change.
@@ -36,14 +36,14 @@ struct OwnMark {
 }
 
 impl Layer {
-    /// Lays what the user has seen over the view that a mailbox was opened with.
+    /// Overlays the user's `\Seen` flags on the view that a mailbox was opened with.
     pub(crate) async fn begin(
         threads: Threads<'_>,
         (reading, seen): (Reading, NumSet),
         under: Arc<View>,
     ) -> Result<Self, Failure> {
-        let (below, steps) = (Arc::clone(&under), u64::from(under.exists()) * LAID_STEPS);
-        let shown = threads.run(steps, move || laid_over(&below, &seen)).await?;
+        let (below, steps) = (Arc::clone(&under), u64::from(under.exists()) * OVERLAY_STEPS);
+        let shown = threads.run(steps, move || overlaid(&below, &seen)).await?;
         Ok(Self { reading, under, shown, own: None })
     }
 
@@ -123,7 +123,7 @@ fn known(own: Option<&OwnMark>, row: &Row) -> Option<bool> {
 }
 
 /// A view in which these messages have `\Seen`, and no others.
-fn laid_over(under: &Arc<View>, seen: &NumSet) -> Arc<View> {
+fn overlaid(under: &Arc<View>, seen: &NumSet) -> Arc<View> {
     let has = under.uids_of_seqs(&under.with_flags(FlagSet::SEEN, FlagSet::EMPTY));
     let wanted = under.existing(seen);
     let differ = has.difference(&wanted).union(&wanted.difference(&has));
@@ -158,10 +158,10 @@ mod tests {
         let flagged = FlagSet::FLAGGED;
         builder.push_rows(&[row(1, FlagSet::SEEN), row(2, flagged), row(5, flagged.union(FlagSet::SEEN))]);
         let under = Arc::new(builder.finish(MailboxHead::default()));
-        let shown = laid_over(&under, &NumSet::from_ranges([(2, 3), (5, 9)]));
+        let shown = overlaid(&under, &NumSet::from_ranges([(2, 3), (5, 9)]));
         let flags: Vec<_> = shown.rows(&shown.all()).map(|(_, row)| row.flags()).collect();
         assert_eq!(flags, [FlagSet::EMPTY, flagged.union(FlagSet::SEEN), flagged.union(FlagSet::SEEN)]);
         assert_eq!(shown.head().counts.unseen, 1);
-        assert!(Arc::ptr_eq(&under, &laid_over(&under, &NumSet::from_ranges([(1, 1), (5, 5)]))));
+        assert!(Arc::ptr_eq(&under, &overlaid(&under, &NumSet::from_ranges([(1, 1), (5, 5)]))));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn print_lines(
 
 /// The attributes of a listed name that its entry does not have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Traits {
+pub(crate) struct NameAttributes {
     /// Below it are mailboxes.
     pub(crate) has_children: bool,
     /// The name is subscribed, and the answer shows it.
@@ -49,7 +49,7 @@ pub(crate) struct Traits {
 pub(crate) fn described(
     name: &MailboxName,
     entry: Option<&MailboxEntry>,
-    traits: Traits,
+    traits: NameAttributes,
     absent: ListAttribute,
 ) -> ListData {
     let mut attributes = Vec::with_capacity(4);
@@ -79,7 +79,7 @@ pub(crate) fn described(
 /// One mailbox, as SELECT, CREATE, RENAME and NOTIFY report it. If the client used another name,
 /// the line contains that as OLDNAME (RFC 9051 §6.3.9.7).
 pub(crate) fn data_of(list: &MailboxList, entry: &MailboxEntry, requested: &MailboxArg) -> ListData {
-    let traits = Traits {
+    let traits = NameAttributes {
         has_children: list.has_children(&entry.name),
         subscribed: list.subscribed.contains(&entry.name),
     };

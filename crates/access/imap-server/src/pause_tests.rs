@@ -82,7 +82,7 @@ impl Paused {
     /// Runs a command while another computes for the account. Whether it waited for that thread.
     async fn waits_for_thread(&mut self, command: &str) -> bool {
         let (service, account) = self.account();
-        self.waits_for(service.heavy.hold(account).await, command).await
+        self.waits_for(service.heavy.acquire(account).await, command).await
     }
 
     fn account(&self) -> (Arc<ImapService>, AccountId) {
@@ -431,7 +431,7 @@ async fn long_codes_are_sent_in_slices() {
     }
 }
 
-/// All changes of a mailbox of another account were laid over in one poll. All that a user has seen
+/// All changes of a mailbox of another account were overlaid in one poll. All that a user has seen
 /// there was counted in one.
 #[tokio::test]
 async fn seen_flags_of_a_user_are_applied_on_another_thread() {
@@ -445,7 +445,7 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     let mut layer = Layer::begin(threads, (reading, NumSet::new()), mailbox.view()).await.unwrap();
     for (set, is_large) in [("1:10", false), ("1:*", true)] {
         paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
-        let held = service.heavy.hold(account).await;
+        let held = service.heavy.acquire(account).await;
         let (waited, shown) = waits(held, layer.follow(threads, mailbox.view())).await;
         assert_eq!(waited, is_large, "{set}");
         assert_eq!(shown.unwrap().exists(), 1 << 15);
@@ -455,14 +455,14 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
         let mut builder = ViewBuilder::default();
         builder.push_rows(&(1..=count).map(row).collect::<Vec<_>>());
         let view = Arc::new(builder.finish(MailboxHead::default()));
-        let held = service.heavy.hold(account).await;
+        let held = service.heavy.acquire(account).await;
         let (waited, begun) = waits(held, Layer::begin(threads, (reading, NumSet::new()), view)).await;
         assert_eq!((waited, begun.is_ok()), (is_large, true), "{count} messages");
     }
     for (count, is_long) in [(10, false), (30_000, true)] {
         let seen = NumSet::from_ranges((1..=count).map(|n| (2 * n, 2 * n)));
         service.directory.seen().set(reading, &seen, true).await.unwrap();
-        let held = service.heavy.hold(account).await;
+        let held = service.heavy.acquire(account).await;
         let (waited, unseen) = waits(held, seen::unseen(threads, reading, 1 << 15)).await;
         assert_eq!(waited, is_long, "{count} ranges");
         assert_eq!(unseen.unwrap(), (1 << 15) - count.min(1 << 14));

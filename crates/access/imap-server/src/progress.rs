@@ -13,7 +13,7 @@ pub(crate) struct Progress {
     done: AtomicU64,
     /// Zero if it is not known.
     goal: AtomicU64,
-    /// The work comes in parts, and nobody knows how large they will be together.
+    /// The work comes in parts, and their total is not known.
     in_parts: bool,
 }
 

@@ -213,7 +213,7 @@ pub(crate) fn not_there() -> Failure {
 /// A name that begins a namespace cannot be a mailbox.
 pub(crate) fn check_new(name: &MailboxName) -> Result<(), Failure> {
     match Namespace::is_root(name.as_str()) {
-        true => Err(Reply::no(Code::Cannot, "Mailboxes of others are shown below that name").into()),
+        true => Err(Reply::no(Code::Cannot, "That name is reserved for mailboxes of other users").into()),
         false => Ok(()),
     }
 }

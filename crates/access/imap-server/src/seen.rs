@@ -25,7 +25,7 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::wire::Wire;
 
-/// Lays the user's `\Seen` flags over a mailbox of another account that was just opened.
+/// Overlays the user's `\Seen` flags on a mailbox of another account that was just opened.
 pub(crate) async fn lay_over(
     service: &ImapService,
     reading: Reading,
@@ -60,7 +60,7 @@ async fn raise_missed(
             true
         }
         Err(error) => {
-            tracing::warn!(%error, "flags Seen of a shared mailbox have no mod-sequence yet");
+            tracing::warn!(%error, "\\Seen flags of a shared mailbox did not get a new mod-sequence");
             false
         }
     }
@@ -70,7 +70,7 @@ async fn raise_missed(
 /// once more.
 async fn complete(service: &ImapService, reading: Reading, changed: &PendingSeen) {
     if let Err(error) = service.directory.seen().complete(reading, changed).await {
-        tracing::warn!(%error, "cannot note that flags Seen of a shared mailbox have a mod-sequence");
+        tracing::warn!(%error, "cannot record that \\Seen flags of a shared mailbox got a new mod-sequence");
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn store_flags(
 ) -> Result<FlagsStored, Failure> {
     let FlagOrder { uids, change, flags, unchanged_since, held } = order;
     let Selected { mailbox, layer, .. } = selected;
-    let holding = held.map(|held| mailbox.holding(Some(held)));
+    let holding = held.map(|held| mailbox.with_permit(Some(held)));
     let mailbox: &Mailbox = holding.as_ref().unwrap_or(mailbox);
     let Some(layer) = layer else {
         return Ok(mailbox.store_flags(uids, change, flags, unchanged_since).await?);
@@ -176,7 +176,7 @@ pub(crate) async fn carry(
         seen.map(|(_, row)| row.uid().value()).collect::<NumSet>()
     };
     let seen = threads.run(steps, work).await?;
-    let target = target.keeping(changeable(rights).difference(FlagSet::SEEN));
+    let target = target.carrying(changeable(rights).difference(FlagSet::SEEN));
     Ok(match reading {
         // One's own: the copies have the flag itself.
         None => (target.seeing(seen), CarriedSeen { noted: None }),

@@ -19,11 +19,11 @@ pub struct Progress {
 
 /// The state between chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DotReader(At);
+pub struct DotReader(LastOctets);
 
 /// The octets that came last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum LastOctets {
     /// CR LF, or nothing yet.
     #[default]
     LineStart,
@@ -47,7 +47,7 @@ impl DotReader {
     pub fn read(&mut self, chunk: &[u8], out: &mut BytesMut) -> Progress {
         let mut used = 0;
         while let Some(&byte) = chunk.get(used) {
-            if self.0 == At::Text {
+            if self.0 == LastOctets::Text {
                 let text = &chunk[used..];
                 let run = run_of_text(text);
                 out.extend_from_slice(&text[..run.length]);
@@ -57,31 +57,31 @@ impl DotReader {
             }
             used += 1;
             match (self.0, byte) {
-                (At::LineStart, b'.') => {
-                    self.0 = At::Dot;
+                (LastOctets::LineStart, b'.') => {
+                    self.0 = LastOctets::Dot;
                     continue;
                 }
-                (At::Dot, b'\r') => {
-                    self.0 = At::DotCr;
+                (LastOctets::Dot, b'\r') => {
+                    self.0 = LastOctets::DotCr;
                     continue;
                 }
-                (At::DotCr, b'\n') => {
-                    self.0 = At::LineStart;
+                (LastOctets::DotCr, b'\n') => {
+                    self.0 = LastOctets::LineStart;
                     return Progress { used, ended: true };
                 }
                 // RFC 5321 §4.5.2: a dot before anything else was stuffed in. The CR after it was
                 // the line's own.
-                (At::DotCr, _) => {
+                (LastOctets::DotCr, _) => {
                     out.extend_from_slice(b"\r");
-                    self.0 = At::Cr;
+                    self.0 = LastOctets::Cr;
                 }
                 _ => {}
             }
             out.extend_from_slice(&[byte]);
             self.0 = match (self.0, byte) {
-                (At::Cr, b'\n') => At::LineStart,
-                (_, b'\r') => At::Cr,
-                _ => At::Text,
+                (LastOctets::Cr, b'\n') => LastOctets::LineStart,
+                (_, b'\r') => LastOctets::Cr,
+                _ => LastOctets::Text,
             };
         }
         Progress { used, ended: false }
@@ -90,19 +90,19 @@ impl DotReader {
 
 struct Run {
     length: usize,
-    then: At,
+    then: LastOctets,
 }
 
 /// The part of a text that can be passed on as it is: up to the next line that begins with a dot,
 /// or all. Never empty for a text that is not.
 fn run_of_text(text: &[u8]) -> Run {
     match memmem::find(text, b"\r\n.") {
-        Some(at) => Run { length: at + 2, then: At::LineStart },
+        Some(at) => Run { length: at + 2, then: LastOctets::LineStart },
         None => {
             let then = match text {
-                [.., b'\r', b'\n'] => At::LineStart,
-                [.., b'\r'] => At::Cr,
-                _ => At::Text,
+                [.., b'\r', b'\n'] => LastOctets::LineStart,
+                [.., b'\r'] => LastOctets::Cr,
+                _ => LastOctets::Text,
             };
             Run { length: text.len(), then }
         }

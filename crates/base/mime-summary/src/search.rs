@@ -231,11 +231,11 @@ enum At {
     /// A header, from this byte on.
     Header(PartRow, Root, u32),
     /// The text of a part, from this byte of the message on.
-    Text(Box<Open>, u32, u32),
+    Text(Box<OpenText>, u32, u32),
 }
 
 /// A text part that is being decoded.
-struct Open {
+struct OpenText {
     row: PartRow,
     /// For the second time that HTML is read.
     rendered: Option<Rendered>,
@@ -448,7 +448,7 @@ impl TextSearch {
         // Bytes that cannot be decoded are not text.
         let Ok(transfer) = TransferDecoder::new(row.encoding) else { return };
         let (transfer, window) = (Some(transfer), Window::default());
-        let open = Open { row: *row, rendered, transfer, reader: None, charset, window, bytes };
+        let open = OpenText { row: *row, rendered, transfer, reader: None, charset, window, bytes };
         self.at = At::Text(Box::new(open), row.body.start, row.body.end);
     }
 
@@ -457,7 +457,7 @@ impl TextSearch {
         &mut self,
         keys: &[TextKey],
         message: &[u8],
-        mut open: Box<Open>,
+        mut open: Box<OpenText>,
         (from, end): (u32, u32),
         mut tap: Option<Tap<'_>>,
     ) {
@@ -482,7 +482,7 @@ impl TextSearch {
         if !is_last {
             self.at = At::Text(open, until, end);
         } else if open.rendered.is_none() && open.row.text == Some(TextKind::Html) {
-            let Open { row, charset, bytes, .. } = *open;
+            let OpenText { row, charset, bytes, .. } = *open;
             let is_searched = !(self.in_body.is_empty() && self.in_text.is_empty());
             let joined = (!is_searched).then(JoinedWords::default);
             self.begin(&row, charset, bytes, Some(Rendered { joined, ..Rendered::default() }));
@@ -513,7 +513,7 @@ fn rows_of(parts: impl Iterator<Item = PartRow> + Clone, of_message: Root) -> Ve
     rows
 }
 
-impl Open {
+impl OpenText {
     /// Appends the text of these bytes to the window.
     fn decode(&mut self, raw: &[u8]) {
         self.bytes.clear();

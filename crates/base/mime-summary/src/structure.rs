@@ -219,7 +219,7 @@ impl Structure {
 }
 
 /// A part whose end has not been seen yet.
-struct Open {
+struct OpenPart {
     part: PartIndex,
     /// Lines ended before its body.
     lines_before: u32,
@@ -263,7 +263,7 @@ struct Pass<'m> {
     at: usize,
     /// Lines ended before `at`.
     lines: u32,
-    open: Vec<Open>,
+    open: Vec<OpenPart>,
     /// The number of parts in `open` that have a boundary.
     boundaries: usize,
     /// The estimated bytes that the parts so far print, and the limit.
@@ -366,7 +366,7 @@ impl<'m> Pass<'m> {
             self.link(parent, part);
             self.boundaries += usize::from(boundary.is_some());
             let boundary_hash = boundary.as_deref().map_or(0, fnv1a);
-            self.open.push(Open {
+            self.open.push(OpenPart {
                 part: index,
                 lines_before: self.lines,
                 boundary,

@@ -17,7 +17,7 @@ pub struct BaseSubject {
 
 /// Finds the base subject in a folded subject (lower case, white space collapsed).
 pub fn base_subject(folded: &[u8]) -> BaseSubject {
-    let mut cut = Cut { text: folded, start: 0, end: folded.len(), is_reply: false };
+    let mut cut = SubjectCut { text: folded, start: 0, end: folded.len(), is_reply: false };
     loop {
         // §2.1 (2)
         while cut.trailer() {}
@@ -31,14 +31,14 @@ pub fn base_subject(folded: &[u8]) -> BaseSubject {
     BaseSubject { span: Span::new(cut.start as u32, cut.end as u32), is_reply: cut.is_reply }
 }
 
-struct Cut<'t> {
+struct SubjectCut<'t> {
     text: &'t [u8],
     start: usize,
     end: usize,
     is_reply: bool,
 }
 
-impl Cut<'_> {
+impl SubjectCut<'_> {
     fn rest(&self) -> &[u8] {
         self.text.in_bounds(self.start..self.end)
     }

@@ -67,13 +67,13 @@ fn flush(pending: &mut Option<(&[u8], Vec<u8>)>, into: &mut String) {
     }
 }
 
-struct Word<'m> {
+struct EncodedWord<'m> {
     charset: &'m [u8],
     is_base64: bool,
     text: &'m [u8],
 }
 
-impl Word<'_> {
+impl EncodedWord<'_> {
     fn decode(&self, into: &mut Vec<u8>) {
         if self.is_base64 {
             if let Ok(mut decoder) = TransferDecoder::new(Encoding::Base64) {
@@ -100,7 +100,7 @@ impl Word<'_> {
 }
 
 /// The encoded word that starts with `=?` at `start`, and its end.
-fn read_word(value: &[u8], start: usize) -> Option<(Word<'_>, usize)> {
+fn read_word(value: &[u8], start: usize) -> Option<(EncodedWord<'_>, usize)> {
     let rest = value.get(start + 2..)?;
     let rest = rest.get(..WORD_MAX).unwrap_or(rest);
     let charset_len = memchr::memchr(b'?', rest.get(..100).unwrap_or(rest))?;
@@ -121,7 +121,7 @@ fn read_word(value: &[u8], start: usize) -> Option<(Word<'_>, usize)> {
     let text_len = memchr::memchr(b'?', rest.get(text_start..)?)?;
     let text = rest.get(text_start..text_start + text_len)?;
     (rest.get(text_start + text_len + 1) == Some(&b'='))
-        .then_some((Word { charset, is_base64, text }, start + 2 + text_start + text_len + 2))
+        .then_some((EncodedWord { charset, is_base64, text }, start + 2 + text_start + text_len + 2))
 }
 
 #[cfg(test)]

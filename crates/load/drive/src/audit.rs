@@ -14,7 +14,7 @@ use posthaste_load_results::AuditResult;
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 
 use crate::accounts::Accounts;
-use crate::run::{Failure, Ledger, Span};
+use crate::run::{CountBounds, Failure, Ledger};
 use crate::target::Target;
 
 /// Accounts examined at the same time.
@@ -120,7 +120,12 @@ fn report(result: &mut AuditResult, what: String) {
     }
 }
 
-fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, result: &mut AuditResult) {
+fn compare(
+    name: &str,
+    found: &AccountContents,
+    book: &HashMap<Serial, CountBounds>,
+    result: &mut AuditResult,
+) {
     result.accounts += 1;
     result.messages_found += found.messages;
     for (serial, span) in book {
@@ -302,10 +307,10 @@ mod tests {
     #[test]
     fn each_kind_of_finding() {
         let book = HashMap::from([
-            (1, Span { least: 1, most: 1 }),
-            (2, Span { least: 1, most: 1 }),
-            (3, Span { least: 0, most: 0 }),
-            (4, Span { least: 0, most: 1 }),
+            (1, CountBounds { least: 1, most: 1 }),
+            (2, CountBounds { least: 1, most: 1 }),
+            (3, CountBounds { least: 0, most: 0 }),
+            (4, CountBounds { least: 0, most: 1 }),
         ]);
         let found = AccountContents {
             messages: 4,

@@ -1,4 +1,4 @@
-//! The counts of a server, in the form that the maker of workloads takes.
+//! Converts the counts of a server to the input from which a workload is made.
 
 use posthaste_load_results::Counted;
 use posthaste_load_workload::learned::Observed;

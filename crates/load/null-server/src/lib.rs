@@ -22,7 +22,7 @@ use server::Server;
 use store::Store;
 
 pub use server::Faults;
-pub use sink::{Relay, Taken, sink};
+pub use sink::{Relay, SinkCounts, sink};
 
 /// The addresses of a null server; it ends with the program.
 #[derive(Clone, Copy, Debug)]

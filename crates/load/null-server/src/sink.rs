@@ -30,7 +30,7 @@ const CONNECTIONS_MAX: usize = 1024;
 
 /// The messages that a sink has taken.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct SinkCounts {
     messages: AtomicU64,
     bytes: AtomicU64,
     recipients: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Taken {
     foreign: AtomicU64,
 }
 
-impl Taken {
+impl SinkCounts {
     /// Messages.
     pub fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
@@ -65,7 +65,7 @@ impl Taken {
 ///
 /// # Errors
 /// The address cannot be listened at.
-pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<Taken>)> {
+pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<SinkCounts>)> {
     let host = Host { taken: Arc::default(), onward: None };
     let taken = host.taken.clone();
     Ok((start(address, host, Arc::default())?, taken))
@@ -76,7 +76,7 @@ pub struct Relay {
     /// The address at which it takes mail.
     pub address: SocketAddr,
     /// The messages for the other domain, which it has taken.
-    pub taken: Arc<Taken>,
+    pub taken: Arc<SinkCounts>,
     stop: Arc<Notify>,
 }
 
@@ -87,7 +87,7 @@ impl Relay {
     /// # Errors
     /// There is no port or thread left.
     pub fn start(lmtp: SocketAddr, elsewhere: &str) -> io::Result<Self> {
-        let (taken, stop) = (Arc::new(Taken::default()), Arc::new(Notify::new()));
+        let (taken, stop) = (Arc::new(SinkCounts::default()), Arc::new(Notify::new()));
         let host = Host { taken: taken.clone(), onward: Some(Onward::new(lmtp, elsewhere)) };
         Ok(Self { address: start("127.0.0.1:0", host, stop.clone())?, taken, stop })
     }
@@ -101,7 +101,7 @@ impl Drop for Relay {
 
 /// A host that takes mail.
 struct Host {
-    taken: Arc<Taken>,
+    taken: Arc<SinkCounts>,
     /// The server of the accounts, if it is a relay.
     onward: Option<Onward>,
 }

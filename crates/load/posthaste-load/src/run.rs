@@ -55,7 +55,7 @@ pub struct RunArgs {
     /// Virtual users [default: one per account].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
-    /// Send mail to the first accounts, this many of them [default: all]. Accounts beyond --clients
+    /// Send mail only to this many of the first accounts [default: all]. Accounts beyond --clients
     /// only receive. Accounts beyond this number are registered and get no mail.
     #[arg(long, value_name = "N")]
     pub receiving: Option<u32>,
@@ -106,7 +106,7 @@ pub struct RunArgs {
     pub audit_bodies: bool,
     #[command(flatten)]
     watch: WatchArgs,
-    /// The server keeps to this many processors, the first ones: keep the instrument to the others.
+    /// The server uses only the first N processors. The instrument uses the others.
     /// CPU in percent is then of the server's own. Start the server by `taskset -c 0-(N-1)`.
     #[arg(long, value_name = "N", requires = "server_pid", conflicts_with = "agent", value_parser = clap::value_parser!(u32).range(1..))]
     server_cpus: Option<u32>,

@@ -191,7 +191,7 @@ fn described(args: &StudyArgs, study: &Study, plan: &Plan) -> String {
     plan.describe(study, &names) + &plan.totals(study, names.len(), disk_bytes(args, study, plan))
 }
 
-/// Bytes of disk that the servers take which the study starts.
+/// Bytes of disk for the servers that the study starts.
 fn disk_bytes(args: &StudyArgs, study: &Study, plan: &Plan) -> u64 {
     let servers = expand(study, &args.servers);
     let started = servers.iter().filter(|which| which.is_started_here()).count();
@@ -270,7 +270,7 @@ fn earlier(args: &StudyArgs, out: &Path) -> Result<Option<StudyResult>, Failure>
     }
 }
 
-/// The rounds that the study has in the end.
+/// The number of rounds when the study ends.
 fn rounds(args: &StudyArgs, study: &Study, earlier: Option<&StudyResult>) -> Result<u32, Failure> {
     let Some(earlier) = earlier else { return Ok(study.rounds) };
     let before = earlier.rounds;

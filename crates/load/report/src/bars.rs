@@ -20,7 +20,7 @@ const NAMES_MAX: f64 = 200.0;
 
 /// A part of a bar.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct BarPart {
     /// The length.
     pub value: f64,
     /// The part's look: `Fill`, `Pale` or `Outline`.
@@ -29,11 +29,11 @@ pub struct Part {
 
 /// A row of bars.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct BarGroup {
     /// The row's name.
     pub name: String,
     /// The bars, each with its parts from the left and the text at its end.
-    pub bars: Vec<(Vec<Part>, String)>,
+    pub bars: Vec<(Vec<BarPart>, String)>,
 }
 
 /// Bars to draw.
@@ -46,7 +46,7 @@ pub struct Bars {
     /// The legend.
     pub legend: Vec<(String, Look)>,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BarGroup>,
 }
 
 impl Bars {
@@ -118,7 +118,7 @@ impl Bars {
     }
 }
 
-fn draw_bar(svg: &mut Markup, scale: &Scale, y: f64, name: &str, (parts, note): &(Vec<Part>, String)) {
+fn draw_bar(svg: &mut Markup, scale: &Scale, y: f64, name: &str, (parts, note): &(Vec<BarPart>, String)) {
     let mut sum = 0.0;
     for part in parts {
         let (Some(from), Some(to)) = (scale.position(sum), scale.position(sum + part.value)) else {
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other() {
-        let part = |value, look| Part { value, look };
+        let part = |value, look| BarPart { value, look };
         let bars = Bars {
             title: "CPU".into(),
             x: "CPU seconds".into(),
             legend: vec![("user".into(), Look::Fill(0)), ("kernel".into(), Look::Pale(0))],
-            rows: vec![Row {
+            rows: vec![BarGroup {
                 name: "a & b".into(),
                 bars: vec![(vec![part(3.0, Look::Fill(0)), part(1.0, Look::Pale(0))], "4.00 s".into())],
             }],

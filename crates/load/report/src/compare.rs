@@ -5,17 +5,17 @@ use posthaste_load_text::figure::{figure, ratio};
 
 use crate::markup::Markup;
 use crate::metric::METRICS;
-use crate::run_plots::{Named, transaction_names};
+use crate::run_plots::{NamedRun, transaction_names};
 use crate::table::{Cell, Table};
 
 /// Names for runs in one report: their labels, with more of the run where labels are the same.
-pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {
+pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<NamedRun<'a>> {
     let parts: Vec<[String; 3]> = runs
         .iter()
         .map(|r| [r.label.clone(), r.workload.name.clone(), format!("{} users", r.clients)])
         .collect();
     let differs = |at: usize| parts.iter().any(|p| p[at] != parts[0][at]);
-    let mut names: Vec<Named> = Vec::new();
+    let mut names: Vec<NamedRun> = Vec::new();
     for (parts, run) in parts.iter().zip(runs) {
         let differing: Vec<&str> = parts
             .iter()
@@ -36,7 +36,7 @@ pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {
 }
 
 /// Every metric of every run, with ratios to the first.
-pub fn metrics(runs: &[Named], out: &mut Markup) {
+pub fn metrics(runs: &[NamedRun], out: &mut Markup) {
     let mut table = Table { head: vec![String::new()], ..Table::default() };
     table.head.extend(runs.iter().map(|(name, _)| name.clone()));
     for metric in METRICS {
@@ -80,7 +80,7 @@ pub fn cells(values: &[Option<f64>], counts: Counts) -> Vec<Cell> {
 }
 
 /// One time of every transaction in every run, with ratios.
-pub fn times(runs: &[Named], of: fn(&Summary) -> f64, out: &mut Markup) {
+pub fn times(runs: &[NamedRun], of: fn(&Summary) -> f64, out: &mut Markup) {
     let mut table = Table { head: vec!["Transaction".into()], total: true, ..Table::default() };
     table.head.extend(runs.iter().map(|(name, _)| name.clone()));
     let value = |s: &Summary| (s.count > 0).then(|| of(s));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use posthaste_load_results::{Curve, Plot, RunResult, Summary};
 use posthaste_load_text::figure::{figure, percent};
 
-use crate::bars::{Bars, Part, Row};
+use crate::bars::{BarGroup, BarPart, Bars};
 use crate::chart::{Band, Chart, XAxis};
 use crate::legend::Look;
 use crate::markup::Markup;
@@ -15,7 +15,7 @@ use crate::ranges;
 const SECONDS_MAX: usize = 240;
 
 /// A run and its name among the others.
-pub type Named<'a> = (String, &'a RunResult);
+pub type NamedRun<'a> = (String, &'a RunResult);
 
 /// A plot on the page.
 pub struct Figure {
@@ -48,7 +48,7 @@ impl Figure {
 }
 
 /// The plots of these runs.
-pub fn figures(runs: &[Named]) -> Vec<Figure> {
+pub fn figures(runs: &[NamedRun]) -> Vec<Figure> {
     let plots = [
         against_clients(runs),
         times(runs),
@@ -65,7 +65,7 @@ pub fn figures(runs: &[Named]) -> Vec<Figure> {
 }
 
 /// Throughput by the number of users, if the runs differ in it.
-fn against_clients(runs: &[Named]) -> Option<Figure> {
+fn against_clients(runs: &[NamedRun]) -> Option<Figure> {
     let mut curves: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let mixed = runs.iter().any(|(_, r)| r.workload.name != runs[0].1.workload.name);
     for (_, run) in runs {
@@ -91,7 +91,7 @@ fn against_clients(runs: &[Named]) -> Option<Figure> {
 }
 
 /// Response times of each transaction.
-fn times(runs: &[Named]) -> Option<Figure> {
+fn times(runs: &[NamedRun]) -> Option<Figure> {
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let find = |run: &RunResult, name: &str| run.transactions.iter().position(|t| t.name == name);
     let mut rows: Vec<ranges::Row> = Vec::new();
@@ -120,7 +120,7 @@ fn times(runs: &[Named]) -> Option<Figure> {
 }
 
 /// Names of transactions, in the order they first appear.
-pub fn transaction_names(runs: &[Named]) -> Vec<String> {
+pub fn transaction_names(runs: &[NamedRun]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for transaction in runs.iter().flat_map(|(_, r)| &r.transactions) {
         if !names.contains(&transaction.name) {
@@ -131,8 +131,8 @@ pub fn transaction_names(runs: &[Named]) -> Vec<String> {
 }
 
 /// The whole distribution: which share of requests took longer than this.
-fn tails(runs: &[Named]) -> Option<Figure> {
-    let curve = |(name, run): &Named| {
+fn tails(runs: &[NamedRun]) -> Option<Figure> {
+    let curve = |(name, run): &NamedRun| {
         let all: u64 = run.total.histogram_us.iter().map(|b| b.1).sum();
         let mut points = Vec::new();
         let mut below = 0;
@@ -179,7 +179,7 @@ fn per_second(values: &[f64], step: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn step(runs: &[Named]) -> usize {
+fn step(runs: &[NamedRun]) -> usize {
     let longest = runs.iter().map(|(_, r)| r.series.done.len()).max().unwrap_or(0);
     longest.div_ceil(SECONDS_MAX).max(1)
 }
@@ -188,7 +188,7 @@ fn averaged(step: usize) -> String {
     if step > 1 { format!("Each point is the mean of {step} seconds.") } else { String::new() }
 }
 
-fn over_time(title: &str, y: &str, curves: Vec<Curve>, runs: &[Named]) -> Chart {
+fn over_time(title: &str, y: &str, curves: Vec<Curve>, runs: &[NamedRun]) -> Chart {
     let plot = Plot {
         title: title.into(),
         x: "seconds since the first user started".into(),
@@ -200,7 +200,7 @@ fn over_time(title: &str, y: &str, curves: Vec<Curve>, runs: &[Named]) -> Chart 
 }
 
 /// The measured window and the steady part of it; only if all runs agree where they are.
-fn bands(runs: &[Named]) -> Vec<Band> {
+fn bands(runs: &[NamedRun]) -> Vec<Band> {
     let Some((_, first)) = runs.first() else { return Vec::new() };
     let (one, w) = (runs.len() == 1, &first.window);
     let close =
@@ -217,7 +217,7 @@ fn bands(runs: &[Named]) -> Vec<Band> {
     bands
 }
 
-fn throughput(runs: &[Named]) -> Option<Figure> {
+fn throughput(runs: &[NamedRun]) -> Option<Figure> {
     let step = step(runs);
     let whole = |values: &[u64]| values.iter().map(|n| *n as f64).collect::<Vec<_>>();
     let mut curves: Vec<Curve> = runs
@@ -238,7 +238,7 @@ fn curve(name: &str, points: Vec<(f64, f64)>) -> Curve {
     Curve { name: name.to_owned(), points, fitted: false }
 }
 
-fn seconds(runs: &[Named]) -> Option<Figure> {
+fn seconds(runs: &[NamedRun]) -> Option<Figure> {
     let step = step(runs);
     let curves = match runs {
         [(_, r)] => vec![
@@ -253,7 +253,7 @@ fn seconds(runs: &[Named]) -> Option<Figure> {
     Figure::of(&chart, &averaged(step))
 }
 
-fn processors(runs: &[Named]) -> Option<Figure> {
+fn processors(runs: &[NamedRun]) -> Option<Figure> {
     let step = step(runs);
     let curves: Vec<Curve> = match runs {
         [(_, r)] => [("server", &r.series.server_cpus), ("generator", &r.series.generator_cpus)]
@@ -272,7 +272,7 @@ fn processors(runs: &[Named]) -> Option<Figure> {
 }
 
 /// Open loop: tasks due and not finished.
-fn unfinished(runs: &[Named]) -> Option<Figure> {
+fn unfinished(runs: &[NamedRun]) -> Option<Figure> {
     let step = step(runs);
     let curves: Vec<Curve> = runs
         .iter()
@@ -286,7 +286,7 @@ fn unfinished(runs: &[Named]) -> Option<Figure> {
 }
 
 /// The requested mix and the realised one.
-fn mix(runs: &[Named]) -> Option<Figure> {
+fn mix(runs: &[NamedRun]) -> Option<Figure> {
     let first = runs.first()?.1;
     let same = |r: &RunResult| r.workload.name == first.workload.name;
     if first.transactions.iter().filter(|t| t.share_asked.is_some()).count() < 2
@@ -305,7 +305,7 @@ fn mix(runs: &[Named]) -> Option<Figure> {
                 run.transactions.iter().find(|o| o.name == t.name).map_or(0.0, |o| o.share_realised);
             bars.push(share(realised, Look::Fill(n)));
         }
-        Some(Row { name: t.name.clone(), bars })
+        Some(BarGroup { name: t.name.clone(), bars })
     });
     let bars = Bars {
         title: "Mix of transactions: requested and realised".into(),
@@ -316,25 +316,33 @@ fn mix(runs: &[Named]) -> Option<Figure> {
     Some(Figure { caption: bars.title.clone(), note: String::new(), svg: bars.draw() })
 }
 
-fn share(share: f64, look: Look) -> (Vec<Part>, String) {
-    (vec![Part { value: share * 100.0, look }], percent(share))
+fn share(share: f64, look: Look) -> (Vec<BarPart>, String) {
+    (vec![BarPart { value: share * 100.0, look }], percent(share))
 }
 
 /// User and kernel time of the server and the generator.
-fn cpu_split(runs: &[Named]) -> Option<Figure> {
+fn cpu_split(runs: &[NamedRun]) -> Option<Figure> {
     let mut rows = Vec::new();
     for (n, (name, run)) in runs.iter().enumerate() {
         let bar = |user: f64, system: f64, n: usize| {
-            let parts =
-                vec![Part { value: user, look: Look::Fill(n) }, Part { value: system, look: Look::Pale(n) }];
+            let parts = vec![
+                BarPart { value: user, look: Look::Fill(n) },
+                BarPart { value: system, look: Look::Pale(n) },
+            ];
             let kernel = if user + system > 0.0 { system / (user + system) } else { 0.0 };
             (parts, format!("{} s, {} kernel", figure(user + system), percent(kernel)))
         };
         let server = run.server.as_ref()?;
-        rows.push(Row { name: name.clone(), bars: vec![bar(server.cpu_user_s, server.cpu_system_s, n)] });
+        rows.push(BarGroup {
+            name: name.clone(),
+            bars: vec![bar(server.cpu_user_s, server.cpu_system_s, n)],
+        });
         if runs.len() == 1 {
             let own = &run.generator;
-            rows.push(Row { name: "generator".into(), bars: vec![bar(own.cpu_user_s, own.cpu_system_s, 7)] });
+            rows.push(BarGroup {
+                name: "generator".into(),
+                bars: vec![bar(own.cpu_user_s, own.cpu_system_s, 7)],
+            });
         }
     }
     let bars = Bars {
@@ -347,16 +355,16 @@ fn cpu_split(runs: &[Named]) -> Option<Figure> {
 }
 
 /// CPU by program or node, for servers of several.
-fn roles(runs: &[Named]) -> Option<Figure> {
+fn roles(runs: &[NamedRun]) -> Option<Figure> {
     let [(_, run)] = runs else { return None };
     let roles = &run.server.as_ref()?.roles;
     if roles.len() < 2 {
         return None;
     }
-    let rows = roles.iter().map(|role| Row {
+    let rows = roles.iter().map(|role| BarGroup {
         name: role.name.clone(),
         bars: vec![(
-            vec![Part { value: role.cpu_s, look: Look::Fill(0) }],
+            vec![BarPart { value: role.cpu_s, look: Look::Fill(0) }],
             format!("{} s, {} processes", figure(role.cpu_s), role.processes),
         )],
     });
@@ -384,7 +392,7 @@ mod tests {
     #[test]
     fn one_run_and_several_have_their_plots() {
         let (a, b) = (sample::run("Posthaste", 30, 1.0), sample::run("Dovecot", 90, 2.0));
-        let captions = |runs: &[Named]| figures(runs).into_iter().map(|f| f.caption).collect::<Vec<_>>();
+        let captions = |runs: &[NamedRun]| figures(runs).into_iter().map(|f| f.caption).collect::<Vec<_>>();
         let one = captions(&[("a".into(), &a)]);
         for expected in ["Response time of each transaction", "Throughput", "CPU of server and generator"] {
             assert!(one.iter().any(|c| c == expected), "{expected} is not among {one:?}");

@@ -9,12 +9,12 @@ use posthaste_load_text::figure::{bytes, figure, percent, whole};
 use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::paths::without_folders;
-use crate::run_plots::{Named, figures};
+use crate::run_plots::{NamedRun, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
 use crate::{compare, counted, facts, faults, generators};
 
 /// Prints everything about these runs.
-pub fn section(runs: &[Named], out: &mut Markup) {
+pub fn section(runs: &[NamedRun], out: &mut Markup) {
     match runs {
         [] => {}
         [(_, run)] => one(run, out),
@@ -30,7 +30,7 @@ fn one(run: &RunResult, out: &mut Markup) {
     facts::of_run(run, out);
 }
 
-fn several(runs: &[Named], out: &mut Markup) {
+fn several(runs: &[NamedRun], out: &mut Markup) {
     out.element("h2", &[], "Runs beside each other");
     let first = format!("Quiet figures: how many times {}.", runs[0].0);
     out.element("p", &[("class", &"quiet")], &first);
@@ -47,7 +47,7 @@ fn several(runs: &[Named], out: &mut Markup) {
     }
 }
 
-fn plots(runs: &[Named], out: &mut Markup) {
+fn plots(runs: &[NamedRun], out: &mut Markup) {
     out.raw("<div class=\"plots\">\n");
     for figure in figures(runs) {
         figure.draw(out);

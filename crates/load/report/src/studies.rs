@@ -4,7 +4,7 @@
 use posthaste_load_results::{BarChart, Plot, StudyPoint, StudyResult};
 use posthaste_load_text::figure::{figure, whole};
 
-use crate::bars::{Bars, Part, Row};
+use crate::bars::{BarGroup, BarPart, Bars};
 use crate::chart::Chart;
 use crate::legend::Look;
 use crate::markup::Markup;
@@ -118,8 +118,8 @@ fn charts(charts: &[BarChart], out: &mut Markup) {
 
 /// One chart of bars.
 pub fn chart(chart: &BarChart, out: &mut Markup) {
-    let part = |(series, value): &(usize, f64)| Part { value: *value, look: Look::Fill(*series) };
-    let row = |row: &posthaste_load_results::BarRow| Row {
+    let part = |(series, value): &(usize, f64)| BarPart { value: *value, look: Look::Fill(*series) };
+    let row = |row: &posthaste_load_results::BarRow| BarGroup {
         name: row.name.clone(),
         bars: row.bars.iter().map(|bar| (bar.parts.iter().map(part).collect(), bar.note.clone())).collect(),
     };

@@ -12,15 +12,16 @@ use crate::canonical::{self, Field};
 use crate::keys::{Algorithm, KeyError};
 use crate::signature::{Ready, SEALED, body_hash, covered, folded, sign_field};
 
-/// Sets of a chain at most (RFC 8617 §4.2.1).
+/// The largest number of sets in a chain (RFC 8617 §4.2.1).
 const SETS_MAX: usize = 50;
 /// The fields of a set, in the order in which they are sealed (§5.1.1).
 const SET: [&str; 3] = ["ARC-Authentication-Results", "ARC-Message-Signature", "ARC-Seal"];
-/// Signed in addition to those of a signature of our own (§4.1.2).
+/// Fields that are signed in addition to those of our DKIM signatures (§4.1.2).
 const SIGNED: [&str; 2] = ["DKIM-Signature", "Sender"];
 
-/// A message with a further set in front; as it is if it cannot have one. `results` is the value of
-/// the field `Authentication-Results` that this server wrote when the message came.
+/// Puts a further set in front of a message, or returns it unchanged if it cannot have one.
+/// `results` is the value of the field `Authentication-Results` that this server wrote when the
+/// message came.
 pub(crate) fn sealed(message: Bytes, ready: &Ready, results: &str, now: u64) -> Result<Bytes, KeyError> {
     // Ed25519 is not among the algorithms that hosts know for seals (§4.1.2, RFC 8301).
     let Some(key) = ready.keys.iter().find(|key| key.algorithm == Algorithm::Rsa) else { return Ok(message) };
@@ -66,11 +67,11 @@ pub(crate) fn sealed(message: Bytes, ready: &Ready, results: &str, now: u64) -> 
     Ok(out.freeze())
 }
 
-/// The sets of a message in order, each with its fields in the order of [`SET`]; `None` if they are
-/// no chain.
+/// The sets of a message in order, each with its fields in the order of [`SET`]; `None` if they do
+/// not form a chain.
 fn chain<'m>(fields: &[Field<'m>]) -> Option<Vec<[Field<'m>; 3]>> {
     let of_sets = fields.iter().filter(|field| SET.iter().any(|name| field.is(name)));
-    // One more than there may be says enough. Each is read once.
+    // One field more than the limit is enough to refuse the chain. Each field is read once.
     let of_sets = of_sets.take(SETS_MAX * SET.len() + 1);
     let all: Vec<(Option<usize>, Field<'m>)> = of_sets.map(|field| (instance(field), *field)).collect();
     if !all.len().is_multiple_of(SET.len()) || all.len() > SETS_MAX * SET.len() {

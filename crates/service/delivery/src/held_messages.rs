@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use posthaste_mail_model::{AccountId, BodyId};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
-use posthaste_store::{HeldBody, Mailbox};
+use posthaste_store::{Mailbox, PinnedBody};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -33,10 +33,10 @@ const FREE_TIMES: usize = 2;
 
 /// The messages that the sessions of all protocols hold. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct HeldMessages(Arc<Mutex<All>>);
+pub struct HeldMessages(Arc<Mutex<HeldBySession>>);
 
 #[derive(Default)]
-struct All {
+struct HeldBySession {
     next: u64,
     sessions: HashMap<u64, HeldMessage>,
 }
@@ -48,7 +48,7 @@ struct HeldMessage {
     used: Instant,
     paid: Arc<BytePermit>,
     watcher: AbortHandle,
-    _message: HeldBody,
+    _message: PinnedBody,
 }
 
 impl Drop for HeldMessage {
@@ -114,7 +114,7 @@ impl HeldMessages {
         }
         self.release(key);
         // The read that follows reports an error.
-        let Ok(Some(held)) = mailbox.hold(body).await else { return };
+        let Ok(Some(held)) = mailbox.pin_body(body).await else { return };
         if reads.available() / FREE_TIMES < bytes {
             return;
         }
@@ -171,7 +171,7 @@ impl HeldMessages {
         UNUSED_MAX.saturating_sub(used.map_or(UNUSED_MAX, |used| used.elapsed()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, HeldBySession> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

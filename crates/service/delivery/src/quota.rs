@@ -130,7 +130,7 @@ pub(crate) struct Quotas {
 /// The appends in progress of one account.
 #[derive(Default)]
 struct Traffic {
-    state: Mutex<State>,
+    state: Mutex<TrafficState>,
     /// Wakes waiting appends when one has ended.
     ended: Notify,
     /// The queue of appends that exceed the quota.
@@ -138,7 +138,7 @@ struct Traffic {
 }
 
 #[derive(Default)]
-struct State {
+struct TrafficState {
     under_way: Usage,
     /// The sum of all additions.
     let_in: Usage,
@@ -147,7 +147,7 @@ struct State {
     known: Option<CountedUsage>,
 }
 
-impl State {
+impl TrafficState {
     /// Whether the account is known to be so far from its limits that nothing need be read.
     fn is_far_from(&self, limit: Quota, more: Usage) -> bool {
         self.known.filter(|known| known.read.elapsed() < BELIEVED).is_some_and(|known| {
@@ -221,7 +221,7 @@ impl Traffic {
         }
     }
 
-    fn begin(self: &Arc<Self>, state: &mut State, more: Usage) -> QuotaReservation {
+    fn begin(self: &Arc<Self>, state: &mut TrafficState, more: Usage) -> QuotaReservation {
         state.under_way = state.under_way.plus(more);
         state.let_in = state.let_in.plus(more);
         QuotaReservation(Some((Arc::clone(self), more)))

@@ -85,7 +85,7 @@ impl Directory {
         stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
         // Before the account, which a crash would otherwise leave without them for good.
         for fingerprint in &stored.certificates {
-            self.certificates.note(address.as_str(), fingerprint).await?;
+            self.certificates.put_key(address.as_str(), fingerprint).await?;
         }
         match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
             CommitOutcome::Done => Ok(stored.account),

@@ -66,7 +66,7 @@ impl Certificates {
                 Ok(())
             })
             .await?;
-        self.note(&name, &fingerprint).await?;
+        self.put_key(&name, &fingerprint).await?;
         Ok(account)
     }
 
@@ -92,8 +92,8 @@ impl Certificates {
         Ok(self.records.existing_stored(account).await?.certificates)
     }
 
-    /// Lets a certificate be found that an account lists.
-    pub(crate) async fn note(&self, account: &str, fingerprint: &Fingerprint) -> Result<()> {
+    /// Writes the record by which a login finds the account that lists a certificate.
+    pub(crate) async fn put_key(&self, account: &str, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
         let expected = self.records.entry(&key).await?.map_or(0, |entry| entry.version);
         let value = record::write_certificate(fingerprint, account)?;
@@ -110,7 +110,7 @@ impl Certificates {
     pub async fn mirror(&self, from: &Self, account: &str) -> Result<()> {
         let owned = from.owned(account).await?;
         for fingerprint in &owned {
-            self.note(account, fingerprint).await?;
+            self.put_key(account, fingerprint).await?;
         }
         for stale in self.owned(account).await? {
             if !owned.contains(&stale) {

@@ -1,6 +1,7 @@
-//! The bounded pool on which passwords are hashed. It is not on the runtime's threads, and has
-//! fewer threads than the machine has cores. Each hash takes 19 MiB and 20 ms of a core. So for any
-//! number of logins, one core is free for sessions that read mail.
+//! The bounded pool on which passwords are hashed, apart from the runtime's threads. It has one
+//! thread fewer than the machine has cores, at least one and at most [`RUNNING_MAX`]. Each hash
+//! takes 19 MiB and 20 ms of a core. So for any number of logins, one of several cores is free for
+//! sessions that read mail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +42,7 @@ impl Hashing {
     /// Runs `work` when there is a permit for it. If the caller goes away meanwhile, work begun is
     /// finished, and its permit is released only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let slot = QueueSlot::take(&self.waiting, self.waiting_max)?;
+        let slot = QueueSlot::acquire(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
         drop(slot);
@@ -90,7 +91,7 @@ impl Hashing {
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl<'a> QueueSlot<'a> {
-    fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
+    fn acquire(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
         let slot = Self(waiting);
         if waiting.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));

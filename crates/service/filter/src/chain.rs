@@ -11,7 +11,7 @@ use crate::required_extensions::RequiredExtensions;
 
 /// Where a message is kept if no script files it elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum DefaultFolder {
     #[default]
     Inbox,
     /// The policy of its author's domain, or a scanner, sends it there.
@@ -44,7 +44,7 @@ pub(crate) struct Chain<'c> {
     /// too (RFC 8689 §4.2.1).
     pub(crate) tls: TlsRequirement,
     /// Where it is kept, here and wherever it is sent on to within this server.
-    pub(crate) home: Home,
+    pub(crate) home: DefaultFolder,
     /// The needs of the message.
     pub(crate) needs: RequiredExtensions,
     /// The reports that its sender requests.
@@ -92,7 +92,7 @@ impl<'c> Chain<'c> {
     }
 
     /// Keeps the message there.
-    pub(crate) fn for_home(self, home: Home) -> Self {
+    pub(crate) fn for_home(self, home: DefaultFolder) -> Self {
         Self { home, ..self }
     }
 

@@ -23,7 +23,7 @@ use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
 use crate::scripts::Scripts;
-use crate::world::{Cause, Happened, World};
+use crate::world::{Cause, MessageEvent, World};
 
 /// The entry that names the script (RFC 6785 §2).
 const ENTRY: &str = "/shared/imapsieve/script";
@@ -110,7 +110,7 @@ impl Filter {
         let shown = entry.map(|entry| entry.name.to_string()).unwrap_or_default();
         let recipient = Recipient { account, address, detail: None };
         for seen in seen(&mailbox, event.uids).await? {
-            let happened = Happened {
+            let happened = MessageEvent {
                 user: event.user.name.clone(),
                 mailbox: shown.clone(),
                 cause: event.cause,
@@ -122,7 +122,7 @@ impl Filter {
             let done = self.run_one(&run, (&script, &scripts), happened).await;
             if let Err(error) = done {
                 let account = recipient.account.name.as_str();
-                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is as it was");
+                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is unchanged");
             }
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Filter {
         &self,
         run: &EventRun<'_>,
         (script, scripts): (&Arc<Script>, &Arc<Scripts>),
-        happened: Happened,
+        happened: MessageEvent,
     ) -> Result<(), NotRun> {
         let EventRun { mailbox, recipient, seen } = run;
         let Some(body) = mailbox.body_of(seen.uid).await? else { return Ok(()) };
@@ -172,12 +172,12 @@ impl Filter {
         self.remember_all(recipient, &outcome).await;
         let uids: NumSet = std::iter::once(seen.uid.value()).collect();
         match stays {
-            Fate::StaysWithFlags(names) if names == seen.flags => {}
-            Fate::StaysWithFlags(names) => {
+            MessageFate::StaysWithFlags(names) if names == seen.flags => {}
+            MessageFate::StaysWithFlags(names) => {
                 mailbox.store_flags(&uids, FlagChange::Replace, &flags(&names), None).await?;
             }
             // A client that expunges takes it away.
-            Fate::Leaves => {
+            MessageFate::Leaves => {
                 mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Deleted], None).await?;
             }
         }
@@ -197,7 +197,7 @@ struct EventRun<'r> {
 }
 
 /// The fate of the message in its mailbox.
-enum Fate {
+enum MessageFate {
     StaysWithFlags(Vec<String>),
     Leaves,
 }
@@ -208,8 +208,8 @@ async fn file(
     here: MailboxId,
     outcome: &Outcome,
     text: &[u8],
-) -> Result<Fate, DeliveryError> {
-    let mut stays = Fate::Leaves;
+) -> Result<MessageFate, DeliveryError> {
+    let mut stays = MessageFate::Leaves;
     for effect in &outcome.effects {
         let (names, version) = match effect {
             Effect::Keep { flags, version, .. } => (flags, *version),
@@ -225,7 +225,7 @@ async fn file(
         match outcome.edited(version, text) {
             // A message never changes (RFC 9051 §2.3.1.1), so another one comes into its place.
             Some(edited) => filing.put_edited(here, Bytes::from(edited), names).await?,
-            None => stays = Fate::StaysWithFlags(names.clone()),
+            None => stays = MessageFate::StaysWithFlags(names.clone()),
         }
     }
     Ok(stays)

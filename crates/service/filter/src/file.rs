@@ -10,7 +10,7 @@ use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 
-use crate::chain::Home;
+use crate::chain::DefaultFolder;
 use crate::mail::Mail;
 use crate::world;
 
@@ -33,7 +33,7 @@ pub(crate) struct Filing<'f> {
     /// The message as it came.
     sent: &'f Bytes,
     /// The mailbox of `keep`.
-    home: Home,
+    home: DefaultFolder,
     /// The mailboxes that have it so far, and the version in each.
     done: Vec<(MailboxId, usize)>,
 }
@@ -142,7 +142,7 @@ impl<'f> Filing<'f> {
     /// The mailbox of `keep`: INBOX, or the junk folder, which is created if it is missing. If
     /// the account may have no more mailboxes, it is INBOX.
     async fn home(&mut self) -> Result<MailboxId, DeliveryError> {
-        if self.home == Home::Junk {
+        if self.home == DefaultFolder::Junk {
             let junk = Target {
                 mailbox: "Junk".to_owned(),
                 special_use: Some("\\Junk".to_owned()),

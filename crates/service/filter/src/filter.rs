@@ -18,7 +18,7 @@ use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
 
-use crate::chain::{Chain, Home};
+use crate::chain::{Chain, DefaultFolder};
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
 use crate::mail::{Mail, RemoteClient, Trigger};
@@ -91,7 +91,7 @@ pub struct Envelope<'e> {
 
 /// The outcome of a message for one recipient.
 #[derive(Debug, Clone)]
-pub(crate) enum Done {
+pub(crate) enum Served {
     Kept(Success),
     Failed(DeliveryError),
     Rejected(ScriptRefusal),
@@ -105,7 +105,7 @@ pub(crate) struct ScriptRefusal {
     is_strict: bool,
 }
 
-impl From<Result<(), DeliveryError>> for Done {
+impl From<Result<(), DeliveryError>> for Served {
     fn from(outcome: Result<(), DeliveryError>) -> Self {
         match outcome {
             Ok(()) => Self::Kept(Success::Delivered),
@@ -285,7 +285,7 @@ impl Filter {
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
         let Envelope { from, is_quarantined, asked, client, .. } = envelope;
-        let chain = chain.for_home(if is_quarantined { Home::Junk } else { Home::Inbox });
+        let chain = chain.for_home(if is_quarantined { DefaultFolder::Junk } else { DefaultFolder::Inbox });
         let mail = |account: &Account| Mail {
             message: forms.of(account),
             served: forms.served(),
@@ -299,11 +299,11 @@ impl Filter {
         let groups = by_account(recipients);
         let work: Vec<_> =
             groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
-        let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
+        let served: Vec<Vec<Served>> = stream::iter(work).buffered(PARALLEL).collect().await;
         let outcomes = in_order(recipients.len(), &groups, served);
-        let is_kept = |done: &Done| matches!(done, Done::Kept(_));
-        let needs_report = |(place, done): (usize, &Done)| match (done, recipients.get(place)) {
-            (Done::Rejected(refusal), Some(recipient)) => {
+        let is_kept = |done: &Served| matches!(done, Served::Kept(_));
+        let needs_report = |(place, done): (usize, &Served)| match (done, recipients.get(place)) {
+            (Served::Rejected(refusal), Some(recipient)) => {
                 self.needs_report(refusal, mail(&recipient.account).of(place))
             }
             _ => false,
@@ -319,9 +319,9 @@ impl Filter {
         let mut results = Vec::with_capacity(outcomes.len());
         for (place, (recipient, done)) in recipients.iter().zip(outcomes).enumerate() {
             results.push(match done {
-                Done::Kept(success) => Ok(Some(success)),
-                Done::Failed(error) => Err(error.into()),
-                Done::Rejected(refusal) => {
+                Served::Kept(success) => Ok(Some(success)),
+                Served::Failed(error) => Err(error.into()),
+                Served::Rejected(refusal) => {
                     let mail = mail(&recipient.account).of(place);
                     match can_refuse && !self.needs_report(&refusal, mail) {
                         true => Err(Undelivered::Rejected(refusal.reason)),
@@ -339,19 +339,21 @@ impl Filter {
     fn needs_report(&self, refusal: &ScriptRefusal, mail: Mail<'_>) -> bool {
         let is_reported = self.relay.is_some()
             && !mail.from.is_empty()
-            && mail.chain.home != Home::Junk
+            && mail.chain.home != DefaultFolder::Junk
             && mail.chain.asked.wants_failure();
         is_reported && !refusal.is_strict && !refusal.reason.is_ascii()
     }
 
     /// One account's recipients, one result each.
-    async fn serve(&self, group: &Group<'_>, recipients: &[Recipient], mail: Mail<'_>) -> Vec<Done> {
+    async fn serve(&self, group: &Group<'_>, recipients: &[Recipient], mail: Mail<'_>) -> Vec<Served> {
         let list = match self.delivery.mailboxes(group.account.id).await {
             Ok(list) => list,
-            Err(error) => return group.members.iter().map(|_| Done::Failed(error.clone())).collect(),
+            Err(error) => {
+                return group.members.iter().map(|_| Served::Failed(error.clone())).collect();
+            }
         };
         let mut filing = Filing::new(&self.delivery, group.account, list, mail);
-        let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
+        let mut served: Vec<(&str, Served)> = Vec::with_capacity(group.members.len());
         let members = group.members.iter().filter_map(|member| Some((*member, recipients.get(*member)?)));
         for (place, recipient) in members {
             let address = recipient.address.as_str();
@@ -364,26 +366,26 @@ impl Filter {
         served.into_iter().map(|(_, done)| done).collect()
     }
 
-    async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
+    async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Served {
         if let Err(error) = mail.chain.check_lease() {
-            return Done::Failed(error);
+            return Served::Failed(error);
         }
         let Some(forward) = &recipient.account.forward else {
-            return self.serve_mailboxes(filing, recipient, mail).await;
+            return self.run_scripts(filing, recipient, mail).await;
         };
         let account = recipient.account.name.as_str();
         if !forward.keep {
             match self.forward(recipient, forward, mail).await {
-                Ok(()) if forward.to.len() > 1 => return Done::Kept(Success::Expanded),
-                Ok(()) => return Done::Kept(Success::SentOn),
+                Ok(()) if forward.to.len() > 1 => return Served::Kept(Success::Expanded),
+                Ok(()) => return Served::Kept(Success::SentOn),
                 Err(error) => tracing::warn!(account, %error, "mail is not forwarded: the account keeps it"),
             }
-            return self.serve_mailboxes(filing, recipient, mail).await;
+            return self.run_scripts(filing, recipient, mail).await;
         }
         // The copy first. If the delivery fails for now, the sender tries it again, and nothing was
         // sent twice.
-        let done = self.serve_mailboxes(filing, recipient, mail).await;
-        if matches!(done, Done::Kept(_))
+        let done = self.run_scripts(filing, recipient, mail).await;
+        if matches!(done, Served::Kept(_))
             && let Err(error) = self.forward(recipient, forward, mail).await
         {
             tracing::warn!(account, %error, "mail is not forwarded: the account has its copy");
@@ -392,7 +394,7 @@ impl Filter {
     }
 
     /// By the scripts, or to INBOX.
-    async fn serve_mailboxes(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
+    async fn run_scripts(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Served {
         let active = recipient.account.scripts.active.as_deref();
         let has_site = self.has_site();
         if active.is_none() && !has_site {
@@ -401,12 +403,12 @@ impl Filter {
         let account = recipient.account.name.as_str();
         let Some(permit) = self.run_permit(recipient, mail.served.len()).await else {
             tracing::warn!(account, script = active, "too many Sieve scripts run: the message is deferred");
-            return Done::Failed(DeliveryError::Busy);
+            return Served::Failed(DeliveryError::Busy);
         };
         let mut outcome = self.run(recipient, active, &filing.list, (mail, &permit)).await;
         if let Err(NoOutcome::Later(error)) = outcome {
             tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is deferred");
-            return Done::Failed(error);
+            return Served::Failed(error);
         }
         if let Err(error) = &outcome
             && active.is_some()
@@ -433,12 +435,12 @@ impl Filter {
             lost => lost,
         };
         if let Err(error) = filed {
-            return Done::Failed(error);
+            return Served::Failed(error);
         }
         let sends = AtomicUsize::new(0);
         let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
         let done = match self.send_all(filing, recipient, &outcome, sending).await {
-            Ok(()) => Done::Kept(success(filing, &outcome)),
+            Ok(()) => Served::Kept(success(filing, &outcome)),
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
                 filing.keep_as_it_came().await.into()
@@ -450,7 +452,7 @@ impl Filter {
             _ => None,
         });
         match (done, refusal) {
-            (Done::Kept(_), Some(refusal)) => Done::Rejected(refusal),
+            (Served::Kept(_), Some(refusal)) => Served::Rejected(refusal),
             (done, _) => done,
         }
     }
@@ -558,9 +560,9 @@ fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
 }
 
 /// The outcomes of all groups, in the order of the recipients.
-fn in_order(count: usize, groups: &[Group<'_>], served: Vec<Vec<Done>>) -> Vec<Done> {
-    let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
-    let mut outcomes: Vec<Done> = (0..count).map(|_| lost()).collect();
+fn in_order(count: usize, groups: &[Group<'_>], served: Vec<Vec<Served>>) -> Vec<Served> {
+    let lost = || Served::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
+    let mut outcomes: Vec<Served> = (0..count).map(|_| lost()).collect();
     for (group, served) in groups.iter().zip(served) {
         for (member, done) in group.members.iter().zip(served) {
             outcomes[*member] = done;

@@ -15,7 +15,7 @@ use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 
-use crate::chain::{Chain, Home, SENDS_MAX};
+use crate::chain::{Chain, DefaultFolder, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
@@ -73,7 +73,7 @@ impl Filter {
         for effect in &outcome.effects {
             match effect {
                 // The sender of junk may be forged. RFC 3834 §2 requires no response then.
-                Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
+                Effect::Vacation(_) if mail.chain.home == DefaultFolder::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
                     log(recipient, "vacation reply", sent);
@@ -156,7 +156,7 @@ impl Filter {
                 Origin::Server => chain.for_own(RequiredExtensions::of_report(&text)).free(),
             };
             let Chain { tls, needs, asked, home, .. } = chain;
-            let is_quarantined = home == Home::Junk;
+            let is_quarantined = home == DefaultFolder::Junk;
             let envelope = envelope(from, chain);
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
@@ -439,7 +439,7 @@ impl Filter {
             return Ok(None);
         }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
-        let sent = if mail.from.is_empty() || mail.chain.home == Home::Junk {
+        let sent = if mail.from.is_empty() || mail.chain.home == DefaultFolder::Junk {
             None
         } else {
             let address = recipient.address.as_str();
@@ -481,7 +481,7 @@ fn envelope<'e>(from: &'e str, chain: Chain<'_>) -> Envelope<'e> {
     Envelope {
         from,
         refusals: Refusals::Never,
-        is_quarantined: chain.home == Home::Junk,
+        is_quarantined: chain.home == DefaultFolder::Junk,
         tls: chain.tls,
         needs: chain.needs,
         asked: &[],

@@ -29,7 +29,7 @@ pub(crate) struct World {
     /// The scripts of the administrator.
     pub(crate) site: Option<Arc<SiteScripts>>,
     /// The command of a user on the message, if it has not just come in.
-    pub(crate) happened: Option<Happened>,
+    pub(crate) happened: Option<MessageEvent>,
     /// The address of the client that brought the message, if it is known.
     pub(crate) remote_ip: Option<String>,
     /// Its name in DNS.
@@ -40,13 +40,13 @@ pub(crate) struct World {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
     /// The mailboxes, read at the first question about them.
-    pub(crate) known: OnceLock<Known>,
+    pub(crate) known: OnceLock<KnownMailboxes>,
     /// Set when nobody waits for the run any more.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// The ids and special uses of all mailboxes. A run reads them once.
-pub(crate) struct Known {
+pub(crate) struct KnownMailboxes {
     ids: HashSet<String>,
     uses: Vec<SpecialUse>,
 }
@@ -74,7 +74,7 @@ impl Cause {
 }
 
 /// The command of a user on a message (RFC 6785 §4).
-pub(crate) struct Happened {
+pub(crate) struct MessageEvent {
     pub(crate) user: String,
     pub(crate) mailbox: String,
     pub(crate) cause: Cause,
@@ -128,8 +128,8 @@ pub fn zone_minutes(unix_s: i64) -> i32 {
 }
 
 impl World {
-    fn known(&self) -> &Known {
-        self.known.get_or_init(|| Known {
+    fn known(&self) -> &KnownMailboxes {
+        self.known.get_or_init(|| KnownMailboxes {
             ids: self.list.entries.iter().map(|entry| entry.id.to_string()).collect(),
             uses: self.list.entries.iter().filter_map(|entry| entry.special_use).collect(),
         })

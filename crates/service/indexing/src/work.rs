@@ -75,7 +75,7 @@ pub(crate) enum WorkOutcome {
 type Waiting = (MailboxId, Uid);
 
 /// Messages that were read in one turn.
-struct Fresh {
+struct ReadMessages {
     recent: Recent,
     turn: WorkOutcome,
 }
@@ -264,11 +264,11 @@ impl SearchIndex {
     }
 
     /// Reads messages, up to the number in a segment.
-    async fn read(&self, mailbox: MailboxId, mut todo: NumSet) -> Result<Fresh> {
+    async fn read(&self, mailbox: MailboxId, mut todo: NumSet) -> Result<ReadMessages> {
         let (mut recent, mut reader) = (Recent::default(), Reader::default());
         while !todo.is_empty() {
             if recent.len() >= TURN || recent.terms() >= TURN_TERMS {
-                return Ok(Fresh { recent, turn: WorkOutcome::Again });
+                return Ok(ReadMessages { recent, turn: WorkOutcome::Again });
             }
             let found = self.find(mailbox, &todo).await?;
             rest(&mut reader.steps, found_bytes(&found) as u64 * LISTED_STEPS).await;
@@ -313,7 +313,7 @@ impl SearchIndex {
             todo = todo.difference(&until);
         }
         let turn = reader.left.and_then(Uid::new).map_or(WorkOutcome::Done, WorkOutcome::Later);
-        Ok(Fresh { recent, turn })
+        Ok(ReadMessages { recent, turn })
     }
 
     /// Messages of a set, with their summaries: the first ones.

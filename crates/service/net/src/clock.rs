@@ -24,11 +24,11 @@ pub struct ClockHand(Arc<Manual>);
 #[derive(Debug)]
 struct Manual {
     begin: Instant,
-    state: watch::Sender<State>,
+    state: watch::Sender<ClockState>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct ClockState {
     /// The time since `begin`.
     passed: Duration,
     /// How many waits are under way.

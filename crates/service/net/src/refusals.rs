@@ -25,13 +25,13 @@ const NETWORKS_MAX: usize = 100;
 /// The refused connections of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    state: Mutex<State>,
+    state: Mutex<RefusalCounts>,
     /// A minute has begun.
     begun: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RefusalCounts {
     /// When the minute ends, if one has begun.
     until: Option<Instant>,
     networks: HashMap<IpAddr, u64>,
@@ -74,7 +74,7 @@ impl Refusals {
 
     /// Logs the counts so far, and begins with nothing.
     pub(crate) fn report(&self) {
-        let State { networks, others, .. } = std::mem::take(&mut *self.lock());
+        let RefusalCounts { networks, others, .. } = std::mem::take(&mut *self.lock());
         for (network, connections) in networks.into_iter().filter(|(_, connections)| *connections > 1) {
             tracing::warn!(%network, connections, "connections of one network were refused or closed within a minute");
         }
@@ -86,7 +86,7 @@ impl Refusals {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RefusalCounts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::schedule::State;
+use crate::schedule::ItemState;
 use crate::transport::Failure;
 
 /// Ages of messages that wait, by name and in seconds: each class begins where the one before ends.
@@ -74,7 +74,7 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Messages by state.
-    pub states: [(State, u64); 4],
+    pub states: [(ItemState, u64); 4],
     /// Messages by age.
     pub ages: Vec<(&'static str, u64)>,
     /// The totals.

@@ -233,8 +233,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// The message was added: these items have its body.
-    pub fn hold(self, items: &[Item]) {
+    /// The message was added. The octets now count for these items, which have its body.
+    pub fn charge_to(self, items: &[Item]) {
         let mut counts = self.ledger.counts.lock();
         for item in items {
             counts.add(item.id, &self.payer, (item.body, item.size));
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_message_counts_once_and_until_its_last_item_leaves() {
         let ledger = ledger(100);
-        ledger.reserve(&of("ana"), 60).unwrap().hold(&items(1..4, 1, "ana"));
+        ledger.reserve(&of("ana"), 60).unwrap().charge_to(&items(1..4, 1, "ana"));
         assert!(ledger.reserve(&of("ana"), 41).is_none() && ledger.reserve(&of("bo"), 100).is_some());
         let sent_on = Arc::new(Payer::SentOn("ana".to_owned()));
         assert!(ledger.reserve(&sent_on, 100).is_some());
@@ -294,10 +294,10 @@ mod tests {
     fn a_reading_finds_what_others_added_and_removed() {
         let ledger = ledger(100);
         assert!(ledger.is_due());
-        ledger.reserve(&of("ana"), 60).unwrap().hold(&items(1..2, 1, "ana"));
+        ledger.reserve(&of("ana"), 60).unwrap().charge_to(&items(1..2, 1, "ana"));
         let before = ledger.begin_reading();
         // While the queue is read: one is added here, which the reading missed.
-        ledger.reserve(&of("cy"), 60).unwrap().hold(&items(9..10, 9, "cy"));
+        ledger.reserve(&of("cy"), 60).unwrap().charge_to(&items(9..10, 9, "cy"));
         let found = items(5..6, 5, "bo").iter().filter_map(Counted::of).collect();
         ledger.end_reading(before, found, 20_000);
         assert!(ledger.reserve(&of("ana"), 100).is_some());

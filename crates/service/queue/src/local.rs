@@ -9,7 +9,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 
 use crate::error::QueueError;
-use crate::item::{Envelope, Item, Local, Outcome, Part, Recipient, To};
+use crate::item::{Envelope, Item, Local, NewItem, Outcome, Recipient, To};
 use crate::relay::Relay;
 use crate::transport::Failure;
 
@@ -57,7 +57,7 @@ impl Relay {
             return Ok(Vec::new());
         }
         let destination = envelope.tls.destination(here.domain());
-        self.queue().add(message, vec![Part { envelope, destination, recipients, reason }]).await
+        self.queue().add(message, vec![NewItem { envelope, destination, recipients, reason }]).await
     }
 }
 

@@ -23,7 +23,7 @@ use posthaste_net::joined;
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
-use crate::item::{self, Arrival, Envelope, Item, ItemId, Local, Part, PendingReport, Recipient, To};
+use crate::item::{self, Arrival, Envelope, Item, ItemId, Local, NewItem, PendingReport, Recipient, To};
 use crate::queue::Queue;
 use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
@@ -74,7 +74,7 @@ impl Relay {
         };
         let body = Id::parse(&pending.body).map(BodyId).ok_or_else(wrong)?;
         let envelope = Envelope { smtputf8: pending.smtputf8, ..Envelope::default() };
-        let part = Part {
+        let part = NewItem {
             envelope: &envelope,
             destination,
             recipients: vec![Recipient::waiting(&To::new(&pending.to))],

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::error::QueueError;
-use crate::item::{self, Arrival, Item, ItemId, Part};
+use crate::item::{self, Arrival, Item, ItemId, NewItem};
 use crate::ledger::{Counted, Ledger, Payer, Reserved};
 use crate::report::HEADER_LEN_MAX;
 
@@ -137,7 +137,7 @@ impl Queue {
 
     /// Adds a message, durably: one item for each part. Either all are there on return, or an error
     /// says that some may not be.
-    pub(crate) async fn add(&self, message: Bytes, parts: Vec<Part<'_>>) -> Result<Vec<Item>, QueueError> {
+    pub(crate) async fn add(&self, message: Bytes, parts: Vec<NewItem<'_>>) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
         let reserved = self.reserve(parts.first().and_then(|part| Payer::of(part.envelope)), size).await?;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
@@ -159,7 +159,7 @@ impl Queue {
             items.push(item);
         }
         if let Some(reserved) = reserved {
-            reserved.hold(&items);
+            reserved.charge_to(&items);
         }
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();

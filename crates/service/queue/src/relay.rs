@@ -17,7 +17,7 @@ use posthaste_net::joined;
 use crate::date::date_time;
 use crate::error::QueueError;
 use crate::item::{
-    Address, Destination, Envelope, Item, Local, Part, Recipient as Addressee, TlsRequirement,
+    Address, Destination, Envelope, Item, Local, NewItem, Recipient as Addressee, TlsRequirement,
 };
 use crate::queue::Queue;
 use crate::report::{RecipientOutcome, Report};
@@ -253,7 +253,7 @@ impl Relay {
                         .ok_or_else(|| Refusal::Domain(to.address.clone()))?;
                     destinations.entry(tls.destination(&domain)).or_default().push(Addressee::waiting(to));
                 }
-                parts.extend(destinations.into_iter().map(|(destination, recipients)| Part {
+                parts.extend(destinations.into_iter().map(|(destination, recipients)| NewItem {
                     envelope,
                     destination,
                     recipients,
@@ -329,7 +329,7 @@ impl Relay {
         };
         let smtputf8 = !to.is_ascii() || !text.is_ascii();
         let envelope = Envelope { smtputf8, ..Envelope::new("", &[&to]) };
-        let part = Part {
+        let part = NewItem {
             envelope: &envelope,
             destination: tls.destination(&domain),
             recipients: envelope.to.iter().map(Addressee::waiting).collect(),

@@ -37,8 +37,8 @@ impl SeenItems {
         self.whole
     }
 
-    /// Notes that an item was seen; whether it is new.
-    pub(crate) fn note(&mut self, id: ItemId) -> bool {
+    /// Adds an item that was seen. Returns whether it is new.
+    pub(crate) fn insert(&mut self, id: ItemId) -> bool {
         let is_new = id > self.whole && self.beyond.insert(id);
         self.advance();
         is_new
@@ -79,14 +79,14 @@ mod tests {
     #[test]
     fn a_record_that_comes_late_is_still_seen() {
         let mut front = SeenItems::after(4);
-        assert!(front.note(5) && !front.note(5) && front.note(7));
+        assert!(front.insert(5) && !front.insert(5) && front.insert(7));
         assert_eq!(front.whole(), 5);
         let now = Instant::now();
         front.end_scan(now);
         front.end_scan(now + WAIT_MAX / 2);
-        assert!(!front.note(7) && front.note(6));
+        assert!(!front.insert(7) && front.insert(6));
         assert_eq!(front.whole(), 7);
-        assert!(!front.note(3));
+        assert!(!front.insert(3));
     }
 
     /// A number that has been missing for long says nothing about another one.
@@ -94,20 +94,20 @@ mod tests {
     fn each_number_is_waited_for_by_itself() {
         let mut front = SeenItems::after(4);
         let now = Instant::now();
-        front.note(6);
+        front.insert(6);
         front.end_scan(now);
         let later = now + WAIT_MAX;
         for id in [101, 102, 104] {
-            assert!(front.note(id));
+            assert!(front.insert(id));
         }
         front.end_scan(later);
         assert_eq!(front.whole(), 6);
-        assert!(front.note(103), "it comes a moment later");
+        assert!(front.insert(103), "it comes a moment later");
         front.end_scan(later + WAIT_MAX / 2);
         assert_eq!(front.whole(), 6);
         front.end_scan(later + WAIT_MAX);
         assert_eq!(front.whole(), 104);
-        assert!(!front.note(103) && front.note(105));
+        assert!(!front.insert(103) && front.insert(105));
         assert_eq!((front.whole(), front.beyond.len(), front.scans.len()), (105, 0, 0));
     }
 
@@ -115,8 +115,8 @@ mod tests {
     fn numbers_of_items_that_left_are_not_waited_for_in_the_long_run() {
         let mut front = SeenItems::after(4);
         let now = Instant::now();
-        front.note(6);
-        front.note(9);
+        front.insert(6);
+        front.insert(9);
         front.end_scan(now);
         assert_eq!(front.whole(), 4);
         front.end_scan(now + WAIT_MAX);

@@ -111,13 +111,13 @@ pub struct Retention {
 }
 
 /// The trash or the archive of an account.
-struct Home {
+struct SpecialFolder {
     name: MailboxName,
     wanted: SpecialUse,
 }
 
 /// One folder under one rule.
-struct Work<'a> {
+struct RuleRun<'a> {
     store: &'a Store,
     directory: &'a Directory,
     account: &'a Account,
@@ -181,8 +181,8 @@ impl Retention {
             for &(number, rule) in rules.iter().filter(|(_, rule)| rule.is_for_folder(entry)) {
                 let now = unix_time::signed(self.store.unix_ms() / 1000);
                 let (store, directory) = (&self.store, &*self.directory);
-                let work = Work { store, directory, account, entry, rule, number, mode, now };
-                match work.run(&list, &mut claimed, report).await {
+                let run = RuleRun { store, directory, account, entry, rule, number, mode, now };
+                match run.run(&list, &mut claimed, report).await {
                     // The folder was deleted meanwhile.
                     Ok(()) | Err(StoreError::NoMailbox(_) | StoreError::NoSuchName) => {}
                     Err(error) => report(Err(failed(entry.name.as_str(), error))),
@@ -192,16 +192,16 @@ impl Retention {
     }
 }
 
-impl Work<'_> {
+impl RuleRun<'_> {
     async fn run(
         &self,
         list: &MailboxList,
         claimed: &mut NumSet,
         report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
-        let home = self.home(list);
-        if let Some(home) = &home
-            && folders::is_within(&self.entry.name, &home.name)
+        let special = self.special(list);
+        if let Some(special) = &special
+            && folders::is_within(&self.entry.name, &special.name)
         {
             // Messages in the trash or in the archive stay there.
             return Ok(());
@@ -213,25 +213,30 @@ impl Work<'_> {
             return Ok(());
         }
         *claimed = claimed.union(&chosen);
-        let leaving = Leaving { mailbox: &mailbox, view: &view, uids: &chosen };
-        match home {
-            Some(home) if self.rule.action == Action::Archive => {
+        let messages = ChosenMessages { mailbox: &mailbox, view: &view, uids: &chosen };
+        match special {
+            Some(special) if self.rule.action == Action::Archive => {
                 for (month, uids) in folders::by_month(&view, &chosen) {
-                    let name = MailboxName::new(&format!("{}/{month}", home.name))?;
-                    self.carry(Leaving { uids: &uids, ..leaving }, Some((&home, name)), report).await?;
+                    let name = MailboxName::new(&format!("{}/{month}", special.name))?;
+                    self.move_or_expunge(
+                        ChosenMessages { uids: &uids, ..messages },
+                        Some((&special, name)),
+                        report,
+                    )
+                    .await?;
                 }
                 Ok(())
             }
-            Some(home) => {
-                let name = home.name.clone();
-                self.carry(leaving, Some((&home, name)), report).await
+            Some(special) => {
+                let name = special.name.clone();
+                self.move_or_expunge(messages, Some((&special, name)), report).await
             }
-            None => self.carry(leaving, None, report).await,
+            None => self.move_or_expunge(messages, None, report).await,
         }
     }
 
     /// The trash or the archive of the account, there or to be made.
-    fn home(&self, list: &MailboxList) -> Option<Home> {
+    fn special(&self, list: &MailboxList) -> Option<SpecialFolder> {
         let (wanted, usual) = match self.rule.action {
             Action::Trash => (SpecialUse::Trash, "Trash"),
             Action::Archive => (SpecialUse::Archive, "Archive"),
@@ -242,7 +247,7 @@ impl Work<'_> {
             // The usual names are valid.
             None => MailboxName::new(usual).ok()?,
         };
-        Some(Home { name, wanted })
+        Some(SpecialFolder { name, wanted })
     }
 
     /// The UIDs that the rule chooses.
@@ -259,10 +264,10 @@ impl Work<'_> {
 
     /// Moves or expunges messages, a batch at a time, and reports them. What was moved before an
     /// error is reported, too.
-    async fn carry(
+    async fn move_or_expunge(
         &self,
-        leaving: Leaving<'_>,
-        target: Option<(&Home, MailboxName)>,
+        messages: ChosenMessages<'_>,
+        target: Option<(&SpecialFolder, MailboxName)>,
         report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
         let mut outcome = Outcome {
@@ -274,15 +279,15 @@ impl Work<'_> {
             octets: 0,
         };
         if self.mode == Mode::DryRun {
-            (outcome.messages, outcome.octets) = (leaving.uids.count(), leaving.octets_of(leaving.uids));
+            (outcome.messages, outcome.octets) = (messages.uids.count(), messages.octets_of(messages.uids));
             report(Ok(outcome));
             return Ok(());
         }
         let destination = match &target {
-            Some((home, name)) => Some(self.destination(home, name).await?),
+            Some((special, name)) => Some(self.destination(special, name).await?),
             None => None,
         };
-        let done = self.carry_all(leaving, destination.as_ref(), &mut outcome, report).await;
+        let done = self.move_or_expunge_all(messages, destination.as_ref(), &mut outcome, report).await;
         if outcome.messages > 0 {
             report(Ok(outcome));
         }
@@ -299,10 +304,14 @@ impl Work<'_> {
 
     /// The folder that messages go to, which is made if it is not there. It keeps to its owner's
     /// limit of messages.
-    async fn destination(&self, home: &Home, name: &MailboxName) -> Result<Destination, StoreError> {
+    async fn destination(
+        &self,
+        special: &SpecialFolder,
+        name: &MailboxName,
+    ) -> Result<Destination, StoreError> {
         let mut entry =
-            folders::find_or_create(self.store, self.account, &home.name, Some(home.wanted)).await?;
-        if *name != home.name {
+            folders::find_or_create(self.store, self.account, &special.name, Some(special.wanted)).await?;
+        if *name != special.name {
             entry = folders::find_or_create(self.store, self.account, name, None).await?;
         }
         let destination = self.store.destination(entry.id);
@@ -312,24 +321,27 @@ impl Work<'_> {
 
     /// Moves or expunges messages, and adds what is done to the outcome. `FolderFull` if the
     /// target took only those that it had room for.
-    async fn carry_all(
+    async fn move_or_expunge_all(
         &self,
-        leaving: Leaving<'_>,
+        messages: ChosenMessages<'_>,
         destination: Option<&Destination>,
         outcome: &mut Outcome,
         report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
-        let Leaving { mailbox, view, uids } = leaving;
+        let ChosenMessages { mailbox, view, uids } = messages;
         let left = u64::from(view.exists());
-        let mut rest = Rest { view: Arc::clone(view), left, chosen: uids.clone() };
+        let mut progress = FolderProgress { view: Arc::clone(view), left, chosen: uids.clone() };
         for mut batch in batches(uids) {
             let mut full = None;
             for _ in 0..TRIES {
-                batch = self.still_chosen(mailbox, &mut rest, &batch).await?;
+                batch = self.still_chosen(mailbox, &mut progress, &batch).await?;
                 if batch.is_empty() {
                     break;
                 }
-                let done = match self.carry_batch(mailbox, &rest.view, &batch, destination, report).await {
+                let done = match self
+                    .move_or_expunge_batch(mailbox, &progress.view, &batch, destination, report)
+                    .await
+                {
                     Err(StoreError::FolderFull { limit }) => {
                         batch = self.fitting(&batch, destination, limit).await?;
                         full = Some(limit);
@@ -337,9 +349,9 @@ impl Work<'_> {
                     }
                     done => done?,
                 };
-                rest.left = rest.left.saturating_sub(done.count());
+                progress.left = progress.left.saturating_sub(done.count());
                 outcome.messages += done.count();
-                outcome.octets += leaving.octets_of(&done);
+                outcome.octets += messages.octets_of(&done);
                 batch = batch.difference(&done);
                 tokio::task::yield_now().await;
             }
@@ -369,24 +381,24 @@ impl Work<'_> {
     async fn still_chosen(
         &self,
         mailbox: &Mailbox,
-        rest: &mut Rest,
+        progress: &mut FolderProgress,
         batch: &NumSet,
     ) -> Result<NumSet, StoreError> {
-        rest.view = mailbox.current().await?;
-        let view = &rest.view;
-        if self.rule.keep_newest.is_some() && u64::from(view.exists()) < rest.left {
+        progress.view = mailbox.current().await?;
+        let view = &progress.view;
+        if self.rule.keep_newest.is_some() && u64::from(view.exists()) < progress.left {
             // Only then: it looks at the whole folder.
-            rest.left = u64::from(view.exists());
-            rest.chosen = self.chosen(mailbox, view).await?.intersection(&rest.chosen);
+            progress.left = u64::from(view.exists());
+            progress.chosen = self.chosen(mailbox, view).await?.intersection(&progress.chosen);
         }
-        let batch = rest.chosen.intersection(batch);
+        let batch = progress.chosen.intersection(batch);
         let stays = |row: &Row| self.rule.keep_flagged && row.flags().contains(FlagSet::FLAGGED);
         let rows = view.rows_of_uids(&batch).filter(|(_, row)| !stays(row));
         Ok(rows.map(|(_, row)| row.uid().value()).collect())
     }
 
     /// Moves or expunges the messages of a batch that did not change after a view; returns them.
-    async fn carry_batch(
+    async fn move_or_expunge_batch(
         &self,
         mailbox: &Mailbox,
         view: &View,
@@ -417,14 +429,14 @@ impl Work<'_> {
 
 /// Messages that leave a folder.
 #[derive(Clone, Copy)]
-struct Leaving<'a> {
+struct ChosenMessages<'a> {
     mailbox: &'a Mailbox,
     /// The view in which they were chosen.
     view: &'a Arc<View>,
     uids: &'a NumSet,
 }
 
-impl Leaving<'_> {
+impl ChosenMessages<'_> {
     /// The octets of some of them.
     fn octets_of(&self, uids: &NumSet) -> u64 {
         self.view.rows_of_uids(uids).map(|(_, row)| u64::from(row.size())).sum()
@@ -432,7 +444,7 @@ impl Leaving<'_> {
 }
 
 /// A folder while a rule is applied to it.
-struct Rest {
+struct FolderProgress {
     /// As it was last seen.
     view: Arc<View>,
     /// Messages that it has if nobody else removes some.
@@ -441,7 +453,7 @@ struct Rest {
     chosen: NumSet,
 }
 
-impl Work<'_> {
+impl RuleRun<'_> {
     /// The annotations of messages follow them, those of all accounts. Where the folder never had
     /// any, this reads one record that is not there.
     async fn move_annotations(&self, moved: &Moved, to: MailboxId) -> Result<(), AnnotationError> {

@@ -16,7 +16,7 @@ pub enum GreetingRule {
 
 /// A fault of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum GreetingFault {
     /// It is ours.
     #[error("the name in your EHLO is this server's own")]
     Ours,
@@ -33,19 +33,19 @@ impl GreetingRule {
     ///
     /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is
     /// not checked here: nothing is looked up.
-    pub fn check(self, name: &str, address: IpAddr, ours: &str) -> Result<(), Wrong> {
+    pub fn check(self, name: &str, address: IpAddr, ours: &str) -> Result<(), GreetingFault> {
         if self == Self::Off {
             return Ok(());
         }
         if let Some(literal) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            return if literal_is(literal, address) { Ok(()) } else { Err(Wrong::Address) };
+            return if literal_is(literal, address) { Ok(()) } else { Err(GreetingFault::Address) };
         }
         let name = name.trim_end_matches('.');
         if !ours.is_empty() && ours != "localhost" && name.eq_ignore_ascii_case(ours) {
-            return Err(Wrong::Ours);
+            return Err(GreetingFault::Ours);
         }
         if self == Self::Strict && !name.contains('.') {
-            return Err(Wrong::NotQualified);
+            return Err(GreetingFault::NotQualified);
         }
         Ok(())
     }
@@ -78,16 +78,16 @@ mod tests {
     fn our_own_name_and_the_addresses_of_others_are_refused() {
         let from: IpAddr = "192.0.2.7".parse().unwrap();
         let basic = |name: &str| GreetingRule::Basic.check(name, from, "mx.example.org");
-        assert_eq!(basic("MX.example.org"), Err(Wrong::Ours));
-        assert_eq!(basic("mx.example.org."), Err(Wrong::Ours));
-        assert_eq!(basic("[192.0.2.8]"), Err(Wrong::Address));
-        assert_eq!(basic("[2001:db8::1]"), Err(Wrong::Address), "without its tag");
-        assert_eq!(basic("[nonsense]"), Err(Wrong::Address));
+        assert_eq!(basic("MX.example.org"), Err(GreetingFault::Ours));
+        assert_eq!(basic("mx.example.org."), Err(GreetingFault::Ours));
+        assert_eq!(basic("[192.0.2.8]"), Err(GreetingFault::Address));
+        assert_eq!(basic("[2001:db8::1]"), Err(GreetingFault::Address), "without its tag");
+        assert_eq!(basic("[nonsense]"), Err(GreetingFault::Address));
         for good in ["[192.0.2.7]", "[IPv6:::ffff:192.0.2.7]", "[10.1.2.3]", "mail", "smtp.example.net"] {
             assert_eq!(basic(good), Ok(()), "{good}");
         }
         let strict = |name: &str| GreetingRule::Strict.check(name, from, "mx.example.org");
-        assert_eq!(strict("mail"), Err(Wrong::NotQualified));
+        assert_eq!(strict("mail"), Err(GreetingFault::NotQualified));
         assert_eq!(strict("smtp.example.net"), Ok(()));
         assert_eq!(GreetingRule::Off.check("mx.example.org", from, "mx.example.org"), Ok(()));
         assert_eq!(GreetingRule::Basic.check("localhost", from, "localhost"), Ok(()));

@@ -20,7 +20,7 @@ pub enum Refusal {
     },
     /// The greeting cannot be true.
     #[error("{0}")]
-    Greeting(greeting::Wrong),
+    Greeting(greeting::GreetingFault),
     /// The address, or the sender, has used up its hour.
     #[error("too many messages from {from}; try again in {} min", minutes(.again_in))]
     Messages {

@@ -20,7 +20,7 @@ use crate::served::{NoForms, Serve, Served};
 /// time takes most of it.
 const PIECE_BYTES: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
 
-/// Memory that is taken at once for a body, by what the caller expects of it.
+/// The most memory that is allocated at once for a body, by the length that the caller expects.
 const EXPECTED_MAX: usize = 128 << 20;
 
 /// The settings of a store. `StoreOptions::default()` suits a server.
@@ -29,8 +29,8 @@ pub struct StoreOptions {
     /// Memory for views and mailbox lists, in bytes. Views that sessions hold count, and stay
     /// even above the limit.
     pub cache_bytes: usize,
-    /// Memory for old views that sessions hold of mailboxes that have newer ones, in bytes. An
-    /// account may have a quarter of it, and its largest one besides.
+    /// Memory for old views, in bytes: those that sessions hold although newer ones exist. An
+    /// account may have a quarter of it, in addition to its largest old view.
     pub old_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,

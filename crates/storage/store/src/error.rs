@@ -79,7 +79,7 @@ pub enum StoreError {
     Unreadable(NumSet),
     /// An earlier version of this program showed clients other bytes of a rich message. It becomes
     /// a new message, with a new UID.
-    #[error("an earlier version of this program showed other bytes of it: {0}")]
+    #[error("an earlier version of this program converted the message differently: {0}")]
     Superseded(String),
     /// The message's body is missing or unreadable.
     #[error("the body {body} of message {uid} cannot be read: {why}")]

@@ -21,7 +21,6 @@ mod error;
 mod follow;
 pub mod form;
 mod head;
-mod held;
 mod holder;
 mod items;
 mod list;
@@ -31,6 +30,7 @@ mod offload;
 mod old_views;
 mod oracle;
 mod pages;
+mod pinned;
 mod row;
 mod served;
 mod store;
@@ -50,7 +50,6 @@ pub use entry::set_directory_entry;
 pub use error::{Result, StoreError, named_ranges};
 pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
-pub use held::HeldBody;
 pub use holder::ViewHolder;
 pub use items::Keep;
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
@@ -60,8 +59,11 @@ pub use mailbox::{
 pub use old_views::SessionEnd;
 pub use oracle::MemoryEngine;
 pub use pages::DirectoryPages;
+pub use pinned::PinnedBody;
 pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store, WeakStore};
 pub use transfer::{Compare, LeftOut, Progress, TargetIds, Transfer};
-pub use view::{CHUNK_ROWS, Comparison, Difference, Part, RowFinder, Rows, Runs, Totals, View, ViewBuilder};
+pub use view::{
+    CHUNK_ROWS, ChunkMatch, Comparison, Difference, RowFinder, Rows, Runs, Totals, View, ViewBuilder,
+};

@@ -77,9 +77,9 @@ impl LargePermits {
         if is_large(messages) { Box::pin(self.run(place, work)).await } else { Ok(work()) }
     }
 
-    /// Takes all free permits, so that large changes wait. Places that do not exist have them.
+    /// Acquires all free permits, so that large changes wait. Places that do not exist have them.
     #[cfg(test)]
-    pub fn take_all(&self) -> Vec<posthaste_permits::KeyedPermit<Place>> {
+    pub fn acquire_all(&self) -> Vec<posthaste_permits::KeyedPermit<Place>> {
         use futures_util::FutureExt as _;
 
         let places = (0..).map(|n| Place::Mailbox(MailboxId(posthaste_mail_model::Id::new(n, 0))));
@@ -88,9 +88,9 @@ impl LargePermits {
         places.map_while(free).collect()
     }
 
-    /// Takes the permit of a place alone, so that its large changes wait.
+    /// Acquires only the permit of a place, so that its large changes wait.
     #[cfg(test)]
-    pub async fn take_of(&self, place: Place) -> Option<posthaste_permits::OwnPermit<Place>> {
+    pub async fn acquire_of(&self, place: Place) -> Option<posthaste_permits::OwnPermit<Place>> {
         self.0.acquire_own(place).await
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             let done = Arc::clone(&done);
             permits.run(place, move || done.lock().push(place))
         };
-        let held = permits.take_all();
+        let held = permits.acquire_all();
         let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(note(many))).collect();
         let mut cx = Context::from_waker(Waker::noop());
         for work in &mut waiting {

@@ -125,7 +125,7 @@ impl Hold {
 }
 
 /// A session that holds something old.
-struct Counted {
+struct OldHolder {
     hold: Arc<Hold>,
     held: HeldSizes,
     /// The bytes that were replaced since it got its views.
@@ -134,7 +134,7 @@ struct Counted {
     bytes: u64,
 }
 
-impl Counted {
+impl OldHolder {
     /// `None` if all that it holds is new.
     fn of(hold: Arc<Hold>) -> Option<Self> {
         let held = *hold.held.lock();
@@ -181,7 +181,7 @@ impl OldViews {
 
     fn end_sessions_over_share(&self) {
         let holds: Vec<Arc<Hold>> = self.holds.lock().values().cloned().collect();
-        let mut counted: Vec<Counted> = holds.into_iter().filter_map(Counted::of).collect();
+        let mut counted: Vec<OldHolder> = holds.into_iter().filter_map(OldHolder::of).collect();
         count(&mut counted);
         let mut sums = Vec::new();
         for of_account in counted.chunk_by_mut(|one, other| one.hold.account == other.hold.account) {
@@ -219,7 +219,7 @@ fn key(hold: &Arc<Hold>) -> usize {
 }
 
 /// Counts the bytes that each session holds, and sorts the sessions by account.
-fn count(counted: &mut [Counted]) {
+fn count(counted: &mut [OldHolder]) {
     counted.sort_unstable_by_key(|counted| (counted.place(), counted.behind));
     let mut nearer: Option<((AccountId, MailboxId), u64)> = None;
     for one in counted {
@@ -230,15 +230,15 @@ fn count(counted: &mut [Counted]) {
     }
 }
 
-fn beside_the_largest(of_account: &[Counted]) -> u64 {
+fn beside_the_largest(of_account: &[OldHolder]) -> u64 {
     let largest = of_account.iter().map(|counted| counted.bytes).max().unwrap_or(0);
     of_account.iter().map(|counted| counted.bytes).fold(0, u64::saturating_add) - largest
 }
 
 /// The number of sessions of an account that may stay, from the one with the newest view on.
-fn within(of_account: &[Counted], share: u64) -> usize {
+fn within(of_account: &[OldHolder], share: u64) -> usize {
     let (mut sum, mut largest) = (0u64, 0u64);
-    let fits = |counted: &&Counted| {
+    let fits = |counted: &&OldHolder| {
         sum = sum.saturating_add(counted.bytes);
         largest = largest.max(counted.bytes);
         sum - largest <= share

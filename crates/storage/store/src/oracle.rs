@@ -27,13 +27,13 @@ use crate::row::Row;
 
 /// An in-memory engine.
 pub struct MemoryEngine {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<OracleState>>,
     /// Commits made through this handle.
     own: Mutex<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct OracleState {
     /// Commits made through any handle.
     commits: u64,
     directory: BTreeMap<String, DirectoryEntry>,
@@ -82,16 +82,16 @@ impl MemoryEngine {
 
     /// Forgets which messages were expunged before now, as an engine may after a while.
     pub fn forget_expunged(&self, mailbox: MailboxId) {
-        if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
-            held.expunged.clear();
-            held.forgotten = held.head.modseq;
+        if let Some(folder) = self.state.lock().mailboxes.get_mut(&mailbox) {
+            folder.expunged.clear();
+            folder.forgotten = folder.head.modseq;
         }
     }
 
     /// Damages the summaries of messages, as a disk may: the messages exist and cannot be read.
     pub fn damage_summaries(&self, mailbox: MailboxId, uids: &NumSet) {
-        if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
-            held.unreadable = held.unreadable.union(uids);
+        if let Some(folder) = self.state.lock().mailboxes.get_mut(&mailbox) {
+            folder.unreadable = folder.unreadable.union(uids);
         }
     }
 
@@ -101,7 +101,10 @@ impl MemoryEngine {
     }
 
     /// Changes the state; counts as a commit if `change` returns `Done`.
-    fn commit_with(&self, change: impl FnOnce(&mut State) -> Result<CommitOutcome>) -> Result<CommitOutcome> {
+    fn commit_with(
+        &self,
+        change: impl FnOnce(&mut OracleState) -> Result<CommitOutcome>,
+    ) -> Result<CommitOutcome> {
         let mut own = self.own.lock();
         let mut state = self.state.lock();
         let outcome = change(&mut state)?;
@@ -113,18 +116,18 @@ impl MemoryEngine {
     }
 }
 
-impl State {
-    fn held(&self, mailbox: MailboxId) -> Result<&OracleMailbox> {
+impl OracleState {
+    fn mailbox(&self, mailbox: MailboxId) -> Result<&OracleMailbox> {
         self.mailboxes.get(&mailbox).ok_or(StoreError::NoMailbox(mailbox))
     }
 
     fn commit(&mut self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        let held = self.held(commit.mailbox)?;
-        if held.head.modseq != commit.expected {
+        let folder = self.mailbox(commit.mailbox)?;
+        if folder.head.modseq != commit.expected {
             return Ok(CommitOutcome::Conflict);
         }
         let Some(arrived) = self.arrivals(&commit)? else { return Ok(CommitOutcome::Conflict) };
-        let mut messages = held.messages.clone();
+        let mut messages = folder.messages.clone();
         for (_, uids) in &commit.expunged {
             messages.retain(|uid, _| !uids.contains(uid.value()));
         }
@@ -138,7 +141,7 @@ impl State {
                 return Err(wrong("a UID is given twice"));
             }
         }
-        verify(&held.head, &commit, &messages)?;
+        verify(&folder.head, &commit, &messages)?;
         for message in &commit.appended {
             if let Content::New { bytes, .. } = &message.content {
                 let stored = self.bodies.entry(message.body).or_insert_with(|| bytes.clone());
@@ -147,16 +150,16 @@ impl State {
                 }
             }
         }
-        let held = self.mailboxes.get_mut(&commit.mailbox).ok_or(StoreError::NoMailbox(commit.mailbox))?;
-        held.messages = messages;
-        held.head = commit.head;
-        held.expunged.extend(commit.expunged);
+        let folder = self.mailboxes.get_mut(&commit.mailbox).ok_or(StoreError::NoMailbox(commit.mailbox))?;
+        folder.messages = messages;
+        folder.head = commit.head;
+        folder.expunged.extend(commit.expunged);
         Ok(CommitOutcome::Done)
     }
 
     /// The number of messages with a body.
     fn references(&self, body: BodyId) -> u64 {
-        let messages = self.mailboxes.values().flat_map(|held| held.messages.values());
+        let messages = self.mailboxes.values().flat_map(|folder| folder.messages.values());
         messages.filter(|message| message.body == body).count() as u64
     }
 
@@ -167,7 +170,7 @@ impl State {
             let summary = match &new.content {
                 Content::New { summary, .. } => summary.clone(),
                 Content::CopyOf { mailbox, uid } => {
-                    let origin = self.mailboxes.get(mailbox).and_then(|held| held.messages.get(uid));
+                    let origin = self.mailboxes.get(mailbox).and_then(|folder| folder.messages.get(uid));
                     match origin {
                         Some(origin) if origin.body == new.body => origin.summary.clone(),
                         Some(_) => return Err(wrong("a copy has another body than its origin")),
@@ -303,7 +306,7 @@ impl Engine for MemoryEngine {
 
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         let state = self.state.lock();
-        Ok(mailboxes.iter().map(|id| state.mailboxes.get(id).map(|held| held.head.clone())).collect())
+        Ok(mailboxes.iter().map(|id| state.mailboxes.get(id).map(|folder| folder.head.clone())).collect())
     }
 
     async fn load(
@@ -312,22 +315,22 @@ impl Engine for MemoryEngine {
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead> {
         let state = self.state.lock();
-        let held = state.held(mailbox)?;
-        let all: Vec<Row> = held.messages.values().map(|m| m.row).collect();
+        let folder = state.mailbox(mailbox)?;
+        let all: Vec<Row> = folder.messages.values().map(|m| m.row).collect();
         // Slices of an odd length, so that no caller relies on a round one.
         all.chunks(101).for_each(rows);
-        Ok(held.head.clone())
+        Ok(folder.head.clone())
     }
 
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
         let state = self.state.lock();
-        let held = state.held(mailbox)?;
-        let later = held.expunged.iter().filter(|(modseq, _)| *modseq > since);
+        let folder = state.mailbox(mailbox)?;
+        let later = folder.expunged.iter().filter(|(modseq, _)| *modseq > since);
         Ok(Changes {
-            head: held.head.clone(),
-            rows: held.messages.values().map(|m| m.row).filter(|r| r.modseq() > since).collect(),
+            head: folder.head.clone(),
+            rows: folder.messages.values().map(|m| m.row).filter(|r| r.modseq() > since).collect(),
             expunged: NumSet::from_ranges(later.flat_map(|(_, uids)| uids.ranges().iter().copied())),
-            complete: since >= held.forgotten,
+            complete: since >= folder.forgotten,
         })
     }
 
@@ -363,10 +366,10 @@ impl Engine for MemoryEngine {
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
         let state = self.state.lock();
-        let held = state.held(mailbox)?;
+        let folder = state.mailbox(mailbox)?;
         let mut unreadable = NumSet::new();
-        for (uid, message) in held.messages.iter().filter(|(uid, _)| uids.contains(uid.value())) {
-            if held.unreadable.contains(uid.value()) {
+        for (uid, message) in folder.messages.iter().filter(|(uid, _)| uids.contains(uid.value())) {
+            if folder.unreadable.contains(uid.value()) {
                 unreadable.push(uid.value());
                 continue;
             }
@@ -406,8 +409,8 @@ impl Engine for MemoryEngine {
 
     async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
         let mut state = self.state.lock();
-        let held = state.mailboxes.get_mut(&message.mailbox);
-        let found = held.and_then(|held| held.messages.get_mut(&message.uid));
+        let folder = state.mailboxes.get_mut(&message.mailbox);
+        let found = folder.and_then(|folder| folder.messages.get_mut(&message.uid));
         let Some(found) = found.filter(|found| found.body == message.body && found.summary.is_empty()) else {
             return Ok(CommitOutcome::Conflict);
         };
@@ -422,7 +425,7 @@ impl Engine for MemoryEngine {
     async fn maintain(&self) -> Result<Report> {
         let mut state = self.state.lock();
         let used: BTreeSet<BodyId> =
-            state.mailboxes.values().flat_map(|held| held.messages.values().map(|m| m.body)).collect();
+            state.mailboxes.values().flat_map(|folder| folder.messages.values().map(|m| m.body)).collect();
         let mut report = Report::default();
         state.bodies.retain(|id, bytes| {
             let keep = used.contains(id);
@@ -438,11 +441,11 @@ impl Engine for MemoryEngine {
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
         let state = self.state.lock();
         let mut report = Report::default();
-        for (id, held) in &state.mailboxes {
-            if counts(&held.messages) != held.head.counts {
+        for (id, folder) in &state.mailboxes {
+            if counts(&folder.messages) != folder.head.counts {
                 report.faults.push(format!("mailbox {id}: the counts do not add up"));
             }
-            for (uid, message) in &held.messages {
+            for (uid, message) in &folder.messages {
                 report.examined += 1;
                 match state.bodies.get(&message.body) {
                     Some(bytes) if is_body_of(bytes, bytes.len() as u64, &message.row) => {}

@@ -6,7 +6,7 @@
 //! compressed body, only the frames that contain the range are read and decompressed. Compressed
 //! bodies that are read in part are kept within the same budget.
 //!
-//! A reader may hold what is converted of one body ([`crate::HeldBody`]). It is not evicted then,
+//! A reader may pin what is converted of one body ([`crate::PinnedBody`]). It is not evicted then,
 //! and does not count in this budget: the reader pays for it. So two clients that read large
 //! messages by turns do not evict each other's.
 //!
@@ -109,14 +109,14 @@ pub(crate) enum Piece {
 #[derive(Default)]
 pub(crate) struct CachedPiece {
     made: OnceCell<Bytes>,
-    /// Readers that hold it.
-    holders: AtomicUsize,
+    /// Readers that have pinned it.
+    pins: AtomicUsize,
 }
 
 impl CachedPiece {
     /// Bytes that count in the budget of the cache.
     fn cost(&self) -> usize {
-        match self.holders.load(Ordering::Acquire) {
+        match self.pins.load(Ordering::Acquire) {
             0 => self.made.get().map_or(0, Bytes::len),
             _ => 0,
         }
@@ -389,19 +389,19 @@ impl Served {
         self.keep(Piece::Summary(body), make).await
     }
 
-    /// A piece that is not evicted until [`Served::release`].
-    pub fn hold(&self, piece: Piece) -> Arc<CachedPiece> {
+    /// A piece that is not evicted until [`Served::unpin`].
+    pub fn pin(&self, piece: Piece) -> Arc<CachedPiece> {
         let mut all = self.kept.lock();
         let kept = all.get_or_insert_with(piece, Arc::default);
-        kept.holders.fetch_add(1, Ordering::AcqRel);
+        kept.pins.fetch_add(1, Ordering::AcqRel);
         all.set_bytes(&piece, 0);
         kept
     }
 
-    /// Ends what [`Served::hold`] began.
-    pub fn release(&self, piece: Piece, held: Arc<CachedPiece>) {
+    /// Ends what [`Served::pin`] began.
+    pub fn unpin(&self, piece: Piece, held: Arc<CachedPiece>) {
         let mut all = self.kept.lock();
-        held.holders.fetch_sub(1, Ordering::AcqRel);
+        held.pins.fetch_sub(1, Ordering::AcqRel);
         if all.peek(&piece).is_some_and(|kept| Arc::ptr_eq(kept, &held)) {
             all.set_bytes(&piece, held.cost());
         }

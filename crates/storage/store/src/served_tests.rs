@@ -364,7 +364,7 @@ async fn readers_who_hold_their_messages_do_not_evict_each_other() {
     assert_eq!(world.conversions(), 16, "each evicts the other's");
     let mut held = Vec::new();
     for (_, body) in &bodies {
-        held.push(mailbox.hold(*body).await.unwrap().unwrap());
+        held.push(mailbox.pin_body(*body).await.unwrap().unwrap());
     }
     in_turns().await;
     assert!(world.conversions() <= 18, "{}", world.conversions());
@@ -383,7 +383,7 @@ async fn readers_who_hold_their_messages_do_not_evict_each_other() {
     assert_eq!(world.conversions(), before + 16);
     // A message that is stored as clients see it is not held.
     let (_, plain) = world.append(&[b'd'; 100], 100).await;
-    assert!(mailbox.hold(plain).await.unwrap().is_none());
+    assert!(mailbox.pin_body(plain).await.unwrap().is_none());
 }
 
 /// With summaries that are not stored, a piece costs neither a conversion nor a summary.

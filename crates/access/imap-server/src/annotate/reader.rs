@@ -41,7 +41,7 @@ pub(crate) struct ReadValues {
 }
 
 /// Computes how many octets will be made of a message's values.
-pub(super) type Made<'m> = dyn Fn(&MessageAnnotations) -> u64 + Sync + 'm;
+pub(super) type OctetsOf<'m> = dyn Fn(&MessageAnnotations) -> u64 + Sync + 'm;
 
 /// A mailbox, and the account that reads it.
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ impl<'s> AnnotationReader<'s> {
     pub(super) async fn read_for(
         self,
         uids: Option<&NumSet>,
-        made: &Made<'_>,
+        made: &OctetsOf<'_>,
     ) -> Result<ReadValues, Failure> {
         let by_uid = self.collect(uids).await?;
         let (mut octets, mut pace) = (0, Pace::default());

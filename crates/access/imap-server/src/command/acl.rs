@@ -94,7 +94,7 @@ async fn set(
         // RFC 4314 §3.1: rights that are always granted.
         return match change.apply(Rights::ALL, rights) == Rights::ALL && !identifier.negative {
             true => Ok(()),
-            false => Err(Reply::no(Code::Cannot, "The owner has every right, and keeps it").into()),
+            false => Err(Reply::no(Code::Cannot, "The owner always has every right").into()),
         };
     }
     if is_too_wide(&identifier, &owner) && change != RightsChange::Remove && !rights.is_empty() {

@@ -35,7 +35,7 @@ pub(super) async fn store_flags(
     let begun = Begun::default();
     let storing = Box::pin(async {
         let held = service.reserve_to_change(account, messages).await?;
-        begun.note();
+        begun.set();
         let order = FlagOrder { held: Some(held), ..order };
         flags_in_rounds(service, selected, order).await
     });
@@ -85,8 +85,8 @@ pub(super) async fn expunge(
     let begun = Begun::default();
     let expunging = Box::pin(async {
         let held = service.reserve_to_change(account, messages).await?;
-        begun.note();
-        let mailbox = mailbox.holding(Some(held));
+        begun.set();
+        let mailbox = mailbox.with_permit(Some(held));
         expunge_in_rounds((reader, &mailbox), only, messages.min(service.changed_max())).await
     });
     // Boxed: nearly no EXPUNGE is of so many.

@@ -46,7 +46,7 @@ pub(super) async fn copy(
     }
     let (begun, selected) = (Begun::default(), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
-    let change: Change<Copied> = |source, uids, target| target.copy_from(source, uids);
+    let change: StoreCall<Copied> = |source, uids, target| target.copy_from(source, uids);
     let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
     let reports = ctx.service.reports(tag);
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
@@ -79,7 +79,7 @@ pub(super) async fn move_(
     let uids = Arc::new(uids);
     let (begun, selected) = (Begun::default(), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
-    let change: Change<Moved> = |source, uids, target| source.move_to(uids, target);
+    let change: StoreCall<Moved> = |source, uids, target| source.move_to(uids, target);
     let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
     let reports = ctx.service.reports(tag);
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
@@ -130,7 +130,8 @@ struct CopySource<'s, 'v> {
     service: &'s ImapService,
     login: &'s Account,
     selected: &'v Selected,
-    /// Noted when the command has its turn and its memory: it no longer ends with its client.
+    /// Set when the command has its turn and its memory: from then on it does not end with its
+    /// client.
     begun: &'v Begun,
 }
 
@@ -144,20 +145,20 @@ struct ReadyCopy<'s> {
 }
 
 /// A call of the store that copies or moves messages from one mailbox to another.
-type Change<T> = for<'a> fn(
+type StoreCall<T> = for<'a> fn(
     &'a Mailbox,
     &'a NumSet,
     &'a Destination,
 ) -> Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Copies or moves messages. Returns what they take along, which is not written yet. What this
-/// reserves is returned with its end: before the client has read a report, and before scripts run.
+/// reserves is released when it ends: before the client has read a report, and before scripts run.
 async fn carry_out<'s, T>(
     from: CopySource<'s, '_>,
     (uids, numbering): (&Arc<NumSet>, Numbering),
     to: &CopyTarget,
     way: CopyOrMove,
-    change: Change<T>,
+    change: StoreCall<T>,
 ) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
     let ready = ready(from, (uids, numbering), to, way).await?;
     let changed = change(&from.selected.mailbox, uids, &ready.target).await;
@@ -175,7 +176,7 @@ async fn ready<'s>(
     let CopySource { service, login, selected, begun } = from;
     let threads = Threads { service, account: login.id };
     let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
-    begun.note();
+    begun.set();
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {
@@ -190,7 +191,7 @@ async fn ready<'s>(
     let annotations = Box::pin(CarriedAnnotations::read(reader, uids, (of_target, to.rights), way)).await?;
     let target = (to.target.clone(), to.rights);
     let (target, carried) = Box::pin(seen::carry((selected, threads), uids, target, to.reading)).await?;
-    Ok(ReadyCopy { target: target.holding(held), carried, annotations, _reserved: reserved })
+    Ok(ReadyCopy { target: target.with_permit(held), carried, annotations, _reserved: reserved })
 }
 
 /// Writes what is kept beside messages that were added: the user's `\Seen` flags in a mailbox of
@@ -270,7 +271,7 @@ pub(super) async fn target_of(
 async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
     let Asker { service, login } = asker;
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
-    let target = service.store.destination_for(login.id, entry.id).keeping(changeable(rights));
+    let target = service.store.destination_for(login.id, entry.id).carrying(changeable(rights));
     let reading = seen::reading(login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.note_owner_limit(owner.folder_limits.max);

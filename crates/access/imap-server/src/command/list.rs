@@ -17,7 +17,7 @@ use posthaste_store::{MailboxEntry, MailboxList};
 
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
-use crate::listed::{self, Traits, data_of};
+use crate::listed::{self, NameAttributes, data_of};
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::ShownList;
@@ -482,7 +482,8 @@ fn described(
     subscriptions: bool,
     absent: ListAttribute,
 ) -> ListData {
-    let traits = Traits { has_children: known.has_children, subscribed: subscriptions && known.subscribed };
+    let traits =
+        NameAttributes { has_children: known.has_children, subscribed: subscriptions && known.subscribed };
     if !known.remote || entry.is_some() {
         return listed::described(name, entry, traits, absent);
     }

@@ -133,7 +133,7 @@ async fn store<'n>(
     let changes: Vec<(&str, Option<Bytes>)> =
         changes.iter().map(|entry| (entry.name.as_str(), entry.value.clone())).collect();
     let of = target.as_ref().map_or(Annotated::Server, |entry| Annotated::Mailbox(entry.id));
-    let change = Change { account, of, values: changes.clone() };
+    let change = MetadataChange { account, of, values: changes.clone() };
     let undo = change.make(service).await?;
     if let Some(entry) = &target {
         if let Some(new_use) = new_use {
@@ -162,8 +162,8 @@ async fn set_of_others(
         let entries = entries.iter().filter(move |entry| starts_with(&entry.name, scope));
         entries.map(|entry| (entry.name.as_str(), entry.value.clone())).collect::<Vec<_>>()
     };
-    let private = Change { account, of, values: changes("/private/") };
-    let shared = Change { account: found.resolved.owner, of, values: changes("/shared/") };
+    let private = MetadataChange { account, of, values: changes("/private/") };
+    let shared = MetadataChange { account: found.resolved.owner, of, values: changes("/shared/") };
     // The user's own annotations are written first: no other user has seen them if they must be
     // undone.
     let undo = private.make(service).await?;
@@ -174,13 +174,13 @@ async fn set_of_others(
 }
 
 /// A change of the annotations of one mailbox, or of the server, in one account.
-struct Change<'n> {
+struct MetadataChange<'n> {
     account: AccountId,
     of: Annotated,
     values: Vec<(&'n str, Option<Bytes>)>,
 }
 
-impl<'n> Change<'n> {
+impl<'n> MetadataChange<'n> {
     /// Makes it, and answers with the change that takes it back. RFC 5464 §4.3: a command sets
     /// all, or nothing, also where it changes more than one record.
     async fn make(self, service: &ImapService) -> Result<Self, Failure> {

@@ -102,7 +102,7 @@ async fn change(asker: Asker<'_>, root: &str, limits: &[(String, u64)]) -> Resul
     };
     let Some(account) = account else {
         // The answer does not reveal accounts of other domains.
-        return Err(Reply::no(Code::NonExistent, "There is no such quota root that you may set").into());
+        return Err(Reply::no(Code::NonExistent, "You may set no quota root of that name").into());
     };
     let outcome = service.directory.set(&account.name, change).await;
     let act = AdministrativeAct {

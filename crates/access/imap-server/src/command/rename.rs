@@ -44,7 +44,7 @@ pub(super) async fn run(
             true => Some(room_for_inbox(asker, &before).await?),
             false => None,
         };
-        begun.note();
+        begun.set();
         rename(asker, (&source, &target), room).await
     };
     let moved = Box::pin(reporting_after(&mut session.wire, reports, &begun, renaming)).await??;

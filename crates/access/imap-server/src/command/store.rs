@@ -141,17 +141,17 @@ async fn store(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
     command: &StoreCommand,
-    instead: Instead,
+    instead: LimitedChange,
     uids: &NumSet,
 ) -> Result<FlagsStored, Failure> {
     let unchanged_since = command.unchanged_since;
     match instead {
-        Instead::Nothing => {
+        LimitedChange::Nothing => {
             let (change, flags) = (change_of(command.action), &*command.flags);
             let order = FlagOrder { uids, change, flags, unchanged_since, held: None };
             Box::pin(changes::store_flags(ctx, tag, order)).await
         }
-        Instead::RemoveFirst => {
+        LimitedChange::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);
             let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since, held: None };
             let removed = Box::pin(changes::store_flags(ctx, tag, order)).await?;
@@ -194,7 +194,7 @@ fn reply(modified: Option<Code>, there: Remaining) -> Reply {
 }
 
 /// The changes that are made with few rights.
-enum Instead {
+enum LimitedChange {
     /// As it is.
     Nothing,
     /// Other flags that may be changed are removed, and then these are set.
@@ -203,10 +203,10 @@ enum Instead {
 
 /// RFC 4314 §4: flags that may not be changed stay as they are. It is an error only if none of the
 /// flags may be changed.
-fn permitted_change(selected: &Selected, command: &mut StoreCommand) -> Result<Instead, Failure> {
+fn permitted_change(selected: &Selected, command: &mut StoreCommand) -> Result<LimitedChange, Failure> {
     let rights = selected.rights;
     if rights == Rights::ALL && selected.layer.is_none() {
-        return Ok(Instead::Nothing);
+        return Ok(LimitedChange::Nothing);
     }
     let is_replaced = command.action == StoreAction::Replace;
     let flags = std::mem::take(&mut command.flags);
@@ -215,8 +215,8 @@ fn permitted_change(selected: &Selected, command: &mut StoreCommand) -> Result<I
     match missing {
         Some(missing) if command.flags.is_empty() => Err(no_right(missing)),
         _ if is_replaced && changeable(rights).is_empty() => Err(no_right(Rights::WRITE)),
-        _ if is_replaced => Ok(Instead::RemoveFirst),
-        _ => Ok(Instead::Nothing),
+        _ if is_replaced => Ok(LimitedChange::RemoveFirst),
+        _ => Ok(LimitedChange::Nothing),
     }
 }
 

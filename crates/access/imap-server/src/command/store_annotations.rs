@@ -63,9 +63,9 @@ pub(super) async fn run(
             true => Some(reader.service.reserve_to_change(reader.login, uids.count()).await?),
             false => None,
         };
-        begun.note();
+        begun.set();
         check_parts(reader, &uids, parts).await?;
-        let mailbox = mailbox.holding(held);
+        let mailbox = mailbox.with_permit(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
     });
     let reports = ctx.service.reports(tag);
@@ -224,7 +224,7 @@ async fn check_parts(
         pace.worked((octets as u64).min(SLICE_STEPS)).await;
         for structure in structures {
             if !are_parts(reader, structure, &parts, &mut pace).await? {
-                return Err(Reply::bad("A message has no such part").into());
+                return Err(Reply::bad("A message lacks a part that the command names").into());
             }
         }
         at += all[at..].partition_point(|uid| *uid <= last);

@@ -108,7 +108,7 @@ pub(super) async fn reset(
     mechanisms.iter().try_for_each(|mechanism| known(mechanism))?;
     let (asker, wire, reports) = session.reporting(tag)?;
     wire.reporting(reports, Box::pin(forget_keys(asker, mailbox))).await?;
-    Ok(Reply::ok("Earlier URLs are void").with(Code::UrlMech(Vec::new())))
+    Ok(Reply::ok("Earlier URLs are no longer valid").with(Code::UrlMech(Vec::new())))
 }
 
 async fn forget_keys(asker: Asker<'_>, mailbox: Option<&MailboxArg>) -> Result<(), Failure> {

@@ -69,7 +69,7 @@ pub(super) struct Visited<'m> {
 }
 
 /// The outcome of a command for one message.
-pub(super) enum Handled {
+pub(super) enum VisitOutcome {
     /// The message is answered.
     Done,
     /// The message is answered, and the output buffer is full: the walk pauses.
@@ -149,7 +149,7 @@ async fn used_memory(octets: usize) -> Vec<u8> {
 }
 
 /// The outcome for a message with a long summary.
-pub(super) enum Long {
+pub(super) enum LongOutcome {
     Read(LongSummary),
     Expunged,
 }
@@ -161,12 +161,12 @@ impl<'a> Deferred<'a> {
     }
 
     /// Waits for the memory of a long summary, and reads it.
-    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<Long, Failure> {
+    pub(super) async fn read_long(self, by: Threads<'_>, mailbox: &Mailbox) -> Result<LongOutcome, Failure> {
         let Threads { service, account } = by;
         let bytes = self.left_out.max(self.summary.len()).min(service.reads.largest());
         let _paid = service.reserve_to_read(account, bytes as u64).await?;
         if self.left_out == 0 {
-            return Ok(Long::Read(LongSummary { bytes: None, _paid }));
+            return Ok(LongOutcome::Read(LongSummary { bytes: None, _paid }));
         }
         let uid = self.row.uid().value();
         let mut summary = used_memory(self.left_out).await;
@@ -179,8 +179,8 @@ impl<'a> Deferred<'a> {
         let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
         unreadable.refuse().map_err(|error| StoreError::Corrupt(error.to_string()))?;
         Ok(match is_there {
-            true => Long::Read(LongSummary { bytes: Some(freed_elsewhere(summary)), _paid }),
-            false => Long::Expunged,
+            true => LongOutcome::Read(LongSummary { bytes: Some(freed_elsewhere(summary)), _paid }),
+            false => LongOutcome::Expunged,
         })
     }
 
@@ -257,14 +257,14 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Notes a message that was expunged after it was deferred.
+    /// Counts a message that was expunged after it was deferred.
     pub(super) fn expunged(&mut self) {
         self.expunged += 1;
     }
 
-    /// Passes on the outcome of one message. Damage of that message says nothing about others: it
-    /// is logged and noted, and the walk continues.
-    pub(super) fn note<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    /// Returns the outcome of one message. Damage of that message says nothing about others: it is
+    /// logged and collected, and the walk continues.
+    pub(super) fn collect<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
@@ -304,14 +304,14 @@ impl WithoutSummary {
         deferred: &mut DeferredMessages,
     ) -> Result<(), Failure>
     where
-        E: FnMut(Visited<'_>, &mut Pass) -> Handled,
+        E: FnMut(Visited<'_>, &mut Pass) -> VisitOutcome,
     {
         let &Self { body, saved } = self;
         let read = SummaryRef::new(summary);
         let read = read.map_err(|error| StoreError::Corrupt(format!("a summary that was made: {error}")))?;
         let row = next.row.with_size(read.message_size());
         let stored = StoredMessage { body, saved, summary: read };
-        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Deferred) {
+        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), VisitOutcome::Deferred) {
             pass.has_aside = true;
             deferred.push_copy(
                 next.seq,
@@ -394,7 +394,7 @@ impl<'v> Walk<'v> {
     /// work, or many summaries deferred. Then the task yields if its slice is used up.
     pub(super) async fn visit<E>(&mut self, pace: &mut Pace, mut each: E) -> Result<(), Failure>
     where
-        E: FnMut(Visited<'_>, &mut Pass) -> Handled + Send,
+        E: FnMut(Visited<'_>, &mut Pass) -> VisitOutcome + Send,
     {
         let Self { mailbox, batch, at, deferred, expunged, faults, .. } = self;
         deferred.clear();
@@ -443,9 +443,9 @@ impl<'v> Walk<'v> {
                     }
                 };
                 let is_full = match handled {
-                    Handled::Done => false,
-                    Handled::Full => true,
-                    Handled::Deferred => {
+                    VisitOutcome::Done => false,
+                    VisitOutcome::Full => true,
+                    VisitOutcome::Deferred => {
                         pass.has_aside = true;
                         deferred.push(*seq, row, &stored);
                         deferred.summaries.len() >= DEFERRED_BYTES_MAX
@@ -468,9 +468,9 @@ impl<'v> Walk<'v> {
             done += 1;
             // Boxed, so that no other walk needs the memory.
             let made = Box::pin(mailbox.made_summary(next.row.uid(), unmade.body, Keep::AsSet)).await;
-            if let Some(summary) = faults.note(next.row.uid(), made.map_err(Failure::from))? {
+            if let Some(summary) = faults.collect(next.row.uid(), made.map_err(Failure::from))? {
                 let row = unmade.show((next, &summary), (&mut each, &mut pass), deferred);
-                faults.note(next.row.uid(), row)?;
+                faults.collect(next.row.uid(), row)?;
             }
         }
         *at += done;
@@ -505,7 +505,7 @@ mod tests {
     fn damage_of_one_message_is_noted_and_other_errors_end_the_walk() {
         let mut faults = Faults::default();
         let uid = Uid::new(7).unwrap();
-        assert!(matches!(faults.note(uid, Ok(3)), Ok(Some(3))));
+        assert!(matches!(faults.collect(uid, Ok(3)), Ok(Some(3))));
         let damage = StoreError::Corrupt("a summary".to_owned());
         assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
         let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));

@@ -47,7 +47,7 @@ pub(super) fn parse(query: &str, searched: Searched<'_>) -> Result<SearchKey, St
 }
 
 /// The key that a plain word under an operator makes.
-type Meaning<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
+type KeyMaker<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
 
 struct QueryReader<'q> {
     rest: &'q str,
@@ -57,7 +57,7 @@ struct QueryReader<'q> {
 
 impl<'q> QueryReader<'q> {
     /// Terms up to the closing bracket, or to the end.
-    fn all(&mut self, until: Option<char>, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
+    fn all(&mut self, until: Option<char>, depth: usize, meaning: KeyMaker<'_>) -> Result<SearchKey, String> {
         // All terms must hold. A term holds if one of its alternatives holds.
         let mut all: Vec<Vec<SearchKey>> = Vec::new();
         // OR or AND, until the term after it.
@@ -94,7 +94,7 @@ impl<'q> QueryReader<'q> {
     }
 
     /// One term.
-    fn term(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
+    fn term(&mut self, depth: usize, meaning: KeyMaker<'_>) -> Result<SearchKey, String> {
         self.terms += 1;
         if self.terms > TERMS_MAX {
             return Err(format!("the query has more than {TERMS_MAX} terms"));
@@ -121,7 +121,7 @@ impl<'q> QueryReader<'q> {
         }
     }
 
-    fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<SearchKey, String> {
+    fn word_or_operator(&mut self, depth: usize, meaning: KeyMaker<'_>) -> Result<SearchKey, String> {
         let word = self.word();
         let Some((name, value)) = word.split_once(':') else {
             // `+word` is exactly that word. Here each word is.

@@ -112,11 +112,11 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct KeyCache {
     bytes_max: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CacheState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     mailboxes: HashMap<MailboxId, Cached>,
     bytes: usize,
     /// Counts uses, so that the mailbox used longest ago is known.
@@ -139,8 +139,9 @@ impl Cached {
     }
 }
 
-impl State {
-    fn take(&mut self, mailbox: MailboxId) -> Cached {
+impl CacheState {
+    /// Removes a mailbox from the cache; empty if it was not there.
+    fn remove(&mut self, mailbox: MailboxId) -> Cached {
         let cached = self.mailboxes.remove(&mailbox).unwrap_or_default();
         self.bytes -= cached.bytes;
         cached
@@ -164,7 +165,7 @@ impl State {
             else {
                 break;
             };
-            self.take(oldest);
+            self.remove(oldest);
         }
         self.uses += 1;
         cached.used = self.uses;
@@ -179,7 +180,7 @@ impl KeyCache {
         Self { bytes_max, state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +199,7 @@ impl KeyCache {
     /// Gives the table up, so that columns taken from it can grow without being copied.
     pub(crate) fn forget(&self, mailbox: MailboxId) {
         let mut state = self.state();
-        let results = state.take(mailbox).results;
+        let results = state.remove(mailbox).results;
         if !results.is_empty() {
             state.put(mailbox, Cached { results, ..Cached::default() }, self.bytes_max);
         }
@@ -208,7 +209,7 @@ impl KeyCache {
     pub(crate) fn keep(&self, mailbox: MailboxId, table: Table, exists: usize) {
         let table = table.without_ballast(exists);
         let mut state = self.state();
-        let results = state.take(mailbox).results;
+        let results = state.remove(mailbox).results;
         state.put(mailbox, Cached { table, results, ..Cached::default() }, self.bytes_max);
     }
 
@@ -254,7 +255,7 @@ impl KeyCache {
         }
         let result = Arc::new(Remembered::new(request, uids, answered));
         let mut state = self.state();
-        let mut cached = state.take(mailbox);
+        let mut cached = state.remove(mailbox);
         if cached.results.len() == RESULTS_MAX {
             cached.results.remove(0);
         }

@@ -178,7 +178,7 @@ fn parts_of_a_large_structure_are_found() {
         C: a STORE 1 ANNOTATION ({})
         S: a OK …
         C: b STORE 1 ANNOTATION (/6001/comment (value.priv "x"))
-        S: b BAD A message has no such part
+        S: b BAD A message lacks a part that the command names
         C: c FETCH 1 (ANNOTATION (/5400/comment value.priv))
         S: * 1 FETCH (ANNOTATION (/5400/comment (value.priv "90")))
         S: c OK …

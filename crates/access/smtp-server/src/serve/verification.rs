@@ -57,7 +57,7 @@ impl Driver {
         let author = verdict.author.as_str();
         match verdict.action {
             Action::Reject => {
-                tracing::info!(id, client = %address, from = from.as_str(), author, "refused: its author's DMARC policy");
+                tracing::info!(id, client = %address, from = from.as_str(), author, "refused: the DMARC policy of the author's domain");
                 Err(replies::refused_by_author(author))
             }
             Action::Defer => {
@@ -67,7 +67,7 @@ impl Driver {
             action => {
                 let is_quarantined = action == Action::Quarantine;
                 if is_quarantined {
-                    tracing::info!(id, client = %address, from = from.as_str(), author, "to the junk folder: its author's DMARC policy");
+                    tracing::info!(id, client = %address, from = from.as_str(), author, "put into the junk folder: the DMARC policy of the author's domain");
                 }
                 let trace_len = trace_len + verdict.field.len();
                 let client_name = verdict.client_name;

@@ -321,8 +321,8 @@ pub struct Convert {
     /// The format.
     #[arg(long, value_enum)]
     pub to: Option<Format>,
-    /// Compute and store the items of rich mail that has none: the data that clients fetch
-    /// without reading the message. Without --to, messages keep their format. See
+    /// Compute the items that rich mail lacks, and store them. Items are the data that clients
+    /// fetch without reading the message. Without --to, messages keep their format. See
     /// `store.precompute`.
     #[arg(long)]
     pub items: bool,
@@ -356,21 +356,21 @@ pub struct Import {
     /// Import every message of the source, even if it was imported before.
     #[arg(long)]
     pub again: bool,
-    /// When the items of rich mail are made that is stored as sent; the default is
-    /// `store.precompute`. Items are the data that clients fetch without reading the message.
+    /// When to make the items of rich mail that is stored as sent. Items are the data that clients
+    /// fetch without reading the message. The default is `store.precompute`.
     #[arg(long, value_enum)]
     pub precompute: Option<Precompute>,
 }
 
-/// When an import has the items of rich mail made.
+/// When the items of imported rich mail are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Precompute {
     /// By this command
     Delivery,
-    /// When a client first needs them, or by `convert --items`. Whether the server keeps what it
-    /// makes for a client is its own setting
+    /// When a client first needs them, or by `convert --items`. The server's own setting says
+    /// whether it keeps those that it makes for a client
     FirstFetch,
-    /// The same: this command makes no items
+    /// The same as first-fetch: this command makes no items
     Never,
 }
 

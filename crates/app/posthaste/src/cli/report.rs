@@ -118,7 +118,7 @@ pub enum CostBy {
     Protocol,
     /// Size of the selected folder.
     Folder,
-    /// Role of threads: the CPU time of all of them, with the thread that writes to the store.
+    /// Role of the threads. The sum includes the thread that writes to the store.
     Role,
     /// Account.
     Account,

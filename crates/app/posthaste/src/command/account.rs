@@ -165,7 +165,7 @@ fn confirmed(name: &str) -> Result<bool> {
 async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
     let account = opened.found(name).await?;
     if !yes && !confirmed(&account.name)? {
-        return Err(Failure::Usage("not removed: the name was not repeated (or say --yes)".into()));
+        return Err(Failure::Usage("not removed: type the name, or use --yes".into()));
     }
     // The account goes first: from then on nobody can log in or deliver, so the list below cannot
     // grow again.

@@ -77,7 +77,7 @@ fn identifier(text: &str, owner: &Account, config: &Config) -> Result<Identifier
     let who =
         parsed.map_err(|why| Failure::Usage(format!("'{text}' is neither an account nor anyone: {why}")))?;
     if who.who.as_str() == owner.name {
-        return Err(Failure::Usage(format!("{} has every right in its mailboxes, and keeps it", owner.name)));
+        return Err(Failure::Usage(format!("{} always has every right in its own mailboxes", owner.name)));
     }
     Ok(who)
 }

@@ -35,7 +35,7 @@ use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
-use crate::command::ends::{How, StorePair, bar, open, open_instant};
+use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -100,7 +100,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     prepare(&options.target, &config.data)?;
     let _lock = EngineLock::acquire(&options.target)?;
     let (from, loss) = open_instant(&config, &place).await?;
-    let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
+    let to = open(&config, &options.target.to_string_lossy(), OpenMode::Write).await?;
     let ends = StorePair::new(from, to)?;
     let last = last_run(&*ends.to).await?;
     if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
@@ -449,7 +449,7 @@ impl BackupJob<'_> {
                 Ok(found) => faults.extend(found),
                 // Copies of an earlier run may have been damaged since.
                 Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
-                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` find which of both stores is damaged",
+                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` show which of the two stores is damaged",
                     account.name,
                     self.options.target.display()
                 )),

@@ -47,7 +47,7 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     report.left_out.iter().for_each(|part| println!("left out: {part}"));
     match (&report.faults[..], &report.left_out[..]) {
         ([], [_, ..]) => println!(
-            "no faults in the rest; `posthaste check` leaves nothing out while nothing is delivered or changed"
+            "no faults in the rest; to check everything, run `posthaste check` while nothing is delivered or changed"
         ),
         (faults, _) => name(faults),
     }
@@ -81,7 +81,9 @@ async fn accept_loss(config: &Config) -> Result<()> {
     let packs = embedded(config, "--accept-loss")?.accept_loss().await?;
     match packs {
         0 => println!("no pack is marked as damaged"),
-        n => println!("{n} packs: maintenance gives their space back as mail is deleted"),
+        n => println!(
+            "{n} packs are no longer marked as damaged: maintenance frees their space as mail is deleted"
+        ),
     }
     Ok(())
 }
@@ -100,7 +102,7 @@ async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
     let found = Id::parse(id).and_then(|id| unlisted.iter().find(|unlisted| unlisted.mailbox.0 == id));
     let found = found.ok_or_else(|| {
         Failure::Usage(format!(
-            "--recover {id}: no mailbox of this id lacks a list; `posthaste check` names those that do"
+            "--recover {id}: there is no mailbox of this id without an account; `posthaste check` names such mailboxes"
         ))
     })?;
     if posthaste_indexing::is_segments(found.mailbox) {

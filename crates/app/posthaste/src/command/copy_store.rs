@@ -10,7 +10,7 @@ use posthaste_queue::{CopiedItems, compare_queues, copy_queue, has_other_items};
 use posthaste_store::Compare;
 
 use crate::cli::{Common, CopyStore};
-use crate::command::ends::{How, StorePair, bar, open};
+use crate::command::ends::{OpenMode, StorePair, bar, open};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
@@ -27,8 +27,8 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     if options.from == options.to {
         return Err(Failure::Usage("--from and --to name the same store".into()));
     }
-    let from = open(&config, &options.from, How::Read).await?;
-    let to = open(&config, &options.to, How::Write).await?;
+    let from = open(&config, &options.from, OpenMode::Read).await?;
+    let to = open(&config, &options.to, OpenMode::Write).await?;
     let ends = StorePair::new(from, to)?;
     let whole = options.account.is_empty();
     if whole && has_other_items(&*ends.from, &*ends.to).await? {

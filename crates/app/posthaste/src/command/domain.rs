@@ -233,7 +233,7 @@ async fn finish_rotation(
     }
     if !force && compare(config, &next).await? > 0 {
         return Err(Failure::Incomplete(format!(
-            "the old keys of {name} still sign: the new records are not all published (--force does not look)"
+            "the old keys of {name} still sign: not all new records are published (--force skips this check)"
         )));
     }
     let old: Vec<String> = keys.in_state(KeyState::Signing).map(|key| key.selector.clone()).collect();
@@ -257,7 +257,7 @@ async fn remove(opened: &Opened, keys: DomainKeys, yes: bool) -> Result<()> {
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if answer.trim() != name {
-            return Err(Failure::Usage("not removed: the name was not repeated (or say --yes)".into()));
+            return Err(Failure::Usage("not removed: type the name, or use --yes".into()));
         }
     }
     keys.remove(&**opened.store.engine()).await?;

@@ -29,7 +29,7 @@ const PAGE: usize = 256;
 
 /// The way in which a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OpenMode {
     /// Source. It must exist.
     Read,
     /// Source, as a snapshot of this moment if the engine has snapshots: the embedded engine
@@ -40,7 +40,7 @@ pub enum How {
 }
 
 /// Opens `cassandra://…`, or a data directory.
-pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engine>> {
+pub async fn open(config: &Config, place: &str, mode: OpenMode) -> Result<Arc<dyn Engine>> {
     if place.starts_with(SCHEME) {
         return Cluster::at(place, config)?.open().await;
     }
@@ -50,13 +50,13 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
         )));
     }
     let directory = Path::new(place);
-    if how != How::Write {
+    if mode != OpenMode::Write {
         require(directory)?;
     }
-    match how {
-        How::ReadOneInstant => return Ok(Arc::new(snapshot(config, directory)?)),
-        How::Write => private::tighten_store(directory)?,
-        How::Read => private::tighten(directory)?,
+    match mode {
+        OpenMode::ReadOneInstant => return Ok(Arc::new(snapshot(config, directory)?)),
+        OpenMode::Write => private::tighten_store(directory)?,
+        OpenMode::Read => private::tighten(directory)?,
     }
     let engine = LmdbEngine::open(directory, crate::open::embedded(config))?;
     // Its last commits would be missing in a copy. A target would redo them at the first write, and
@@ -67,11 +67,11 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
     }
 }
 
-/// Opens a store as [`How::ReadOneInstant`]. Says why it may lack commits that were acknowledged: a
-/// part of the embedded engine's log is damaged, or the disk cannot read it.
+/// Opens a store as [`OpenMode::ReadOneInstant`]. Says why it may lack commits that were
+/// acknowledged: a part of the embedded engine's log is damaged, or the disk cannot read it.
 pub async fn open_instant(config: &Config, place: &str) -> Result<(Arc<dyn Engine>, Option<StoreError>)> {
     if place.contains("://") {
-        return Ok((open(config, place, How::ReadOneInstant).await?, None));
+        return Ok((open(config, place, OpenMode::ReadOneInstant).await?, None));
     }
     let engine = snapshot(config, Path::new(place))?;
     let loss = engine.loss().cloned();

@@ -7,7 +7,9 @@ use crate::open;
 
 pub async fn run(config: Config, command: Engine) -> Result<()> {
     let Some(cluster) = open::cluster(&config)? else {
-        return Err(Failure::Usage("the embedded engine makes itself; name a cluster with --engine".into()));
+        return Err(Failure::Usage(
+            "the embedded engine needs no preparation; name a cluster with --engine".into(),
+        ));
     };
     match command {
         Engine::Init { replicas } => {

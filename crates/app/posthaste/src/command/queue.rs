@@ -169,8 +169,8 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
     for recipient in &item.recipients {
         let outcome = match &recipient.outcome {
             Outcome::Waiting => "waits".to_owned(),
-            Outcome::Sent => "has it".to_owned(),
-            Outcome::Unreported { .. } => "has it; the sender gets a report".to_owned(),
+            Outcome::Sent => "has received it".to_owned(),
+            Outcome::Unreported { .. } => "has received it; the sender gets a report".to_owned(),
             Outcome::Failed { reply, .. } => format!("has failed: {reply}"),
             Outcome::Reported if recipient.wants_failure() => {
                 "has failed; the sender has a report".to_owned()

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
 use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
-use crate::command::ends::{How, StorePair, bar, open, open_instant};
+use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -82,9 +82,9 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
     let (from, loss) = open_instant(&config, &backup).await?;
-    let ends = StorePair::new(from, open(&config, &place, How::Write).await?)?;
+    let ends = StorePair::new(from, open(&config, &place, OpenMode::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
-        return Err(Failure::Usage("--as names one account; say --account once".into()));
+        return Err(Failure::Usage("--as restores one account; give --account once".into()));
     }
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
     let job = RestoreJob { ends, keeps_uid_validity: options.keep_uidvalidity };
@@ -444,7 +444,7 @@ impl RestoreJob {
         let has_room = last.checked_add(1).and_then(|first| first.checked_add(mailboxes)).is_some();
         match has_room {
             true => Ok(last + 1),
-            false => Err(Failure::Incomplete("no UIDVALIDITY is left; say --keep-uidvalidity".into())),
+            false => Err(Failure::Incomplete("no UIDVALIDITY is left; use --keep-uidvalidity".into())),
         }
     }
 

@@ -55,7 +55,7 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
     }
     if failed > 0 {
         return Err(Failure::Incomplete(format!(
-            "{failed} errors, named above: what was not moved is where it was; run it again"
+            "{failed} errors, named above. Messages that were not moved stay where they were; run the command again"
         )));
     }
     Ok(())

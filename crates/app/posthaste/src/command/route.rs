@@ -92,7 +92,7 @@ impl RouteInputs<'_> {
     /// are this server's.
     fn at_an_address(&self, local: &str, literal: Literal) -> String {
         let Literal::Address(host) = literal else {
-            return "is refused: nobody knows such an address literal".to_owned();
+            return "is refused: this server does not know such an address literal".to_owned();
         };
         let here = format!("At this server's own address it is {local}@{}", self.config.domain);
         match self.relays && self.config.relay.to_addresses {
@@ -132,7 +132,7 @@ impl RouteInputs<'_> {
             let (target, postmaster) = self.target(&address).await;
             match target {
                 Ok(target) if !met.insert(target.name().to_owned()) => push(match target {
-                    Target::Account(_) => format!("is {}, which has it already", target.name()),
+                    Target::Account(_) => format!("is {}, which gets the message already", target.name()),
                     Target::Group(_) => format!("is the group {} again", target.name()),
                 }),
                 Ok(Target::Group(group)) => {

@@ -72,7 +72,7 @@ fn a_mailbox_that_is_in_no_list_is_given_to_an_account() {
     assert!(shown.lines().any(|line| line.contains("Recovered-1") && line.contains("7 messages")), "{shown}");
     let again = Command::new(env!("CARGO_BIN_EXE_posthaste")).args(recover).arg("--data").arg(&data).output();
     let refused = String::from_utf8(again.unwrap().stderr).unwrap();
-    assert!(refused.contains("no mailbox of this id lacks a list"), "{refused}");
+    assert!(refused.contains("no mailbox of this id without an account"), "{refused}");
     let audit = std::fs::read_to_string(data.join("audit.log")).unwrap();
     assert!(audit.contains(&format!("check --recover {id} --account ana@example.org")), "{audit}");
 }

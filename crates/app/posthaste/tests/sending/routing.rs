@@ -96,7 +96,7 @@ fn a_group_reaches_each_member_once_and_reports_to_its_owner() {
             "team@a.test is the group of 3; reports go to ana@a.test",
             "  second@a.test is an alias of bo@a.test: INBOX",
             "  inner@a.test is the group of 3",
-            "    bo@a.test is bo@a.test, which has it already",
+            "    bo@a.test is bo@a.test, which gets the message already",
             &format!(
                 "    x@b.test is in another domain: sent to {} (`relay.routes`)",
                 world.b.address("smtp")

@@ -20,14 +20,14 @@ pub(super) const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"
 pub(super) struct Zone {
     pub standard: i64,
     daylight: i64,
-    to_standard: Change,
-    to_daylight: Change,
+    to_standard: ClockChange,
+    to_daylight: ClockChange,
 }
 
 /// The time at which clocks change: month (0 is never), day of the week, which one in the month,
 /// hour, minute.
 #[derive(Clone, Copy)]
-struct Change {
+struct ClockChange {
     month: u16,
     weekday: u16,
     place: u16,
@@ -49,7 +49,7 @@ impl Biases {
         Ok(Self { bias: number()?, standard: number()?, daylight: number()? })
     }
 
-    fn zone(self, to_standard: Change, to_daylight: Change) -> Result<Zone, Damage> {
+    fn zone(self, to_standard: ClockChange, to_daylight: ClockChange) -> Result<Zone, Damage> {
         let is_offset = |minutes: i64| minutes.abs() < 24 * 60;
         let (standard, daylight) = (-(self.bias + self.standard), -(self.bias + self.daylight));
         if !is_offset(standard) || !is_offset(daylight) {
@@ -83,7 +83,7 @@ impl Zone {
         let biases = Biases::read(&mut reader)?;
         let mut change = || {
             let _year = reader.u16(WHAT)?;
-            Change::read(&mut reader)
+            ClockChange::read(&mut reader)
         };
         let (to_standard, to_daylight) = (change()?, change()?);
         biases.zone(to_standard, to_daylight)
@@ -106,7 +106,8 @@ impl Zone {
             let begins = i32::from(reader.u16(WHAT)?);
             reader.take(UNUSED, WHAT)?;
             let biases = Biases::read(&mut reader)?;
-            let (to_standard, to_daylight) = (Change::read(&mut reader)?, Change::read(&mut reader)?);
+            let (to_standard, to_daylight) =
+                (ClockChange::read(&mut reader)?, ClockChange::read(&mut reader)?);
             if place == 0 || begins <= year {
                 found = biases.zone(to_standard, to_daylight);
             }
@@ -128,8 +129,9 @@ impl Zone {
 
     /// Minutes ahead of UTC at a time.
     fn offset(&self, at: OffsetDateTime) -> i64 {
-        let instant =
-            |change: Change, offset: i64| change.in_year(at.year())?.checked_sub(Duration::minutes(offset));
+        let instant = |change: ClockChange, offset: i64| {
+            change.in_year(at.year())?.checked_sub(Duration::minutes(offset))
+        };
         let begin = instant(self.to_daylight, self.standard);
         let end = instant(self.to_standard, self.daylight);
         let (Some(begin), Some(end)) = (begin, end) else { return self.standard };
@@ -170,7 +172,7 @@ enum Repeats {
     Yearly,
 }
 
-impl Change {
+impl ClockChange {
     /// A SYSTEMTIME.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Damage> {
         let mut number = || reader.u16(WHAT);

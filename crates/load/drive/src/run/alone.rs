@@ -45,7 +45,7 @@ pub fn refuse_company(options: &RunOptions) -> Result<(), String> {
 }
 
 /// A server at rest.
-struct Rest {
+struct RestReading {
     at: Instant,
     server_s: f64,
 }
@@ -87,7 +87,7 @@ impl User {
         self.aside(&transaction.after, &transaction.name).await;
     }
 
-    fn note_alone(&self, before: &Rest, after: &Rest, (then, now): (Own, Own)) {
+    fn note_alone(&self, before: &RestReading, after: &RestReading, (then, now): (Own, Own)) {
         let cost = AloneCost {
             server_s: after.server_s - before.server_s,
             own_user_s: now.user_s - then.user_s,
@@ -118,7 +118,7 @@ impl User {
     }
 
     /// Waits until the server is at rest; `None` if its CPU is not read.
-    async fn at_rest(&mut self) -> Option<Rest> {
+    async fn at_rest(&mut self) -> Option<RestReading> {
         let started = Instant::now();
         let mut server_s = self.server_cpu_s()?;
         let mut looks = 0;
@@ -130,7 +130,7 @@ impl User {
             looks = if now_s - server_s < AT_REST_S { looks + 1 } else { 0 };
             server_s = now_s;
         }
-        Some(Rest { at: Instant::now(), server_s })
+        Some(RestReading { at: Instant::now(), server_s })
     }
 
     /// The CPU that the server has used.

@@ -12,7 +12,7 @@ use posthaste_load_results::RunResult;
 use super::alone::refuse_company;
 use super::arrivals::arrive;
 use super::ledger::Ledger;
-use super::live::{Live, State};
+use super::live::{Live, LiveState};
 use super::open_loop::Lane;
 use super::options::RunOptions;
 use super::recorder::{OWN_ROWS, Recorder};
@@ -184,7 +184,7 @@ fn conduct(
         let snapshot = snapshot(recorders, at_s);
         let unfinished = shared.unfinished.load(std::sync::atomic::Ordering::Relaxed);
         watched.states.push((at_s, snapshot.online.max(0) as u64, unfinished.max(0) as u64));
-        live.show(&State {
+        live.show(&LiveState {
             phase: phase.name(now),
             at_s,
             total_s: total.as_secs_f64(),

@@ -11,7 +11,7 @@ use posthaste_load_workload::corpus::Serial;
 
 /// The number of times that a message is in an account: at least and at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct CountBounds {
     /// Acknowledged, and certainly not expunged.
     pub least: i32,
     /// Possibly there.
@@ -19,7 +19,7 @@ pub struct Span {
 }
 
 /// One account's messages.
-pub type Account = HashMap<Serial, Span>;
+pub type Account = HashMap<Serial, CountBounds>;
 
 /// The message of each UID, by mailbox and UIDVALIDITY. A UID is never reused, by
 /// RFC 9051 §2.3.1.1, so expunged messages are included.
@@ -135,8 +135,8 @@ mod tests {
         ledger.added(0, 2);
         ledger.adding(0, 3);
         let book = ledger.account(0);
-        assert_eq!(book[&1], Span { least: 0, most: 1 });
-        assert_eq!(book[&2], Span { least: 1, most: 1 });
-        assert_eq!(book[&3], Span { least: 0, most: 1 });
+        assert_eq!(book[&1], CountBounds { least: 0, most: 1 });
+        assert_eq!(book[&2], CountBounds { least: 1, most: 1 });
+        assert_eq!(book[&3], CountBounds { least: 0, most: 1 });
     }
 }

@@ -20,7 +20,7 @@ pub enum Live {
 }
 
 /// The shown values.
-pub struct State<'a> {
+pub struct LiveState<'a> {
     /// Ramp, warm-up, measuring, ending.
     pub phase: &'a str,
     /// Seconds since the start.
@@ -58,7 +58,7 @@ impl Live {
     }
 
     /// Shows the state of now.
-    pub fn show(&self, state: &State<'_>) {
+    pub fn show(&self, state: &LiveState<'_>) {
         match self {
             Self::Silent => {}
             Self::Terminal(bar) => {
@@ -82,7 +82,7 @@ impl Live {
     }
 }
 
-fn line(state: &State<'_>) -> String {
+fn line(state: &LiveState<'_>) -> String {
     let last = state.last;
     let mean_ms = if last.done > 0 { last.sum_us as f64 / f64::from(last.done) / 1e3 } else { 0.0 };
     let mut text = format!(
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_line_says_it_all() {
-        let state = State {
+        let state = LiveState {
             phase: "measuring",
             at_s: 4.2,
             total_s: 10.0,

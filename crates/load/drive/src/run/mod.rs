@@ -49,7 +49,7 @@ pub use answering::refuse_wrong_protocols;
 pub use engine::{Begin, Ended, run, run_from};
 pub use failure::Failure;
 pub use identity::identify;
-pub use ledger::{Ledger, Span};
+pub use ledger::{CountBounds, Ledger};
 pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;
 pub(crate) use model::folder_name;

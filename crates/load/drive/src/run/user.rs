@@ -22,20 +22,20 @@ use crate::Target;
 pub struct User {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: Rc<Lane>,
-    pub(super) who: Who,
+    pub(super) who: Identity,
     pub(super) random: Random,
     pub(super) chooser: Chooser,
     pub(super) model: AccountModel,
     /// The messages that a POP3 user left on the server.
     pub(super) remembered: Remembered,
     pub(super) link: Link,
-    pub(super) used: Used,
+    pub(super) used: ConnectionUsage,
     /// Transactions it has done, well or not.
     pub(super) done: u32,
 }
 
 /// The identity of a user, and its login.
-pub struct Who {
+pub struct Identity {
     /// Number of the virtual user.
     pub index: u32,
     /// Number of its account. Users may share one.
@@ -65,7 +65,7 @@ pub struct Link {
 
 /// The usage of a connection since the last transaction was recorded.
 #[derive(Default)]
-pub struct Used {
+pub struct ConnectionUsage {
     /// FETCH responses.
     pub fetched: u64,
     /// Bytes of other connections (SMTP).
@@ -79,7 +79,7 @@ impl User {
     pub fn new(shared: Arc<Shared>, lane: Rc<Lane>, index: u32) -> Self {
         let accounts = &shared.options.accounts;
         let account = index % accounts.count().max(1);
-        let who = Who {
+        let who = Identity {
             index,
             account,
             name: accounts.name(account),
@@ -93,7 +93,7 @@ impl User {
             model: AccountModel::default(),
             remembered: Remembered::default(),
             link: Link::default(),
-            used: Used::default(),
+            used: ConnectionUsage::default(),
             done: 0,
             shared,
             lane,

@@ -51,7 +51,7 @@ impl Watched {
     }
 }
 
-/// A cheap look at the recorders.
+/// A sample of the recorders, which costs little.
 pub struct RecorderSnapshot {
     /// The last whole second.
     pub last: Second,
@@ -61,7 +61,7 @@ pub struct RecorderSnapshot {
     pub errors: u64,
 }
 
-/// Looks at all recorders.
+/// Samples all recorders.
 pub fn snapshot(recorders: &[Arc<Mutex<Recorder>>], at_s: f64) -> RecorderSnapshot {
     let mut snapshot = RecorderSnapshot { last: Second::default(), online: 0, errors: 0 };
     for recorder in recorders {

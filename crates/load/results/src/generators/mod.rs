@@ -24,7 +24,7 @@ use crate::{
 };
 use overlap::Axis;
 use part::Part;
-use server::Taken;
+use server::ChosenReading;
 
 /// The least share of the longest window that must be common to all windows. With windows that
 /// coincide by nine tenths, a tenth of each figure at most is from a time with fewer users.
@@ -42,13 +42,13 @@ pub fn merge(named: Vec<(String, RunResult)>, overlap_min: f64) -> Result<RunRes
     let (parts, axis) = overlap::place(named)?;
     axis.refuse_below(overlap_min)?;
     let first = parts.first().ok_or("merge needs the results of two generators or more")?;
-    let taken = server::take(&parts, &axis);
+    let reading = server::choose_reading(&parts, &axis);
     let mut all = first.run.clone();
     all.started_unix = parts.iter().map(|p| p.run.started_unix).min().unwrap_or_default();
     all.clock = axis.clock.clone();
     all.clients = parts.iter().map(|p| p.run.clients).sum();
     all.settings = settings(&parts, &axis);
-    all.machine = taken.part.unwrap_or(first).run.machine.clone();
+    all.machine = reading.part.unwrap_or(first).run.machine.clone();
     all.total = merged(parts.iter().map(|p| &p.run.total));
     all.transactions = transactions(&parts);
     all.kinds = kinds(&parts);
@@ -60,13 +60,13 @@ pub fn merge(named: Vec<(String, RunResult)>, overlap_min: f64) -> Result<RunRes
             slow
         })
     }));
-    all.series = series(&parts, &axis, &taken);
+    all.series = series(&parts, &axis, &reading);
     all.window = Window::of(&all.series.done, axis.start_s, axis.end_s);
     all.audit = audit(&parts);
     all.generators = parts.iter().map(generator).collect();
-    server::enter(&mut all, &parts, &taken);
+    server::enter(&mut all, &parts, &reading);
     all.outcome = outcome(&parts, &all);
-    all.caveats = caveats(&parts, &axis, &taken, &all);
+    all.caveats = caveats(&parts, &axis, &reading, &all);
     Ok(all)
 }
 
@@ -166,7 +166,7 @@ fn all_errors(parts: &[Part]) -> Vec<crate::ErrorCount> {
 }
 
 /// Values of each second of the merged result, until the common window ends.
-fn series(parts: &[Part], axis: &Axis, taken: &Taken) -> Series {
+fn series(parts: &[Part], axis: &Axis, reading: &ChosenReading) -> Series {
     let length = axis.end_s.floor().max(0.0) as usize;
     let sum = |of: fn(&Series) -> &Vec<u64>| -> Vec<u64> {
         (0..length).map(|s| parts.iter().filter_map(|p| at(p, of, s)).sum()).collect()
@@ -182,7 +182,7 @@ fn series(parts: &[Part], axis: &Axis, taken: &Taken) -> Series {
         .collect();
     let greatest = |s: usize| parts.iter().filter_map(|p| at(p, |s| &s.max_ms, s)).fold(0.0, f64::max);
     let own = |s: usize| parts.iter().filter_map(|p| at(p, |s| &s.generator_cpus, s)).sum::<f64>();
-    let server = taken.part.filter(|p| !p.run.series.server_cpus.is_empty());
+    let server = reading.part.filter(|p| !p.run.series.server_cpus.is_empty());
     Series {
         done,
         errors: sum(|s| &s.errors),
@@ -260,10 +260,10 @@ impl Outcome {
 }
 
 /// The caveats of the merged figures, then those of each generator.
-fn caveats(parts: &[Part], axis: &Axis, taken: &Taken, all: &RunResult) -> Vec<String> {
+fn caveats(parts: &[Part], axis: &Axis, reading: &ChosenReading, all: &RunResult) -> Vec<String> {
     let mut said = axis.caveats.clone();
     said.extend(checks::differences(parts));
-    said.extend(taken.caveats.iter().cloned());
+    said.extend(reading.caveats.iter().cloned());
     if !all.window.steady && all.total.count > 0 {
         said.push(format!(
             "throughput of all generators together was not steady in the common window (drift {:.0} %, or too few \

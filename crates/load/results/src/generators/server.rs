@@ -8,8 +8,8 @@ use crate::{Offered, RunResult, ServerCost};
 /// end at other moments of the same second.
 const SPREAD_MAX: f64 = 0.05;
 
-/// The generator whose reading is used.
-pub struct Taken<'a> {
+/// The reading of the server's cost that is used.
+pub struct ChosenReading<'a> {
     /// The part whose reading is used; `None` if none watched the server.
     pub part: Option<&'a Part>,
     /// The caveats of these figures.
@@ -22,11 +22,11 @@ pub fn cpus(cost: &ServerCost) -> f64 {
 }
 
 /// Chooses the reading whose window is nearest to the common one. All windows contain that one.
-pub fn take<'a>(parts: &'a [Part], axis: &Axis) -> Taken<'a> {
+pub fn choose_reading<'a>(parts: &'a [Part], axis: &Axis) -> ChosenReading<'a> {
     let beyond = |p: &Part| (axis.start_s - p.start_s()).abs() + (p.end_s() - axis.end_s).abs();
     let watched = || parts.iter().filter_map(|p| Some((p, p.run.server.as_ref()?)));
     let Some((part, cost)) = watched().min_by(|a, b| beyond(a.0).total_cmp(&beyond(b.0))) else {
-        return Taken { part: None, caveats: Vec::new() };
+        return ChosenReading { part: None, caveats: Vec::new() };
     };
     let own = cpus(cost);
     let apart =
@@ -56,12 +56,12 @@ pub fn take<'a>(parts: &'a [Part], axis: &Axis) -> Taken<'a> {
             blind.join(", ")
         ));
     }
-    Taken { part: Some(part), caveats }
+    ChosenReading { part: Some(part), caveats }
 }
 
 /// Enters the server's cost and the generators' into the merged result, by what all did.
-pub fn enter(all: &mut RunResult, parts: &[Part], taken: &Taken) {
-    all.server = taken.part.and_then(|p| p.run.server.clone());
+pub fn enter(all: &mut RunResult, parts: &[Part], reading: &ChosenReading) {
+    all.server = reading.part.and_then(|p| p.run.server.clone());
     let watched_by_all = parts.iter().all(|p| p.run.server.is_some());
     let rate = |of: fn(&ServerCost) -> u64| {
         parts.iter().filter_map(|p| Some(of(p.run.server.as_ref()?) as f64 / p.seconds())).sum::<f64>()
@@ -81,7 +81,7 @@ pub fn enter(all: &mut RunResult, parts: &[Part], taken: &Taken) {
     }
     own_cost(all, parts);
     let counted = |p: &Part| p.run.counted.clone().filter(|c| matches!(c, Offered::Value(_)));
-    all.counted = taken
+    all.counted = reading
         .part
         .and_then(counted)
         .or_else(|| parts.iter().find_map(counted))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste_imap_client::net::Dialer;
 use posthaste_load_drive::interrupt;
-use posthaste_load_null_server::{Taken, sink};
+use posthaste_load_null_server::{SinkCounts, sink};
 use posthaste_load_text::quantity::show_duration;
 
 use super::budget::Budget;
@@ -39,7 +39,7 @@ pub(super) struct Work<'a> {
 /// A server of another domain: it takes mail and keeps none.
 pub(super) struct OtherServer {
     pub(super) address: SocketAddr,
-    pub(super) taken: Arc<Taken>,
+    pub(super) taken: Arc<SinkCounts>,
 }
 
 impl OtherServer {

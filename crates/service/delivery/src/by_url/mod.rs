@@ -83,14 +83,14 @@ pub struct UrlPart {
 }
 
 /// The place of a part in its message.
-struct Span {
+struct PartPlace {
     bytes: Range<u64>,
     fields: Option<FieldMask>,
     partial: Option<UrlPartial>,
     encoding: Encoding,
 }
 
-impl Span {
+impl PartPlace {
     fn of(self, reader: AccountId, uid: Uid, body: BodyId) -> UrlPart {
         let Self { bytes, fields, partial, encoding } = self;
         UrlPart { reader, uid, body, bytes, fields, partial, encoding }
@@ -494,7 +494,7 @@ fn cut(len: u64, partial: Option<UrlPartial>) -> Range<u64> {
 }
 
 /// The place of the bytes that the section of a URL names.
-fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
+fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<PartPlace> {
     let whole = Section::default();
     let section = url.section.as_ref().unwrap_or(&whole);
     let (of, fields) = match &section.text {
@@ -507,7 +507,7 @@ fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
     };
     let located = summary.locate(&section.part.0, of)?;
     let bytes = u64::from(located.span.start)..u64::from(located.span.end);
-    Some(Span { bytes, fields, partial: url.partial, encoding: located.encoding })
+    Some(PartPlace { bytes, fields, partial: url.partial, encoding: located.encoding })
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use posthaste_mail_model::{Flag, Keyword};
 use super::outgoing::Outgoing;
 use crate::format::{lines, to_lf};
 
-pub(super) struct Writer {
+pub(super) struct MaildirWriter {
     dir: PathBuf,
     /// By letter, as they come up; there are 26. `$Forwarded` has a letter of its own and takes
     /// none.
     keywords: Vec<Keyword>,
 }
 
-impl Writer {
+impl MaildirWriter {
     /// A new Maildir; one that exists is an error.
     pub fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;

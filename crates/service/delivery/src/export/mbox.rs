@@ -13,11 +13,11 @@ use posthaste_mail_model::Flag;
 use super::outgoing::Outgoing;
 use crate::format::{from_line_date, is_quotable, lines, to_lf};
 
-pub(super) struct Writer {
+pub(super) struct MboxWriter {
     file: BufWriter<File>,
 }
 
-impl Writer {
+impl MboxWriter {
     /// A new file; one that exists is an error.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;

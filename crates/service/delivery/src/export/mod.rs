@@ -78,8 +78,8 @@ pub enum ExportError {
 
 /// The file or folder of a mailbox.
 enum Writer {
-    Mbox(mbox::Writer),
-    Maildir(maildir::Writer),
+    Mbox(mbox::MboxWriter),
+    Maildir(maildir::MaildirWriter),
 }
 
 impl Writer {
@@ -88,8 +88,8 @@ impl Writer {
             std::fs::create_dir_all(parent)?;
         }
         Ok(match format {
-            MailFormat::Mbox => Self::Mbox(mbox::Writer::create(path)?),
-            MailFormat::Maildir => Self::Maildir(maildir::Writer::create(path)?),
+            MailFormat::Mbox => Self::Mbox(mbox::MboxWriter::create(path)?),
+            MailFormat::Maildir => Self::Maildir(maildir::MaildirWriter::create(path)?),
         })
     }
 
@@ -157,7 +157,7 @@ async fn export_mailbox(
         let uids: Vec<Uid> = uids.collect();
         let mut missed = Vec::new();
         for uids in uids.chunks(ROWS) {
-            let Found { waiting, unreadable, expunged } = outgoing(mailbox, &view, uids).await?;
+            let LookedUp { waiting, unreadable, expunged } = outgoing(mailbox, &view, uids).await?;
             report.unreadable(&path, &unreadable.0);
             missed.extend(expunged.iter().filter_map(Uid::new));
             let mut rest = waiting.into_iter().peekable();
@@ -212,7 +212,7 @@ struct Waiting {
 }
 
 /// What became of messages that were listed.
-struct Found {
+struct LookedUp {
     /// Those to write, without their bytes.
     waiting: Vec<Waiting>,
     /// Those that could not be looked up.
@@ -222,7 +222,7 @@ struct Found {
 }
 
 /// Looks up messages of a view.
-async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Found, DeliveryError> {
+async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<LookedUp, DeliveryError> {
     let set: NumSet = uids.iter().map(|uid| uid.value()).collect();
     let mut waiting = Vec::with_capacity(uids.len());
     let unreadable = mailbox
@@ -237,7 +237,7 @@ async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Found,
         .await?;
     let found: NumSet = waiting.iter().map(|message| message.outgoing.uid.value()).collect();
     let expunged = set.difference(&found).difference(&unreadable.0);
-    Ok(Found { waiting, unreadable, expunged })
+    Ok(LookedUp { waiting, unreadable, expunged })
 }
 
 async fn read(mailbox: &Mailbox, message: &Waiting) -> Result<Bytes, StoreError> {

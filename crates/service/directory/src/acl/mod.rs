@@ -245,7 +245,7 @@ impl Acls {
     #[boxed]
     pub async fn remove(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         let engine = self.records.engine();
-        match self.take(owner, mailbox).await? {
+        match self.remove_record(owner, mailbox).await? {
             Some(entries) => changes::note(engine, owner, changes::Entries::FromTo(entries, 0)).await,
             // An earlier attempt may have failed before it was counted. An account that never
             // shared anything has nothing to count.
@@ -254,8 +254,9 @@ impl Acls {
         }
     }
 
-    /// Removes a list with this many entries. The caller must count the change.
-    async fn take(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
+    /// Removes the record of a list, and returns the number of its entries. The caller must count
+    /// the change.
+    async fn remove_record(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
         let key = key(owner, mailbox);
         for _ in 0..TRIES {
             let Some(entry) = self.records.entry(&key).await? else { return Ok(None) };
@@ -342,7 +343,7 @@ impl Acls {
         })
         .await?;
         for mailbox in &mailboxes {
-            self.take(owner, *mailbox).await?;
+            self.remove_record(owner, *mailbox).await?;
         }
         match mailboxes.is_empty() && changes::of_owner(self.records.engine(), owner).await? == 0 {
             true => Ok(()),

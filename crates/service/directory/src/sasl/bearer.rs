@@ -25,14 +25,14 @@ pub(super) enum BearerMechanism {
 }
 
 /// The client's message.
-pub(super) struct Message {
+pub(super) struct BearerMessage {
     /// The requested account; empty for the one that the token names.
     pub name: String,
     /// `None` for one that only wants to know where to get one: RFC 7628 §4.3.
     pub token: Option<Secret<String>>,
 }
 
-impl Message {
+impl BearerMessage {
     pub fn parse(mechanism: BearerMechanism, response: &[u8]) -> Result<Self, LoginFailure> {
         let text = std::str::from_utf8(response)
             .map_err(|_| LoginFailure::Malformed("a response with a token is UTF-8"))?;
@@ -48,7 +48,7 @@ impl Message {
     }
 }
 
-fn oauth_bearer(text: &str) -> Option<Message> {
+fn oauth_bearer(text: &str) -> Option<BearerMessage> {
     let (header, pairs) = text.split_once(SEPARATOR)?;
     let (flag, rest) = header.split_once(',')?;
     let name = rest.strip_suffix(',')?;
@@ -66,10 +66,10 @@ fn oauth_bearer(text: &str) -> Option<Message> {
             return None;
         }
     }
-    Some(Message { name, token: token.flatten() })
+    Some(BearerMessage { name, token: token.flatten() })
 }
 
-fn xoauth2(text: &str) -> Option<Message> {
+fn xoauth2(text: &str) -> Option<BearerMessage> {
     let (mut name, mut token) = (None, None);
     for (key, value) in Pairs::of(text)? {
         let again = match key {
@@ -82,7 +82,7 @@ fn xoauth2(text: &str) -> Option<Message> {
         }
     }
     let name = name.filter(|name| !name.is_empty())?;
-    Some(Message { name: name.to_owned(), token: token.flatten() })
+    Some(BearerMessage { name: name.to_owned(), token: token.flatten() })
 }
 
 /// `*(key "=" value kvsep) kvsep`, key and value by key and value.
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn read(mechanism: BearerMechanism, text: &str) -> Option<(String, Option<String>)> {
-        let message = Message::parse(mechanism, text.as_bytes()).ok()?;
+        let message = BearerMessage::parse(mechanism, text.as_bytes()).ok()?;
         Some((message.name, message.token.map(|token| token.expose().clone())))
     }
 

@@ -84,12 +84,12 @@ pub enum SaslStep {
 /// A SASL exchange of one client.
 pub struct Exchange {
     channel: Channel,
-    state: State,
+    state: SaslState,
     /// The account that the client named, as it did.
     name: String,
 }
 
-enum State {
+enum SaslState {
     Plain,
     LoginName,
     LoginPassword { name: String },
@@ -120,11 +120,11 @@ impl Exchange {
             });
         }
         let state = match mechanism {
-            Mechanism::Plain => State::Plain,
-            Mechanism::Login => State::LoginName,
-            Mechanism::External => State::External,
-            Mechanism::OauthBearer => State::Token(bearer::BearerMechanism::OauthBearer),
-            Mechanism::Xoauth2 => State::Token(bearer::BearerMechanism::Xoauth2),
+            Mechanism::Plain => SaslState::Plain,
+            Mechanism::Login => SaslState::LoginName,
+            Mechanism::External => SaslState::External,
+            Mechanism::OauthBearer => SaslState::Token(bearer::BearerMechanism::OauthBearer),
+            Mechanism::Xoauth2 => SaslState::Token(bearer::BearerMechanism::Xoauth2),
             Mechanism::ScramSha256Plus => scram_state(ScramHash::Sha256, scram::Binding::Demanded),
             Mechanism::ScramSha256 => scram_state(ScramHash::Sha256, scram::Binding::of(&channel)),
             Mechanism::ScramSha1Plus => scram_state(ScramHash::Sha1, scram::Binding::Demanded),
@@ -140,47 +140,47 @@ impl Exchange {
 
     /// Takes a response; `None` only at the start, if the command came without an initial response.
     pub async fn step(&mut self, directory: &Directory, response: Option<&[u8]>) -> SaslStep {
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, SaslState::Over);
         let Some(response) = response else { return self.first_challenge(state) };
         if response.len() > RESPONSE_LEN_MAX {
             return malformed("a response is longer than 8192 octets");
         }
         match state {
-            State::Plain => self.plain(directory, response).await,
-            State::LoginName => match plain::text(response) {
+            SaslState::Plain => self.plain(directory, response).await,
+            SaslState::LoginName => match plain::text(response) {
                 Ok(name) => {
                     self.name.clone_from(&name);
-                    self.challenge(State::LoginPassword { name }, b"Password:".to_vec())
+                    self.challenge(SaslState::LoginPassword { name }, b"Password:".to_vec())
                 }
                 Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
             },
-            State::LoginPassword { name } => match plain::text(response) {
+            SaslState::LoginPassword { name } => match plain::text(response) {
                 Ok(password) => self.log_in(directory, &name, password).await,
                 Err(failure) => SaslStep::Fail(LoginError::at_once(failure)),
             },
-            State::Scram(server) => self.scram(directory, server, response).await,
-            State::External => self.external(directory, response).await,
-            State::Token(mechanism) => self.token(directory, mechanism, response).await,
-            State::Over => malformed("the exchange is over"),
+            SaslState::Scram(server) => self.scram(directory, server, response).await,
+            SaslState::External => self.external(directory, response).await,
+            SaslState::Token(mechanism) => self.token(directory, mechanism, response).await,
+            SaslState::Over => malformed("the exchange is over"),
         }
     }
 
-    fn challenge(&mut self, state: State, challenge: Vec<u8>) -> SaslStep {
+    fn challenge(&mut self, state: SaslState, challenge: Vec<u8>) -> SaslStep {
         self.state = state;
         SaslStep::Challenge(challenge)
     }
 
     /// The client speaks first in all but LOGIN: an empty challenge lets it (RFC 4422 §3.3).
-    fn first_challenge(&mut self, state: State) -> SaslStep {
+    fn first_challenge(&mut self, state: SaslState) -> SaslStep {
         match state {
-            State::LoginName => self.challenge(state, b"Username:".to_vec()),
-            State::Over => malformed("the exchange is over"),
+            SaslState::LoginName => self.challenge(state, b"Username:".to_vec()),
+            SaslState::Over => malformed("the exchange is over"),
             state => self.challenge(state, Vec::new()),
         }
     }
 
     async fn plain(&mut self, directory: &Directory, response: &[u8]) -> SaslStep {
-        let message = plain::Message::parse(response);
+        let message = plain::PlainMessage::parse(response);
         if let Ok(message) = &message {
             self.name.clone_from(&message.name);
         }
@@ -206,8 +206,8 @@ impl Exchange {
         let outcome = server.step(directory, &self.channel, response).await;
         server.name().clone_into(&mut self.name);
         match outcome {
-            Ok(scram::Answer::Send(octets)) => self.challenge(State::Scram(server), octets),
-            Ok(scram::Answer::Done(login)) => SaslStep::Done(login),
+            Ok(scram::ScramStep::Send(octets)) => self.challenge(SaslState::Scram(server), octets),
+            Ok(scram::ScramStep::Done(login)) => SaslStep::Done(login),
             Err(error) => SaslStep::Fail(error),
         }
     }
@@ -236,7 +236,7 @@ impl Exchange {
         mechanism: bearer::BearerMechanism,
         response: &[u8],
     ) -> SaslStep {
-        let message = match bearer::Message::parse(mechanism, response) {
+        let message = match bearer::BearerMessage::parse(mechanism, response) {
             Ok(message) => message,
             Err(failure) => return SaslStep::Fail(LoginError::at_once(failure)),
         };
@@ -256,8 +256,8 @@ impl Exchange {
     }
 }
 
-fn scram_state(hash: ScramHash, binding: scram::Binding) -> State {
-    State::Scram(Box::new(scram::Server::new(hash, binding)))
+fn scram_state(hash: ScramHash, binding: scram::Binding) -> SaslState {
+    SaslState::Scram(Box::new(scram::Server::new(hash, binding)))
 }
 
 fn malformed(why: &'static str) -> SaslStep {

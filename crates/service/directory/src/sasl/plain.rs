@@ -3,13 +3,13 @@
 use crate::login_error::LoginFailure;
 
 /// `[authzid] UTF8NUL authcid UTF8NUL passwd` (RFC 4616 §2).
-pub(super) struct Message {
+pub(super) struct PlainMessage {
     pub authorization: String,
     pub name: String,
     pub password: String,
 }
 
-impl Message {
+impl PlainMessage {
     pub fn parse(response: &[u8]) -> Result<Self, LoginFailure> {
         let mut fields = response.split(|&b| b == 0);
         let mut field = || fields.next().ok_or(LoginFailure::Malformed("PLAIN has three fields"));

@@ -51,7 +51,7 @@ impl Binding {
     }
 }
 
-pub(super) enum Answer {
+pub(super) enum ScramStep {
     Send(Vec<u8>),
     Done(Box<Login>),
 }
@@ -60,14 +60,14 @@ pub(super) enum Answer {
 pub(super) struct Server {
     hash: ScramHash,
     binding: Binding,
-    state: State,
+    state: ScramState,
     /// The account that the client named.
     name: String,
     #[cfg(test)]
     nonce_fixed: Option<String>,
 }
 
-enum State {
+enum ScramState {
     ClientFirst,
     ClientFinal(Box<Pending>),
     /// The signature is sent; the client's empty response is awaited.
@@ -93,7 +93,7 @@ impl Server {
         Self {
             hash,
             binding,
-            state: State::ClientFirst,
+            state: ScramState::ClientFirst,
             name: String::new(),
             #[cfg(test)]
             nonce_fixed: None,
@@ -117,35 +117,35 @@ impl Server {
         directory: &Directory,
         channel: &Channel,
         response: &[u8],
-    ) -> Result<Answer, LoginError> {
+    ) -> Result<ScramStep, LoginError> {
         let text = std::str::from_utf8(response)
             .map_err(|_| LoginError::at_once(LoginFailure::Malformed("a SCRAM message is UTF-8")))?;
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::ClientFirst => {
+        match std::mem::replace(&mut self.state, ScramState::Over) {
+            ScramState::ClientFirst => {
                 let first = ClientFirst::parse(text, self.binding, channel).map_err(LoginError::at_once)?;
                 self.name.clone_from(&first.name);
                 let (pending, challenge) = self
                     .answer_first(directory, first)
                     .await
                     .map_err(|e| LoginError::at_once(LoginFailure::Unavailable(e)))?;
-                self.state = State::ClientFinal(Box::new(pending));
-                Ok(Answer::Send(challenge.into_bytes()))
+                self.state = ScramState::ClientFinal(Box::new(pending));
+                Ok(ScramStep::Send(challenge.into_bytes()))
             }
-            State::ClientFinal(pending) => {
+            ScramState::ClientFinal(pending) => {
                 let last = ClientFinal::parse(text, self.hash).map_err(LoginError::at_once)?;
                 let attempt = directory.begin_attempt(channel.client, key_of(pending.name.as_ref()));
                 let (account, signature) = finish(self.hash, *pending, &last, attempt)?;
                 directory.succeed(attempt);
-                self.state = State::Acknowledge(Box::new(enabled(account)?));
-                Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
+                self.state = ScramState::Acknowledge(Box::new(enabled(account)?));
+                Ok(ScramStep::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
-            State::Acknowledge(account) if text.is_empty() => {
-                Ok(Answer::Done(Box::new(Login::new(*account, By::Password))))
+            ScramState::Acknowledge(account) if text.is_empty() => {
+                Ok(ScramStep::Done(Box::new(Login::new(*account, By::Password))))
             }
-            State::Acknowledge(_) => {
+            ScramState::Acknowledge(_) => {
                 Err(LoginError::at_once(LoginFailure::Malformed("the last response must be empty")))
             }
-            State::Over => Err(LoginError::at_once(LoginFailure::Malformed("the exchange is over"))),
+            ScramState::Over => Err(LoginError::at_once(LoginFailure::Malformed("the exchange is over"))),
         }
     }
 

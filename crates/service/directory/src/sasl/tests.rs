@@ -151,12 +151,12 @@ async fn the_example_of_rfc_7677() {
     ];
     for (client, expected) in exchange {
         match server.step(&directory, &plain_channel(), client.as_bytes()).await.unwrap() {
-            scram::Answer::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
-            scram::Answer::Done(_) => panic!("too early"),
+            scram::ScramStep::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
+            scram::ScramStep::Done(_) => panic!("too early"),
         }
     }
     let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
-    assert!(matches!(end, scram::Answer::Done(login) if login.account.name == "user"));
+    assert!(matches!(end, scram::ScramStep::Done(login) if login.account.name == "user"));
 }
 
 /// A directory that offers SCRAM-SHA-1.
@@ -194,12 +194,12 @@ async fn the_example_of_rfc_5802() {
         ),
     ] {
         match server.step(&directory, &plain_channel(), client.as_bytes()).await.unwrap() {
-            scram::Answer::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
-            scram::Answer::Done(_) => panic!("too early"),
+            scram::ScramStep::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
+            scram::ScramStep::Done(_) => panic!("too early"),
         }
     }
     let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
-    assert!(matches!(end, scram::Answer::Done(login) if login.account.name == "user"));
+    assert!(matches!(end, scram::ScramStep::Done(login) if login.account.name == "user"));
 }
 
 #[tokio::test]

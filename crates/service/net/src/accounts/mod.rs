@@ -154,10 +154,10 @@ pub struct SubmissionRefused {
 
 /// The usage of accounts, for all listeners of a server. Clones count together.
 #[derive(Clone, Default)]
-pub struct Accounts(Arc<Inner>);
+pub struct Accounts(Arc<AccountsState>);
 
 #[derive(Default)]
-struct Inner {
+struct AccountsState {
     limits: ArcSwap<AccountLimits>,
     known: Mutex<AccountUsages>,
     /// Sessions that wait now.
@@ -174,7 +174,7 @@ struct AccountUsages {
 
 /// One account's use.
 struct Usage {
-    inner: Arc<Inner>,
+    inner: Arc<AccountsState>,
     name: String,
     connections: AtomicUsize,
     commands: Bucket,
@@ -277,7 +277,7 @@ impl AccountUsages {
 }
 
 impl Usage {
-    fn new(inner: &Arc<Inner>, name: &str) -> Arc<Self> {
+    fn new(inner: &Arc<AccountsState>, name: &str) -> Arc<Self> {
         Arc::new(Self {
             inner: Arc::clone(inner),
             name: name.to_owned(),

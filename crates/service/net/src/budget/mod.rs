@@ -106,13 +106,13 @@ pub struct ByteBudget {
 #[derive(Debug)]
 struct Shared {
     total: usize,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     /// Somebody gave bytes back.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     held: usize,
     /// The part of them that belongs to complete messages.
     complete: usize,
@@ -260,12 +260,12 @@ impl ByteBudget {
         BytePermit { budget: self.clone(), key, began, revoked }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     /// Takes a message out and its bytes back. Nothing if that was done before.
     fn end(&mut self, key: u64) -> Option<Message> {
         let message = self.messages.remove(&key)?;

@@ -56,10 +56,10 @@ pub fn per_address(total: usize) -> usize {
 
 /// The bounds, shared by all listeners of a server. Clones count together.
 #[derive(Clone, Debug)]
-pub struct ConnectionLimits(Arc<Inner>);
+pub struct ConnectionLimits(Arc<LimitsState>);
 
 #[derive(Debug)]
-struct Inner {
+struct LimitsState {
     open: Mutex<Open>,
     /// The turns of connections that end.
     ends: Turns,
@@ -170,7 +170,7 @@ impl ConnectionLimits {
             by_network: HashMap::new(),
             next: 0,
         });
-        Self(Arc::new(Inner { open, ends: Turns::new(ENDS_AT_ONCE) }))
+        Self(Arc::new(LimitsState { open, ends: Turns::new(ENDS_AT_ONCE) }))
     }
 
     /// Other bounds from now on. Connections above them stay; no new one comes until there is room,

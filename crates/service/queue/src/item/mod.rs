@@ -249,7 +249,7 @@ pub(crate) struct PendingReport {
 
 /// An item that is about to be added: an envelope, and those of its recipients that are at one
 /// destination.
-pub(crate) struct Part<'e> {
+pub(crate) struct NewItem<'e> {
     pub envelope: &'e Envelope,
     pub destination: Destination,
     pub recipients: Vec<Recipient>,
@@ -312,8 +312,8 @@ impl Item {
     pub const AT_ONCE: i64 = 0;
 
     /// An item that was never stored, of a message with its octets.
-    pub(crate) fn new(part: Part<'_>, id: ItemId, (body, size): (BodyId, u64), now: i64) -> Self {
-        let Part { envelope, destination, recipients, reason } = part;
+    pub(crate) fn new(part: NewItem<'_>, id: ItemId, (body, size): (BodyId, u64), now: i64) -> Self {
+        let NewItem { envelope, destination, recipients, reason } = part;
         Self {
             id,
             version: 0,

@@ -18,7 +18,7 @@ use crate::item::{Arrival, Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
-use crate::schedule::{Connections, RetryTimes, Schedule, State};
+use crate::schedule::{Connections, ItemState, RetryTimes, Schedule};
 use crate::seen_items::SeenItems;
 use crate::transport::{Failure, LeaseEnd, Transport};
 use send_memory::SendMemory;
@@ -131,7 +131,7 @@ impl Runner {
     pub fn figures(&self) -> Figures {
         let now = self.now();
         let schedule = self.schedule.lock();
-        let states = State::ALL.map(|state| (state, schedule.count(state) as u64));
+        let states = ItemState::ALL.map(|state| (state, schedule.count(state) as u64));
         let mut younger = 0;
         let mut ages = Vec::with_capacity(AGES.len() + 1);
         for (name, age) in AGES {
@@ -197,17 +197,17 @@ impl Runner {
         let mut visits = JoinSet::new();
         // This runs concurrently: reading a long queue from a slow store may take longer than a
         // lease.
-        let mut held = pin!(self.hold(lease));
+        let mut lease_lost = pin!(self.renew_until_lost(lease));
         let ended = tokio::select! {
             ended = self.send_until(stop, &mut visits) => ended,
-            () = held.as_mut() => Ok(Ended::LeaseLost),
+            () = lease_lost.as_mut() => Ok(Ended::LeaseLost),
         };
         self.stopping.store(true, Ordering::Release);
         let mut is_held = !matches!(ended, Ok(Ended::LeaseLost));
         loop {
             tokio::select! {
                 visit = visits.join_next() => if visit.is_none() { break },
-                () = held.as_mut(), if is_held => is_held = false,
+                () = lease_lost.as_mut(), if is_held => is_held = false,
             }
         }
         self.stopping.store(false, Ordering::Release);
@@ -243,7 +243,7 @@ impl Runner {
     }
 
     /// Renews the lease until it is lost; for ever without one.
-    async fn hold(&self, lease: Option<&mut Lease>) {
+    async fn renew_until_lost(&self, lease: Option<&mut Lease>) {
         let Some(lease) = lease else { return std::future::pending().await };
         loop {
             tokio::time::sleep(lease.pause()).await;
@@ -337,8 +337,8 @@ impl Runner {
                 let mut schedule = self.schedule.lock();
                 page.items
                     .iter()
-                    .filter(|item| seen.front.note(item.id))
-                    .for_each(|item| schedule.note(item));
+                    .filter(|item| seen.front.insert(item.id))
+                    .for_each(|item| schedule.put_or_hold(item));
             }
             seen.front.end_scan(Instant::now());
         }
@@ -451,7 +451,7 @@ impl Runner {
     fn put(&self, items: Vec<Arrival>, front: &mut SeenItems) {
         let mut schedule = self.schedule.lock();
         for item in items {
-            front.note(item.id);
+            front.insert(item.id);
             schedule.put(item);
         }
     }
@@ -469,16 +469,16 @@ impl Runner {
             let mut schedule = self.schedule.lock();
             for item in &page.items {
                 if item.arrived >= recent {
-                    front.get_or_insert_with(|| SeenItems::after(item.id - 1)).note(item.id);
+                    front.get_or_insert_with(|| SeenItems::after(item.id - 1)).insert(item.id);
                 }
                 found.insert(item.id);
-                schedule.note(item);
+                schedule.put_or_hold(item);
                 if item.next == Item::AT_ONCE && !item.held {
                     schedule.forgive(&item.destination);
                 }
             }
         }
-        self.schedule.lock().keep(|id| found.contains(&id) || !before.contains(&id));
+        self.schedule.lock().retain(|id| found.contains(&id) || !before.contains(&id));
         Ok(front.unwrap_or_else(|| SeenItems::after(newest)))
     }
 }

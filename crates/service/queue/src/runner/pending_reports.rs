@@ -26,7 +26,7 @@ impl Runner {
         let Some(mut item) = self.write_or_keep(item).await? else { return Ok(()) };
         let failure = failure.filter(|_| self.is_late(&item, now));
         if item.pending.is_empty() && !item.is_unreported() && failure.is_none() {
-            self.schedule.lock().note(&item);
+            self.schedule.lock().put_or_hold(&item);
             return Ok(());
         }
         match self.reports(&item, failure, now).await {
@@ -72,7 +72,7 @@ impl Runner {
             }
         }
         if self.write(&mut item).await? {
-            self.schedule.lock().note(&item);
+            self.schedule.lock().put_or_hold(&item);
         }
         let mut under_way = self.under_way.lock();
         rows().for_each(|row| {
@@ -91,7 +91,7 @@ impl Runner {
         item.reason = format!("a report to its sender has to wait: {error}");
         item.next = now + self.times.wait(item.attempts);
         if self.write(&mut item).await? {
-            self.schedule.lock().note(&item);
+            self.schedule.lock().put_or_hold(&item);
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Runner {
     /// quoted, but its outcome is still reported.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
         let (read, memory) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
-            let memory = self.memory.take(item.size).await;
+            let memory = self.memory.acquire(item.size).await;
             (self.queue().message(item).await, memory)
         } else {
             (self.queue().beginning(item).await, None)

@@ -37,15 +37,15 @@ impl SendMemory {
         (Arc::clone(if kib <= SMALL_KIB { &self.small } else { &self.large }), kib)
     }
 
-    /// Takes memory for a message of this many octets, if it is free.
-    pub fn try_take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
+    /// Acquires memory for a message of this many octets, if it is free.
+    pub fn try_acquire(&self, size: u64) -> Option<OwnedSemaphorePermit> {
         let (part, kib) = self.of(size);
         part.try_acquire_many_owned(kib).ok()
     }
 
-    /// Waits for memory for a message of this many octets, and takes it.
+    /// Acquires memory for a message of this many octets. Waits until it is free.
     #[boxed]
-    pub async fn take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
+    pub async fn acquire(&self, size: u64) -> Option<OwnedSemaphorePermit> {
         let (part, kib) = self.of(size);
         // The semaphores are never closed.
         part.acquire_many_owned(kib).await.ok()
@@ -59,20 +59,20 @@ mod tests {
     #[test]
     fn large_messages_leave_room_for_small_ones() {
         let memory = SendMemory::new(16 << 20);
-        let large = memory.try_take(1 << 40).unwrap();
-        assert!(memory.try_take(300 << 10).is_none());
-        let small: Vec<_> = std::iter::from_fn(|| memory.try_take(256 << 10)).collect();
+        let large = memory.try_acquire(1 << 40).unwrap();
+        assert!(memory.try_acquire(300 << 10).is_none());
+        let small: Vec<_> = std::iter::from_fn(|| memory.try_acquire(256 << 10)).collect();
         assert_eq!(small.len(), 8);
         drop(large);
-        assert!(memory.try_take(14 << 20).is_some());
+        assert!(memory.try_acquire(14 << 20).is_some());
     }
 
     #[test]
     fn little_memory_is_for_all() {
         let memory = SendMemory::new(1);
-        let one = memory.try_take(9).unwrap();
-        assert!(memory.try_take(9).is_none() && memory.try_take(1 << 40).is_none());
+        let one = memory.try_acquire(9).unwrap();
+        assert!(memory.try_acquire(9).is_none() && memory.try_acquire(1 << 40).is_none());
         drop(one);
-        assert!(memory.try_take(1 << 40).is_some());
+        assert!(memory.try_acquire(1 << 40).is_some());
     }
 }

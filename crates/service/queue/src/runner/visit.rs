@@ -51,7 +51,7 @@ impl Transactions {
     }
 }
 
-/// An item that a visit has taken.
+/// An item that a visit has claimed.
 struct ClaimedItem<'r> {
     runner: &'r Runner,
     id: ItemId,
@@ -59,7 +59,7 @@ struct ClaimedItem<'r> {
 
 impl Drop for ClaimedItem<'_> {
     fn drop(&mut self) {
-        self.runner.schedule.lock().give_back(self.id);
+        self.runner.schedule.lock().unclaim(self.id);
     }
 }
 
@@ -112,14 +112,14 @@ impl Runner {
             if !self.may_send() || channel.is_spent() {
                 break;
             }
-            let taken = self.schedule.lock().take_next(destination, self.now());
-            let Some(taken) = taken.map(|id| ClaimedItem { runner: self, id }) else { break };
-            let line = self.send(taken.id, &mut *channel).await?;
+            let claimed = self.schedule.lock().claim_next(destination, self.now());
+            let Some(claimed) = claimed.map(|id| ClaimedItem { runner: self, id }) else { break };
+            let line = self.send(claimed.id, &mut *channel).await?;
             match line {
                 Line::Unused => continue,
                 // It counts as unreachable. Otherwise each message would make a useless connection.
                 Line::Useless(failure) if !is_used => {
-                    drop(taken);
+                    drop(claimed);
                     return self.wait(destination, &failure).await;
                 }
                 Line::Usable | Line::Ended | Line::Useless(_) => {}
@@ -143,9 +143,9 @@ impl Runner {
         self.queue().clear_unreachable(destination).await
     }
 
-    /// Takes an item until the answer is dropped, unless another visit has it.
-    fn take(&self, id: ItemId) -> Option<ClaimedItem<'_>> {
-        self.schedule.lock().take(id).then_some(ClaimedItem { runner: self, id })
+    /// Claims an item until the answer is dropped, unless another visit has claimed it.
+    fn claim(&self, id: ItemId) -> Option<ClaimedItem<'_>> {
+        self.schedule.lock().claim(id).then_some(ClaimedItem { runner: self, id })
     }
 
     /// An item as it is in the queue; `None` if it has left the queue, or cannot be read.
@@ -172,7 +172,7 @@ impl Runner {
     async fn item_to_send(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
         let item = self.current(id).await?;
         if let Some(item) = item.as_ref().filter(|item| item.held) {
-            self.schedule.lock().note(item);
+            self.schedule.lock().put_or_hold(item);
             return Ok(None);
         }
         Ok(item)
@@ -234,9 +234,9 @@ impl Runner {
     /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
     /// now.
     async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
-        let mut memory = self.memory.try_take(item.size);
+        let mut memory = self.memory.try_acquire(item.size);
         if memory.is_none() {
-            memory = self.memory.take(item.size).await;
+            memory = self.memory.acquire(item.size).await;
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
                 return Ok(None);
@@ -331,7 +331,7 @@ impl Runner {
             if !self.may_send() {
                 break;
             }
-            let Some(_taken) = self.take(id) else { continue };
+            let Some(_claimed) = self.claim(id) else { continue };
             // An administrator may have held it a moment ago.
             let Some(mut item) = self.item_to_send(id).await? else { continue };
             self.counts.recipients(Done::Refused, item.waiting().count());
@@ -361,7 +361,7 @@ impl Runner {
             if !self.may_send() {
                 return Ok(());
             }
-            let Some(_taken) = self.take(id) else { continue };
+            let Some(_claimed) = self.claim(id) else { continue };
             let Some(mut item) = self.item_to_send(id).await? else {
                 // It left the queue, is held, or was written at last: the next check is not
                 // deferred.

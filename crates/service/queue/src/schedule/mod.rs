@@ -7,7 +7,7 @@
 //!
 //! Among the items that are due at a host, items of the highest priority are first (RFC 6710 §5).
 //!
-//! A destination may have several visits at a time. Each takes items, and no item is taken twice.
+//! A destination may have several visits at a time. Each claims items. No two claim the same one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -84,10 +84,10 @@ impl DestinationItems {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The items that no visit has taken.
+    /// The items that no visit has claimed.
     items: DestinationItems,
-    /// The number of items that visits have taken.
-    taken: usize,
+    /// The number of items that visits have claimed.
+    claimed: usize,
     /// The earliest time of the next attempt.
     not_before: i64,
     /// The number of failed attempts in a row.
@@ -105,22 +105,22 @@ impl Waiting {
     /// nothing waits.
     fn due(&self) -> Option<i64> {
         let next = self.items.next()?;
-        // Each visit that has no item takes one of them.
-        let spoken_for = self.visits.saturating_sub(self.taken);
+        // Each visit that has no item claims one of them.
+        let spoken_for = self.visits.saturating_sub(self.claimed);
         let is_wanted = self.visits < self.visits_max && self.items.len > spoken_for;
         is_wanted.then_some(self.not_before.max(next))
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ItemState {
         match (self.visits, self.failures) {
-            (1.., _) => State::Sending,
-            (0, 1..) => State::Unreachable,
-            (0, 0) => State::Waiting,
+            (1.., _) => ItemState::Sending,
+            (0, 1..) => ItemState::Unreachable,
+            (0, 0) => ItemState::Waiting,
         }
     }
 
     fn len(&self) -> usize {
-        self.items.len + self.taken
+        self.items.len + self.claimed
     }
 }
 
@@ -148,7 +148,7 @@ impl Connections {
 
 /// The reason why an item waits, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ItemState {
     /// The item waits for its time, or for items before it.
     Waiting,
     /// A visit to its destination runs.
@@ -159,7 +159,7 @@ pub enum State {
     Held,
 }
 
-impl State {
+impl ItemState {
     /// All reasons.
     pub const ALL: [Self; 4] = [Self::Waiting, Self::Sending, Self::Unreachable, Self::Held];
 
@@ -174,28 +174,28 @@ impl State {
     }
 }
 
-/// The state of an item.
+/// An item and its status.
 #[derive(Debug)]
-struct HeldItem {
+struct ScheduledItem {
     item: Arrival,
-    hold: Hold,
+    status: ItemStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    /// No visit has taken the item.
-    None,
-    /// A visit has taken it.
-    Visit,
-    /// A visit has taken it, and an administrator holds it from the end of the visit.
-    VisitThenAdministrator,
+enum ItemStatus {
+    /// A visit may claim the item.
+    Ready,
+    /// A visit has claimed it.
+    Claimed,
+    /// A visit has claimed it, and an administrator holds it from the end of the visit.
+    ClaimedThenHeld,
     /// An administrator holds it.
-    Administrator,
+    Held,
 }
 
-impl Hold {
-    const fn is_visit(self) -> bool {
-        matches!(self, Self::Visit | Self::VisitThenAdministrator)
+impl ItemStatus {
+    const fn is_claimed(self) -> bool {
+        matches!(self, Self::Claimed | Self::ClaimedThenHeld)
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) struct Schedule {
     destinations: HashMap<Destination, Waiting>,
     /// Destinations by when they are due.
     due: BTreeSet<(i64, Destination)>,
-    items: HashMap<ItemId, HeldItem>,
+    items: HashMap<ItemId, ScheduledItem>,
     /// Items by the state of their destination.
     states: [usize; 3],
     held: usize,
@@ -247,9 +247,9 @@ impl Schedule {
     }
 
     /// Puts an item where its record says. One that is there already moves; one that a visit has
-    /// taken moves when it is given back.
+    /// claimed moves when the claim ends.
     pub fn put(&mut self, item: Arrival) {
-        if self.defer(&item, Hold::Visit) {
+        if self.defer(&item, ItemStatus::Claimed) {
             return;
         }
         self.take_out(item.id);
@@ -258,39 +258,39 @@ impl Schedule {
             waiting.quiet_until = 0;
             waiting.items.insert(id, rank);
         });
-        self.enter(item, Hold::None);
+        self.enter(item, ItemStatus::Ready);
     }
 
     /// Puts an item where its record says, or holds it.
-    pub fn note(&mut self, item: &Item) {
+    pub fn put_or_hold(&mut self, item: &Item) {
         match item.held {
             true => self.hold(item.arrival()),
             false => self.put(item.arrival()),
         }
     }
 
-    /// Notes an item that an administrator holds. A visit that has taken it keeps it to its end.
+    /// Adds an item that an administrator holds. A visit that has claimed it keeps it to its end.
     pub fn hold(&mut self, item: Arrival) {
-        if self.defer(&item, Hold::VisitThenAdministrator) {
+        if self.defer(&item, ItemStatus::ClaimedThenHeld) {
             return;
         }
         self.remove(item.id);
         self.held += 1;
-        self.enter(item, Hold::Administrator);
+        self.enter(item, ItemStatus::Held);
     }
 
-    /// Notes the next state of an item that a visit has taken, for when the visit gives it back.
-    /// Returns whether a visit has it.
-    fn defer(&mut self, item: &Arrival, hold: Hold) -> bool {
-        let taken = self.items.get_mut(&item.id).filter(|held| held.hold.is_visit());
-        let Some(held) = taken else { return false };
-        (held.item.rank, held.hold) = (item.rank, hold);
+    /// Sets the status that an item gets when the visit that has claimed it ends. Returns whether
+    /// a visit has claimed it.
+    fn defer(&mut self, item: &Arrival, status: ItemStatus) -> bool {
+        let claimed = self.items.get_mut(&item.id).filter(|entry| entry.status.is_claimed());
+        let Some(entry) = claimed else { return false };
+        (entry.item.rank, entry.status) = (item.rank, status);
         true
     }
 
-    fn enter(&mut self, item: Arrival, hold: Hold) {
+    fn enter(&mut self, item: Arrival, status: ItemStatus) {
         *self.minutes.entry(item.arrived.div_euclid(60)).or_default() += 1;
-        self.items.insert(item.id, HeldItem { item, hold });
+        self.items.insert(item.id, ScheduledItem { item, status });
     }
 
     /// Whether it is known that no item of a destination is late or too old.
@@ -332,7 +332,7 @@ impl Schedule {
 
     /// Forgets an item, and returns its destination.
     fn take_out(&mut self, id: ItemId) -> Option<Destination> {
-        let HeldItem { item, hold } = self.items.remove(&id)?;
+        let ScheduledItem { item, status } = self.items.remove(&id)?;
         let minute = item.arrived.div_euclid(60);
         if let Some(count) = self.minutes.get_mut(&minute) {
             *count -= 1;
@@ -340,12 +340,12 @@ impl Schedule {
                 self.minutes.remove(&minute);
             }
         }
-        match hold {
-            Hold::None => self.with(&item.destination, |waiting| waiting.items.remove(id, item.rank)),
-            Hold::Visit | Hold::VisitThenAdministrator => {
-                self.with(&item.destination, |waiting| waiting.taken -= 1);
+        match status {
+            ItemStatus::Ready => self.with(&item.destination, |waiting| waiting.items.remove(id, item.rank)),
+            ItemStatus::Claimed | ItemStatus::ClaimedThenHeld => {
+                self.with(&item.destination, |waiting| waiting.claimed -= 1);
             }
-            Hold::Administrator => self.held -= 1,
+            ItemStatus::Held => self.held -= 1,
         }
         Some(item.destination)
     }
@@ -374,46 +374,46 @@ impl Schedule {
         Some(destination)
     }
 
-    /// Takes the next item for a destination that is being sent to, if one is due. The visit gives
-    /// it back.
-    pub fn take_next(&mut self, destination: &Destination, now: i64) -> Option<ItemId> {
+    /// Claims the next item for a destination that is being sent to, if one is due.
+    /// [`Schedule::unclaim`] ends the claim.
+    pub fn claim_next(&mut self, destination: &Destination, now: i64) -> Option<ItemId> {
         let id = self.destinations.get(destination)?.items.due(now)?;
-        self.take(id).then_some(id)
+        self.claim(id).then_some(id)
     }
 
-    /// Takes an item, unless another visit has taken it.
-    pub fn take(&mut self, id: ItemId) -> bool {
-        let Some(held) = self.items.get_mut(&id).filter(|held| held.hold == Hold::None) else {
+    /// Claims an item, unless another visit has claimed it or an administrator holds it.
+    pub fn claim(&mut self, id: ItemId) -> bool {
+        let Some(entry) = self.items.get_mut(&id).filter(|entry| entry.status == ItemStatus::Ready) else {
             return false;
         };
-        held.hold = Hold::Visit;
-        let (destination, rank) = (held.item.destination.clone(), held.item.rank);
+        entry.status = ItemStatus::Claimed;
+        let (destination, rank) = (entry.item.destination.clone(), entry.item.rank);
         self.with(&destination, |waiting| {
             waiting.items.remove(id, rank);
-            waiting.taken += 1;
+            waiting.claimed += 1;
         });
         true
     }
 
-    /// Gives an item back, unless it was forgotten meanwhile.
-    pub fn give_back(&mut self, id: ItemId) {
-        let Some(held) = self.items.get_mut(&id).filter(|held| held.hold.is_visit()) else { return };
-        if held.hold == Hold::VisitThenAdministrator {
-            let item = held.item.clone();
+    /// Ends the claim of an item, unless the item was forgotten meanwhile.
+    pub fn unclaim(&mut self, id: ItemId) {
+        let Some(entry) = self.items.get_mut(&id).filter(|entry| entry.status.is_claimed()) else { return };
+        if entry.status == ItemStatus::ClaimedThenHeld {
+            let item = entry.item.clone();
             self.remove(id);
             self.hold(item);
             return;
         }
-        held.hold = Hold::None;
-        let (destination, rank) = (held.item.destination.clone(), held.item.rank);
+        entry.status = ItemStatus::Ready;
+        let (destination, rank) = (entry.item.destination.clone(), entry.item.rank);
         self.with(&destination, |waiting| {
-            waiting.taken -= 1;
+            waiting.claimed -= 1;
             waiting.quiet_until = 0;
             waiting.items.insert(id, rank);
         });
     }
 
-    /// The items of a destination that no visit has taken, oldest first.
+    /// The items of a destination that no visit has claimed, oldest first.
     pub fn items(&self, destination: &Destination) -> Vec<ItemId> {
         let waiting = self.destinations.get(destination);
         let mut ids: Vec<ItemId> = waiting.iter().flat_map(|waiting| waiting.items.ids()).collect();
@@ -448,8 +448,8 @@ impl Schedule {
         self.items.keys().copied()
     }
 
-    /// Keeps only some items.
-    pub fn keep(&mut self, wanted: impl Fn(ItemId) -> bool) {
+    /// Forgets all items but these.
+    pub fn retain(&mut self, wanted: impl Fn(ItemId) -> bool) {
         let unwanted: Vec<ItemId> = self.items.keys().copied().filter(|id| !wanted(*id)).collect();
         unwanted.into_iter().for_each(|id| self.remove(id));
     }
@@ -476,7 +476,7 @@ impl Schedule {
     }
 
     /// Number of items in a state.
-    pub fn count(&self, state: State) -> usize {
+    pub fn count(&self, state: ItemState) -> usize {
         self.states.get(state as usize).copied().unwrap_or(self.held)
     }
 

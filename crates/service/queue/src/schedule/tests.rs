@@ -20,7 +20,7 @@ fn schedule(items: &[(ItemId, &str, i64)]) -> Schedule {
 }
 
 fn counts(schedule: &Schedule) -> [usize; 4] {
-    State::ALL.map(|state| schedule.count(state))
+    ItemState::ALL.map(|state| schedule.count(state))
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn a_destination_is_sent_to_once_at_a_time() {
     assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(5), None));
     assert_eq!(schedule.start_due(6).as_deref(), Some("a"));
     assert_eq!(schedule.start_due(6), None, "a is busy, b is not due");
-    assert_eq!(schedule.take_next(&"a".into(), 6), Some(1));
+    assert_eq!(schedule.claim_next(&"a".into(), 6), Some(1));
     schedule.remove(1);
-    assert_eq!(schedule.take_next(&"a".into(), 6), Some(2));
+    assert_eq!(schedule.claim_next(&"a".into(), 6), Some(2));
     schedule.put(item(2, "a", at(100)));
-    schedule.give_back(2);
-    assert_eq!(schedule.take_next(&"a".into(), 6), None);
+    schedule.unclaim(2);
+    assert_eq!(schedule.claim_next(&"a".into(), 6), None);
     schedule.finished(&"a".into());
     assert_eq!((schedule.next_time(), schedule.len()), (Some(7), 2));
 }
@@ -82,7 +82,7 @@ fn a_destination_is_forgotten_with_its_last_item() {
     schedule.remove(1);
     assert_eq!(schedule.start_due(15).as_deref(), Some("b"));
     assert_eq!(schedule.unreachable(&"b".into(), 15, &times), 35);
-    assert!(schedule.take(2));
+    assert!(schedule.claim(2));
     schedule.remove(2);
     assert!(schedule.knows("b"));
     schedule.finished(&"b".into());
@@ -102,10 +102,10 @@ fn the_most_urgent_of_those_that_are_due_is_first() {
     }
     assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(4), Some(a.clone())));
     // Before the others are due, the one that is.
-    assert_eq!(schedule.take_next(&a, 4), Some(2));
-    schedule.give_back(2);
+    assert_eq!(schedule.claim_next(&a, 4), Some(2));
+    schedule.unclaim(2);
     let mut order = Vec::new();
-    while let Some(id) = schedule.take_next(&a, 10) {
+    while let Some(id) = schedule.claim_next(&a, 10) {
         schedule.remove(id);
         order.push(id);
     }
@@ -126,15 +126,15 @@ fn several_visits_share_the_items() {
     started.sort_unstable();
     assert_eq!(started, ["a", "a", "a+requiretls", "b"], "as many as there are items, or visits");
     let a = "a".to_owned();
-    assert_eq!((schedule.take_next(&a, 5), schedule.take_next(&a, 5)), (Some(1), Some(3)));
-    assert_eq!(schedule.take_next(&a, 5), None);
+    assert_eq!((schedule.claim_next(&a, 5), schedule.claim_next(&a, 5)), (Some(1), Some(3)));
+    assert_eq!(schedule.claim_next(&a, 5), None);
     // A reading of the queue brings no visit an item that another has.
     schedule.put(item(1, "a", at(9)));
-    assert!(schedule.take_next(&a, 9).is_none() && !schedule.take(1) && schedule.items(&a).is_empty());
+    assert!(schedule.claim_next(&a, 9).is_none() && !schedule.claim(1) && schedule.items(&a).is_empty());
     schedule.put(item(6, "a", at(5)));
     assert_eq!((schedule.start_due(5), schedule.start_due(5)), (Some(a.clone()), None));
-    schedule.give_back(1);
-    assert_eq!((schedule.items(&a), schedule.take_next(&a, 5)), (vec![1, 6], Some(6)));
+    schedule.unclaim(1);
+    assert_eq!((schedule.items(&a), schedule.claim_next(&a, 5)), (vec![1, 6], Some(6)));
 }
 
 #[test]
@@ -144,16 +144,16 @@ fn a_visit_keeps_what_an_administrator_holds_to_its_end() {
     for is_released in [false, true] {
         schedule.put(item(1, "a", at(5)));
         assert_eq!(schedule.start_due(5).as_ref(), Some(&a));
-        assert_eq!(schedule.take_next(&a, 5), Some(1));
+        assert_eq!(schedule.claim_next(&a, 5), Some(1));
         schedule.hold(item(1, "a", at(5)));
         if is_released {
             schedule.put(item(1, "a", at(4)));
         }
-        assert!(schedule.start_due(5).is_none() && !schedule.take(1));
+        assert!(schedule.start_due(5).is_none() && !schedule.claim(1));
         assert_eq!(counts(&schedule), [0, 1, 0, 0]);
-        schedule.give_back(1);
-        assert_eq!(schedule.count(State::Held), usize::from(!is_released));
-        assert_eq!(schedule.take_next(&a, 5), is_released.then_some(1));
+        schedule.unclaim(1);
+        assert_eq!(schedule.count(ItemState::Held), usize::from(!is_released));
+        assert_eq!(schedule.claim_next(&a, 5), is_released.then_some(1));
         schedule.finished(&a);
         schedule.remove(1);
     }
@@ -166,9 +166,9 @@ fn items_are_counted_by_state_and_age() {
     schedule.hold(item(4, "c", at(0)));
     assert_eq!(counts(&schedule), [3, 0, 0, 2]);
     let a = schedule.start_due(5).unwrap();
-    assert_eq!((counts(&schedule), schedule.take_next(&a, 5)), ([1, 2, 0, 2], Some(1)));
+    assert_eq!((counts(&schedule), schedule.claim_next(&a, 5)), ([1, 2, 0, 2], Some(1)));
     assert_eq!(counts(&schedule), [1, 2, 0, 2]);
-    schedule.give_back(1);
+    schedule.unclaim(1);
     schedule.unreachable(&a, 5, &RetryTimes::default());
     schedule.finished(&a);
     assert_eq!(counts(&schedule), [1, 0, 2, 2]);
@@ -180,8 +180,8 @@ fn items_are_counted_by_state_and_age() {
 #[derive(Debug, Clone)]
 enum Step {
     Put(ItemId, u8, (i64, i8)),
-    Take(u8, i64),
-    GiveBack(ItemId),
+    ClaimNext(u8, i64),
+    Unclaim(ItemId),
     Hold(ItemId),
     Remove(ItemId),
     Start(i64),
@@ -193,8 +193,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = one_of![
         (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, rank)| Step::Put(id, to, rank)),
-        (0u8..4, 0i64..60).prop_map(|(to, now)| Step::Take(to, now)),
-        (0u32..9).prop_map(Step::GiveBack),
+        (0u8..4, 0i64..60).prop_map(|(to, now)| Step::ClaimNext(to, now)),
+        (0u32..9).prop_map(Step::Unclaim),
         (0u32..9).prop_map(Step::Hold),
         (0u32..9).prop_map(Step::Remove),
         (0i64..60).prop_map(Step::Start),
@@ -219,8 +219,8 @@ properties! {
                     let to = schedule.items.get(&id).map_or(to.to_string(), |p| p.item.destination.clone());
                     schedule.put(item(id, &to, rank));
                 }
-                Step::Take(to, now) => { schedule.take_next(&to.to_string(), now); }
-                Step::GiveBack(id) => schedule.give_back(id),
+                Step::ClaimNext(to, now) => { schedule.claim_next(&to.to_string(), now); }
+                Step::Unclaim(id) => schedule.unclaim(id),
                 Step::Hold(id) => schedule.hold(item(id, "0", at(0))),
                 Step::Remove(id) => schedule.remove(id),
                 Step::Start(now) => { schedule.start_due(now); }
@@ -232,19 +232,19 @@ properties! {
             for (name, waiting) in &schedule.destinations {
                 in_states[waiting.state() as usize] += waiting.len();
                 let is_wanted = waiting.visits < schedule.connections.to(name)
-                    && waiting.items.ids().count() + waiting.taken > waiting.visits;
+                    && waiting.items.ids().count() + waiting.claimed > waiting.visits;
                 if let (Some(next), true) = (waiting.items.next(), is_wanted || waiting.visits == 0) {
                     due.insert((waiting.not_before.max(next), name.clone()));
                 }
             }
             prop_assert_eq!(&schedule.due, &due);
             prop_assert_eq!(&schedule.states, &in_states);
-            let of = |hold| schedule.items.values().filter(|item| item.hold == hold).count();
-            let untaken: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
-            let taken: usize = schedule.destinations.values().map(|w| w.taken).sum();
-            let by_visits = of(Hold::Visit) + of(Hold::VisitThenAdministrator);
-            let found = (of(Hold::None), by_visits, of(Hold::Administrator));
-            prop_assert_eq!((untaken, taken, schedule.held), found);
+            let of = |status| schedule.items.values().filter(|item| item.status == status).count();
+            let unclaimed: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
+            let claimed: usize = schedule.destinations.values().map(|w| w.claimed).sum();
+            let by_visits = of(ItemStatus::Claimed) + of(ItemStatus::ClaimedThenHeld);
+            let found = (of(ItemStatus::Ready), by_visits, of(ItemStatus::Held));
+            prop_assert_eq!((unclaimed, claimed, schedule.held), found);
             prop_assert_eq!(schedule.count_since(i64::MIN), schedule.len());
         }
     }

@@ -134,7 +134,8 @@ async fn waiting_octets_are_counted() {
     world.script("busy.test", [Script::Answers(vec![Err(busy())])]);
     assert_eq!(world.run_at(START + 2 * HOUR, 3).await.len(), 3);
     let figures = world.runner.as_ref().unwrap().figures();
-    let states = [(State::Waiting, 1), (State::Sending, 0), (State::Unreachable, 1), (State::Held, 1)];
+    let states =
+        [(ItemState::Waiting, 1), (ItemState::Sending, 0), (ItemState::Unreachable, 1), (ItemState::Held, 1)];
     assert_eq!(figures.states, states);
     let ages = [("5m", 0), ("1h", 0), ("4h", 3), ("1d", 0), ("5d", 0), ("older", 0)];
     assert_eq!(figures.ages, ages);

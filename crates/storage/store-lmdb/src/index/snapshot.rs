@@ -34,7 +34,7 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         let packs: Vec<u32> = shared.index.all_packs(&txn)?.into_iter().map(|(pack, _)| pack).collect();
         match shared.reader.open_all(&packs) {
             Ok(files) => {
-                shared.reader.keep(files, lock);
+                shared.reader.pin(files, lock);
                 shared.index.pin(txn);
                 return Ok(());
             }

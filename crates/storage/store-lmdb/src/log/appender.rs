@@ -24,6 +24,7 @@ use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::Writing;
+use crate::index::damaged;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
@@ -38,7 +39,7 @@ const PREALLOCATE_MAX: u64 = 8 * 1024 * 1024;
 /// The zeroes that are written.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
 
-struct Current {
+struct CurrentPack {
     number: u32,
     file: Arc<dyn DiskFile>,
     end: u64,
@@ -48,16 +49,16 @@ struct Current {
     fresh: bool,
 }
 
-impl Current {
-    fn ended(self) -> Ended {
-        Ended { number: self.number, end: self.end, _file: self.file }
+impl CurrentPack {
+    fn ended(self) -> EndedPack {
+        EndedPack { number: self.number, end: self.end, _file: self.file }
     }
 }
 
 /// A pack that this process has ended, which the index does not know yet. Its file is kept open,
 /// and with it the lock. Otherwise another process could take over a pack without a tail and
 /// write to it. When this process seals the pack, those records would be lost.
-struct Ended {
+struct EndedPack {
     number: u32,
     end: u64,
     _file: Arc<dyn DiskFile>,
@@ -79,9 +80,9 @@ pub(crate) enum TailState {
 #[derive(Default)]
 struct Marks {
     /// Packs to seal.
-    seal: Vec<Ended>,
+    seal: Vec<EndedPack>,
     /// Packs to seal whose tails may have records of failed commits.
-    abandon: Vec<Ended>,
+    abandon: Vec<EndedPack>,
     /// Packs that earlier programs retired without logging it.
     retire: Vec<u32>,
 }
@@ -93,7 +94,7 @@ pub(crate) struct Appender {
     store: Id,
     /// A pack this large is followed by a new one.
     pack_bytes: u64,
-    current: Option<Current>,
+    current: Option<CurrentPack>,
     /// Whether the packs of ended processes were examined.
     recovered: bool,
     /// The reason why nothing is written until the store is rebuilt. It is kept, because finding
@@ -191,7 +192,7 @@ impl Appender {
             batch.record(kind, *seq, Id::from_bytes([0; 16]), content);
             *seq += 1;
         };
-        for Ended { number, end, .. } in &mut self.marks.abandon {
+        for EndedPack { number, end, .. } in &mut self.marks.abandon {
             // Another process may have redone part of the tail meanwhile.
             let known = index.pack(txn, *number)?.map_or(0, |s| s.end);
             *end = known.max(*end);
@@ -269,12 +270,14 @@ impl Appender {
             // The check reports a pack that is missing. Writing can continue without it.
             TailState::Missing => {}
             TailState::InUse => return Ok(false),
-            TailState::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
+            TailState::Torn(file) => {
+                self.marks.abandon.push(EndedPack { number, end: state.end, _file: file })
+            }
             TailState::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
-                self.marks.seal.push(Ended { number, end: state.end, _file: file });
+                self.marks.seal.push(EndedPack { number, end: state.end, _file: file });
             }
             TailState::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
-                self.current = Some(Current { number, file, end: state.end, preallocated, fresh: false });
+                self.current = Some(CurrentPack { number, file, end: state.end, preallocated, fresh: false });
             }
             TailState::Zero(..) => {}
         }
@@ -328,7 +331,7 @@ impl Appender {
 
     /// Creates a pack, under the next number of the index. An empty file of that number may
     /// exist: a process ended before it could commit the index.
-    fn create(&self, index: &Index, txn: &RoTxn) -> Result<Current> {
+    fn create(&self, index: &Index, txn: &RoTxn) -> Result<CurrentPack> {
         let number = match index.next_pack(txn)? {
             Some(number) => number,
             None => self.highest(index, txn)? + 1,
@@ -355,7 +358,7 @@ impl Appender {
             )));
         }
         self.disk.sync_dir(&self.dir).map_err(failed(self.dir.display()))?;
-        Ok(Current { number, file, end: 0, preallocated: 0, fresh: true })
+        Ok(CurrentPack { number, file, end: 0, preallocated: 0, fresh: true })
     }
 
     /// The highest number of a pack in a store whose index does not keep the next one. An empty
@@ -397,12 +400,15 @@ impl Appender {
         })
     }
 
-    /// Records the state of all packs this transaction touches: its own ends at `end`.
+    /// Records the state of all packs this transaction touches: its own ends at `end`. Fails if the
+    /// index lacks its pack. [`Appender::acquire`] put it there, so the index is damaged.
     pub(crate) fn record(&self, index: &Index, txn: &mut Writing, pack: u32, end: u64) -> Result<()> {
         self.record_ended(index, txn)?;
         self.marks.abandon.iter().try_for_each(|ended| seal(index, txn, ended.number))?;
         self.count_marks(index, txn, pack)?;
-        let state = index.pack(txn, pack)?.unwrap_or_default();
+        let state = index.pack(txn, pack)?.ok_or_else(damaged(format_args!(
+            "the index lacks pack {pack}, which is being written. {REMEDY}"
+        )))?;
         index.put_pack(txn, pack, PackState { end, ..state })
     }
 
@@ -456,7 +462,7 @@ fn seal(index: &Index, txn: &mut Writing, pack: u32) -> Result<()> {
     }
 }
 
-fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
+fn write_pieces(current: &CurrentPack, batch: &Batch) -> io::Result<()> {
     let mut at = batch.start;
     for piece in batch.pieces().filter(|p| !p.is_empty()) {
         current.file.write_at(piece, at)?;
@@ -467,7 +473,7 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
 
 /// Writes zeroes up to `need` and a step beyond. If the disk has no space for the step, it writes
 /// them up to `need`.
-fn preallocate(current: &mut Current, need: u64, how_far: Preallocation) -> io::Result<()> {
+fn preallocate(current: &mut CurrentPack, need: u64, how_far: Preallocation) -> io::Result<()> {
     let need = need.next_multiple_of(4096);
     let step = match how_far {
         Preallocation::Step => need.clamp(PREALLOCATE_MIN, PREALLOCATE_MAX),

@@ -141,6 +141,22 @@ fn a_pack_that_was_ended_is_taken_over_by_nobody() {
     }
 }
 
+/// An index that lost the entry of the pack being written gets no invented one: that would count
+/// no dead bytes, and the pack's earlier state would be lost.
+#[test]
+fn a_pack_that_the_index_lost_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("packs")).unwrap();
+    let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+    let mut server = appender(dir.path());
+    let pack = acquire(&mut server, &index);
+    let mut txn = index.write().unwrap();
+    index.retire_pack(&mut txn, pack).unwrap();
+    let refusal = server.record(&index, &mut txn, pack, 64).unwrap_err();
+    assert!(matches!(&refusal, StoreError::Corrupt(why) if why.contains("lacks pack 1")), "{refusal}");
+    assert_eq!(index.pack(&txn, pack).unwrap(), None);
+}
+
 /// A disk on which another process, whose index commit failed, removes the pack that it had made,
 /// as soon as this one has opened it.
 struct Removing(RealDisk);

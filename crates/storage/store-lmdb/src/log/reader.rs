@@ -68,12 +68,12 @@ pub(crate) struct PackReader {
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
     /// The packs of a snapshot. They stay readable when maintenance removes their names, and no
     /// pack is cut.
-    kept: OnceLock<OpenPacks>,
+    pinned: OnceLock<OpenPacks>,
 }
 
 impl PackReader {
     pub(crate) fn new(disk: Arc<dyn Disk>, packs: PathBuf, store: Id) -> Self {
-        Self { disk, packs, store, open: Mutex::default(), kept: OnceLock::new() }
+        Self { disk, packs, store, open: Mutex::default(), pinned: OnceLock::new() }
     }
 
     /// Opens these packs and keeps them open. An error of the kind `NotFound` if one was removed.
@@ -83,13 +83,13 @@ impl PackReader {
 
     /// Reads these open files from now on, also after their names are removed. A second call
     /// changes nothing.
-    pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>, lock: Lock) {
-        let _ = self.kept.set((files, lock));
+    pub(crate) fn pin(&self, files: HashMap<u32, Arc<dyn DiskFile>>, lock: Lock) {
+        let _ = self.pinned.set((files, lock));
     }
 
     /// The file of a pack.
     pub(crate) fn file(&self, pack: u32) -> io::Result<Arc<dyn DiskFile>> {
-        if let Some(file) = self.kept.get().and_then(|(kept, _)| kept.get(&pack)) {
+        if let Some(file) = self.pinned.get().and_then(|(pinned, _)| pinned.get(&pack)) {
             return Ok(Arc::clone(file));
         }
         {

@@ -1,4 +1,4 @@
-//! Step 1: bodies of copied messages get their further references.
+//! Step 1 of maintenance: adds the references of copied messages to the counts of their bodies.
 
 use posthaste_mail_model::NumSet;
 use posthaste_store::{Report, Result};

@@ -59,7 +59,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
     let room = ROUND.min(shared.reserve.writable() / 4);
     let (mut ranges, mut bytes) = (Vec::new(), 0);
     while let Some(table) = place.table() {
-        let mut range = Range { rows: Vec::new(), to: KeyPosition::end_of(table) };
+        let mut range = RangeBuilder { rows: Vec::new(), to: KeyPosition::end_of(table) };
         match range.fill(index, txn, &place) {
             Err(StoreError::Corrupt(why)) => {
                 tracing::warn!(
@@ -106,13 +106,13 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &PreparedStep, report: 
 }
 
 /// A range that is being prepared.
-struct Range {
+struct RangeBuilder {
     rows: Vec<u8>,
     /// The first position after the range.
     to: KeyPosition,
 }
 
-impl Range {
+impl RangeBuilder {
     /// Adds the rows of one table from a position on, until the range is full.
     fn fill(&mut self, index: &Index, txn: &RoTxn, from: &KeyPosition) -> Result<()> {
         match from.table() {

@@ -37,17 +37,17 @@ impl Entry {
 /// Reading transactions at a time: the rebuild has a few.
 const READERS: u32 = 126;
 
-type Table = Database<Bytes, Bytes>;
+type CatalogTable = Database<Bytes, Bytes>;
 
 pub(crate) struct Catalog {
     env: Env<WithoutTls>,
     /// Bodies by pack and offset.
-    bodies: Table,
+    bodies: CatalogTable,
     /// The other records by sequence number, pack and offset.
-    log: Table,
+    log: CatalogTable,
     /// Further locations of bodies in the new index, by body, pack and offset. Maintenance copied
     /// such a body, and the old pack still exists.
-    copies: Table,
+    copies: CatalogTable,
 }
 
 impl Catalog {

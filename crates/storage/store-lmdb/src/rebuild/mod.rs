@@ -34,7 +34,7 @@ use posthaste_store::{Report, Result, StoreError};
 use self::catalog::Catalog;
 use self::replay::Replay;
 use self::salvage::{NextNumbers, OldIndex};
-use self::survey::{Before, Survey, survey};
+use self::survey::{OldPacks, Survey, survey};
 use crate::data_dir::format::{self, Access};
 use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
@@ -134,7 +134,7 @@ fn build(
     let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
     let next_seq = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).seq;
     let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
-    let before = Before { packs: &old_packs, retired: &retired, next_seq };
+    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);

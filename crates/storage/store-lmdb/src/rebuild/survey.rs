@@ -30,7 +30,7 @@ const STEP: u64 = 50_000;
 
 /// The packs in the old index.
 #[derive(Default)]
-pub(crate) struct Before<'o> {
+pub(crate) struct OldPacks<'o> {
     /// The ends of the packs.
     pub(crate) packs: &'o [(u32, PackState)],
     /// Packs whose files must be removed.
@@ -71,7 +71,7 @@ pub(crate) fn survey(
     disk: &dyn Disk,
     dir: &Path,
     store: Id,
-    before: &Before<'_>,
+    before: &OldPacks<'_>,
     catalog: &Catalog,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Survey> {
@@ -159,7 +159,7 @@ struct IndexedTail {
 
 /// Whether the old index is older than the packs: it lacks a pack that has records. A pack enters
 /// the index before its first record is written.
-fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) -> Result<bool> {
+fn is_behind(disk: &dyn Disk, dir: &Path, before: &OldPacks<'_>, numbers: &[u32]) -> Result<bool> {
     if before.packs.is_empty() {
         return Ok(false);
     }
@@ -271,7 +271,7 @@ impl Survey {
                 && search.is_readable(torn.offset)
                 && !search.has_later_batch(torn.offset)
             {
-                tracing::info!(pack = number, at = torn.offset, "bodies without a commit are not used");
+                tracing::info!(pack = number, at = torn.offset, "bodies that no commit names are not used");
                 controls.ends_at(number, torn.offset);
                 self.cut_off.insert(number);
             }
@@ -288,7 +288,11 @@ impl Survey {
     ) -> Result<()> {
         for round in torn {
             if round.is_needless(&self.packs, catalog, controls)? {
-                tracing::info!(pack = round.pack, at = round.from, "copies that a crash tore are not used");
+                tracing::info!(
+                    pack = round.pack,
+                    at = round.from,
+                    "records copied by a compaction that a crash interrupted are not used"
+                );
                 controls.ends_at(round.pack, round.from);
                 self.cut_off.insert(round.pack);
             }
@@ -335,7 +339,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let catalog = Catalog::make(&temp.path().join("catalog"), 1 << 24).unwrap();
         let found =
-            survey(&crate::log::disk::RealDisk, dir, STORE, &Before::default(), &catalog, &mut |_| {})
+            survey(&crate::log::disk::RealDisk, dir, STORE, &OldPacks::default(), &catalog, &mut |_| {})
                 .unwrap();
         let txn = catalog.read().unwrap();
         let offsets = catalog.bodies(&txn).unwrap().map(|e| e.unwrap().found.offset).collect();

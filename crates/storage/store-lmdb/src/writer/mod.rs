@@ -227,7 +227,7 @@ impl Writer<'_> {
         })?;
         if self.open.is_some() {
             let commits = done(changes, &outcomes).flat_map(Change::on_mailboxes);
-            commits.for_each(|commit| self.shared.unindexed.note(commit));
+            commits.for_each(|commit| self.shared.unindexed.add(commit));
         }
         Ok(outcomes)
     }

@@ -98,7 +98,7 @@ impl Writer<'_> {
             let (kind, id) = (found.header.kind, found.header.id);
             let Ok(content) = scan.content(&found) else { continue };
             match kind {
-                Kind::Body => shared.unindexed.note_body(BodyId(id)),
+                Kind::Body => shared.unindexed.add_body(BodyId(id)),
                 Kind::Mailbox => note_commit(shared, MailboxId(id), &content),
                 Kind::Pair => {
                     let parts = pair::parts(&content).into_iter().flatten();
@@ -278,9 +278,9 @@ impl Writer<'_> {
 
 /// Notes a commit that the index lacks: its mailbox and the bodies of its new messages.
 fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
-    shared.unindexed.note_mailbox(mailbox);
+    shared.unindexed.add_mailbox(mailbox);
     if let Some(logged) = entry::mailbox_from(content) {
-        logged.appended.iter().for_each(|(_, body, _)| shared.unindexed.note_body(*body));
+        logged.appended.iter().for_each(|(_, body, _)| shared.unindexed.add_body(*body));
     }
 }
 

@@ -88,7 +88,7 @@ impl SummaryRoom {
     }
 
     /// The summary, or an empty one if there is no room for it.
-    fn taken(&mut self, summary: Vec<u8>) -> Vec<u8> {
+    fn or_empty(&mut self, summary: Vec<u8>) -> Vec<u8> {
         match self.summaries.checked_sub(summary.len()) {
             Some(left) => {
                 self.summaries = left;
@@ -183,7 +183,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     fn messages(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (row, body, saved) in &logged.appended {
             let summary = match self.summaries {
-                MakeSummaries::AtOnce(reader, summarize) => self.hold(*body, reader, summarize)?,
+                MakeSummaries::AtOnce(reader, summarize) => self.add_reference(*body, reader, summarize)?,
                 MakeSummaries::AtTheEnd => Vec::new(),
             };
             let uid = row.uid().value();
@@ -196,7 +196,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     /// Counts one more reference to a body and makes its summary. The summary of a body that cannot
     /// be read is empty, and so is one for which there is no room: each read of the message tries
     /// again.
-    fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
+    fn add_reference(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
         let location = match self.index.body(self.txn, body)? {
             Some(location) => BodyLocation { refs: location.refs.saturating_add(1), ..location },
             None => match self.new_bodies.get(&body) {
@@ -212,7 +212,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             return Ok(Vec::new());
         }
         match reader.read(body, location, 0..location.len) {
-            Ok(bytes) => Ok(self.room.taken(summary_of(summarize, &bytes))),
+            Ok(bytes) => Ok(self.room.or_empty(summary_of(summarize, &bytes))),
             Err(fault) => {
                 tracing::error!(%body, pack = location.pack, ?fault, "a body cannot be read");
                 Ok(Vec::new())
@@ -450,16 +450,16 @@ mod tests {
     fn summaries_are_made_while_there_is_room() {
         let mut room = SummaryRoom { summaries: 100 << 10, bodies: 1000 };
         assert!(room.takes_body(400));
-        assert_eq!(room.taken(vec![1; 30 << 10]).len(), 30 << 10);
+        assert_eq!(room.or_empty(vec![1; 30 << 10]).len(), 30 << 10);
         // A long one is left out, and others fit.
         assert!(room.takes_body(400));
-        assert!(room.taken(vec![1; 80 << 10]).is_empty());
+        assert!(room.or_empty(vec![1; 80 << 10]).is_empty());
         assert!(!room.takes_body(201), "too many bytes of bodies");
         assert!(room.takes_body(100));
-        assert_eq!(room.taken(vec![1; 60 << 10]).len(), 60 << 10);
+        assert_eq!(room.or_empty(vec![1; 60 << 10]).len(), 60 << 10);
         // No room for a short one: no further body is read.
         assert!(room.takes_body(50));
-        assert!(room.taken(vec![1; 20 << 10]).is_empty());
+        assert!(room.or_empty(vec![1; 20 << 10]).is_empty());
         assert!(!room.takes_body(1));
     }
 }

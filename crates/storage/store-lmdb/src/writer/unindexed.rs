@@ -26,7 +26,7 @@ pub(crate) struct Unindexed {
 
 impl Unindexed {
     /// A commit is about to be acknowledged.
-    pub(crate) fn note(&self, commit: &MailboxCommit) {
+    pub(crate) fn add(&self, commit: &MailboxCommit) {
         let mut sets = self.sets.lock();
         sets.mailboxes.insert(commit.mailbox);
         sets.bodies.extend(commit.appended.iter().map(|m| m.body));
@@ -34,13 +34,13 @@ impl Unindexed {
     }
 
     /// A commit in a pack cannot be brought into the index yet: its mailbox.
-    pub(crate) fn note_mailbox(&self, mailbox: MailboxId) {
+    pub(crate) fn add_mailbox(&self, mailbox: MailboxId) {
         self.sets.lock().mailboxes.insert(mailbox);
         self.any.store(true, Ordering::Release);
     }
 
     /// A commit in a pack cannot be brought into the index yet: one of its bodies.
-    pub(crate) fn note_body(&self, body: BodyId) {
+    pub(crate) fn add_body(&self, body: BodyId) {
         self.sets.lock().bodies.insert(body);
         self.any.store(true, Ordering::Release);
     }

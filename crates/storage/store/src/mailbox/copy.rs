@@ -32,7 +32,7 @@ impl Destination {
         let begun = Instant::now();
         let place = self.requester.place(source.id());
         let gathered = Sources::gather(&source.state, place, &source.view(), uids).await?;
-        let (count, sources) = (gathered.count(), gathered.keeping(self.kept.clone()));
+        let (count, sources) = (gathered.count(), gathered.carrying(self.carried.clone()));
         let resolve = move |draft: &mut Draft| sources.resolve(draft);
         match self.state.submit_arrivals(&self.requester, count, resolve).await {
             Err(StoreError::Busy) => self.copy_led(source, uids, begun).await,
@@ -56,7 +56,7 @@ pub(super) struct Sources {
     messages: Vec<(Row, BodyId)>,
     now: i64,
     /// Flags that the copies keep.
-    kept: CarriedFlags,
+    carried: CarriedFlags,
 }
 
 impl Sources {
@@ -96,13 +96,13 @@ impl Sources {
             keywords: Arc::clone(&view.head().keywords),
             messages,
             now,
-            kept: CarriedFlags::ALL,
+            carried: CarriedFlags::ALL,
         })
     }
 
     /// Lets copies keep only these flags.
-    pub fn keeping(mut self, kept: CarriedFlags) -> Self {
-        self.kept = kept;
+    pub fn carrying(mut self, carried: CarriedFlags) -> Self {
+        self.carried = carried;
         self
     }
 
@@ -128,7 +128,7 @@ impl Sources {
             arrivals.push(Arrival {
                 size: row.stored_size(),
                 date: row.date(),
-                flags: map.map(self.kept.of(row), &mut slots),
+                flags: map.map(self.carried.of(row), &mut slots),
                 body: *body,
                 // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
                 saved: self.now,

@@ -36,7 +36,7 @@ const BATCH_MAX: usize = 256;
 const ROWS_AT_ONCE: u32 = 50_000;
 
 /// The next step of the leader.
-enum Next {
+enum LeaderStep {
     /// Resolve these.
     Batch(Vec<Box<dyn Intent>>),
     /// Let someone else lead.
@@ -174,21 +174,21 @@ impl MailboxState {
     }
 
     /// The next step; releases the role if there is none.
-    fn next(&self) -> Next {
+    fn next(&self) -> LeaderStep {
         let mut queue = self.queue.lock();
         // Moves and batches alternate, so that neither waits for many of the other kind.
         let is_batch_due = queue.move_led_last && !queue.waiting.is_empty();
         if !is_batch_due && let Some(mover) = queue.movers.pop_front() {
             queue.move_led_last = true;
-            return Next::Mover(mover);
+            return LeaderStep::Mover(mover);
         }
         queue.move_led_last = false;
         if queue.waiting.is_empty() {
             queue.leading = false;
-            return Next::Nothing;
+            return LeaderStep::Nothing;
         }
         let size = queue.waiting.len().min(BATCH_MAX);
-        Next::Batch(queue.waiting.drain(..size).collect())
+        LeaderStep::Batch(queue.waiting.drain(..size).collect())
     }
 
     /// Waits for the lead until the current leader has finished its batch.
@@ -362,9 +362,9 @@ impl Failure {
 /// Leads for one batch, then passes the rest, if any, to a task of its own.
 async fn lead(mut role: Role) {
     match role.mailbox.next() {
-        Next::Batch(batch) => role.mailbox.serve(batch).await,
-        Next::Mover(mover) => return hand_over(role, mover).await,
-        Next::Nothing => {
+        LeaderStep::Batch(batch) => role.mailbox.serve(batch).await,
+        LeaderStep::Mover(mover) => return hand_over(role, mover).await,
+        LeaderStep::Nothing => {
             role.resigned = true;
             return;
         }
@@ -384,13 +384,13 @@ pub(super) async fn resign(role: Role) {
 async fn lead_on(mut role: Role) {
     loop {
         match role.mailbox.next() {
-            Next::Batch(batch) => role.mailbox.serve(batch).await,
-            Next::Mover(mover) => match mover.send(role) {
+            LeaderStep::Batch(batch) => role.mailbox.serve(batch).await,
+            LeaderStep::Mover(mover) => match mover.send(role) {
                 Ok(()) => return,
                 // Its task was dropped.
                 Err(back) => role = back,
             },
-            Next::Nothing => {
+            LeaderStep::Nothing => {
                 role.resigned = true;
                 return;
             }

@@ -37,7 +37,7 @@ use tokio::sync::watch;
 use crate::context::Context;
 use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
-use crate::held::HeldBody;
+use crate::pinned::PinnedBody;
 use crate::row::Row;
 use crate::view::View;
 pub use requester::HeldPermit;
@@ -124,7 +124,7 @@ pub struct Mailbox {
 pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
-    kept: CarriedFlags,
+    carried: CarriedFlags,
     /// Who copies and moves messages into it.
     requester: Requester,
 }
@@ -202,9 +202,9 @@ impl Mailbox {
         Destination { requester, ..Destination::of(Arc::clone(&self.state)) }
     }
 
-    /// The mailbox for changes that hold this until they have ended.
+    /// The mailbox for changes that hold a permit until they have ended.
     #[must_use]
-    pub fn holding(&self, held: Option<HeldPermit>) -> Self {
+    pub fn with_permit(&self, held: Option<HeldPermit>) -> Self {
         let requester = Requester { held, ..self.requester.clone() };
         Self { state: Arc::clone(&self.state), published: Arc::clone(&self.published), requester }
     }
@@ -280,12 +280,12 @@ impl Mailbox {
         }
     }
 
-    /// Keeps the conversion of a body for a reader's next read, until the value is dropped. The
-    /// reader pays for the memory. `None` if the body is not converted whole.
-    pub async fn hold(&self, body: BodyId) -> Result<Option<HeldBody>> {
+    /// Pins the conversion of a body in the cache until the value is dropped, for a reader's next
+    /// read. The reader pays for the memory. `None` if the body is not converted whole.
+    pub async fn pin_body(&self, body: BodyId) -> Result<Option<PinnedBody>> {
         let context = &self.state.context;
         let is_converted = context.served.is_converted_whole(&*context.engine, body).await?;
-        Ok(is_converted.then(|| HeldBody::new(Arc::clone(context), body)))
+        Ok(is_converted.then(|| PinnedBody::new(Arc::clone(context), body)))
     }
 
     /// UIDs expunged after a mod-sequence, and whether the list is complete. If not,
@@ -301,30 +301,30 @@ impl Mailbox {
 }
 
 impl Destination {
-    /// Lets copies keep only these flags. Either all keywords are kept or no keyword: the slots
+    /// Copies carry only these flags. Either all keywords are carried or no keyword: the slots
     /// are those of the source mailbox.
     #[must_use]
-    pub fn keeping(mut self, kept: FlagSet) -> Self {
-        self.kept.flags = kept;
+    pub fn carrying(mut self, flags: FlagSet) -> Self {
+        self.carried.flags = flags;
         self
     }
 
     /// Lets the copies of these UIDs of the source get `\Seen`.
     #[must_use]
     pub fn seeing(mut self, uids: NumSet) -> Self {
-        self.kept.seen = Some(Arc::new(uids));
+        self.carried.seen = Some(Arc::new(uids));
         self
     }
 
-    /// Lets each copy or move hold this until it has ended.
+    /// Lets each copy or move hold a permit until it has ended.
     #[must_use]
-    pub fn holding(mut self, held: Option<HeldPermit>) -> Self {
+    pub fn with_permit(mut self, held: Option<HeldPermit>) -> Self {
         self.requester.held = held;
         self
     }
 
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state, kept: CarriedFlags::ALL, requester: Requester::default() }
+        Self { state, carried: CarriedFlags::ALL, requester: Requester::default() }
     }
 
     /// For a mailbox that no user has: the store's `folder_messages_max` does not apply from now

@@ -39,16 +39,16 @@ impl Mailbox {
     /// get new UIDs then.
     #[boxed]
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
-        let (ends, uids) = (Ends::new(self, target), uids.clone());
-        ends.led(move |ends| async move { ends.run(&uids).await }).await
+        let (request, uids) = (CopyOrMove::new(self, target), uids.clone());
+        request.led(move |request| async move { request.run(&uids).await }).await
     }
 
     /// [`Self::move_to`] for messages that did not change after a mod-sequence.
     #[boxed]
     pub async fn move_unchanged(&self, uids: &NumSet, since: ModSeq, target: &Destination) -> Result<Moved> {
-        let ends = Ends { unchanged_since: Some(since), ..Ends::new(self, target) };
+        let request = CopyOrMove { unchanged_since: Some(since), ..CopyOrMove::new(self, target) };
         let uids = uids.clone();
-        ends.led(move |ends| async move { ends.run(&uids).await }).await
+        request.led(move |request| async move { request.run(&uids).await }).await
     }
 
     /// Removes the message and adds another one to `target`, which may be this mailbox, in one
@@ -58,7 +58,9 @@ impl Mailbox {
         let now = self.state.context.unix_s();
         let replacement = Replacement { uid, new, now };
         let replacement = Arc::new(replacement);
-        Ends::new(self, target).led(move |ends| async move { ends.replace(&replacement).await }).await
+        CopyOrMove::new(self, target)
+            .led(move |request| async move { request.replace(&replacement).await })
+            .await
     }
 }
 
@@ -66,8 +68,8 @@ impl Destination {
     /// A copy that leads both mailboxes and was requested at `begun`: see
     /// [`Destination::copy_from`].
     pub(super) async fn copy_led(&self, source: &Mailbox, uids: &NumSet, begun: Instant) -> Result<Copied> {
-        let (ends, uids) = (Ends { begun, ..Ends::new(source, self) }, uids.clone());
-        ends.led(move |ends| async move { ends.copy(&uids).await }).await
+        let (request, uids) = (CopyOrMove { begun, ..CopyOrMove::new(source, self) }, uids.clone());
+        request.led(move |request| async move { request.copy(&uids).await }).await
     }
 }
 
@@ -120,11 +122,11 @@ impl EnteringMessages for Replacement {
 
 /// Source and target; both may be the same mailbox.
 #[derive(Clone)]
-struct Ends {
+struct CopyOrMove {
     source: Arc<MailboxState>,
     target: Arc<MailboxState>,
-    /// Flags that the messages keep.
-    kept: CarriedFlags,
+    /// Flags that the messages carry over.
+    carried: CarriedFlags,
     /// Messages that changed after it stay in the source.
     unchanged_since: Option<ModSeq>,
     /// The time when the command was requested.
@@ -133,12 +135,12 @@ struct Ends {
     requester: Requester,
 }
 
-impl Ends {
+impl CopyOrMove {
     fn new(source: &Mailbox, target: &Destination) -> Self {
         Self {
             source: Arc::clone(&source.state),
             target: Arc::clone(&target.state),
-            kept: target.kept.clone(),
+            carried: target.carried.clone(),
             unchanged_since: None,
             begun: Instant::now(),
             requester: target.requester.clone(),
@@ -194,7 +196,7 @@ impl Ends {
     /// The messages as they are copied or moved.
     async fn sources(&self, view: &View, uids: &NumSet) -> Result<Sources> {
         let gathered = Sources::gather(&self.source, self.source.place(), view, uids).await?;
-        Ok(gathered.keeping(self.kept.clone()))
+        Ok(gathered.carrying(self.carried.clone()))
     }
 
     /// Copies, and retries until no other process changes either mailbox. The caller must lead

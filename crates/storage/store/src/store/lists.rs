@@ -16,7 +16,8 @@ use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::mailbox::HeldPermit;
 use crate::offload::{Place, is_large};
 
-/// Messages of a change that are resolved in the time in which an entry of a list is read.
+/// The number of messages of a change that take as long to resolve as one entry of a list takes to
+/// read.
 const ENTRY_MESSAGES: u64 = 10;
 
 /// A change of a mailbox list in preparation: see [`Store::change_list`].
@@ -68,7 +69,7 @@ impl ListDraft {
         self.own_messages_max = own;
     }
 
-    /// For RENAME of INBOX: at most so many messages are moved, those with the lowest UIDs. Later
+    /// For RENAME of INBOX: at most this many messages are moved, those with the lowest UIDs. Later
     /// ones stay, as mail that comes meanwhile does. The move holds `held` until it has ended.
     pub fn move_at_most(&mut self, most: u64, held: Option<HeldPermit>) {
         self.inbox_move = Some(InboxMove { most, held });

@@ -163,7 +163,7 @@ impl Store {
             let first = uids.slices(most).next();
             uids = first.unwrap_or_default();
         }
-        inbox.move_to(&uids, &target.holding(held)).await
+        inbox.move_to(&uids, &target.with_permit(held)).await
     }
 
     /// Subscribes a name, which need not exist (RFC 9051 §6.3.7).

@@ -23,13 +23,13 @@ use crate::store::Store;
 use crate::view::View;
 
 /// An engine that notes the mailboxes whose rows were read.
-struct Counted {
+struct ReadCountingEngine {
     inner: Arc<dyn Engine>,
     /// Each call of `load` and `changes_since`.
     rows_read: Mutex<Vec<MailboxId>>,
 }
 
-impl Counted {
+impl ReadCountingEngine {
     fn new(inner: Arc<dyn Engine>) -> Arc<Self> {
         Arc::new(Self { inner, rows_read: Mutex::default() })
     }
@@ -41,7 +41,7 @@ impl Counted {
 }
 
 #[async_trait]
-impl Layer for Counted {
+impl Layer for ReadCountingEngine {
     type Inner = dyn Engine;
     fn inner(&self) -> &dyn Engine {
         &*self.inner
@@ -99,7 +99,7 @@ pub async fn mail_into_a_closed_mailbox_reads_no_rows(factory: &dyn Factory) {
     let originals = vec![message(5, &[keyword("$b")]), message(6, &[Flag::Deleted]), message(7, &[])];
     elsewhere.destination(source).append(originals).await.unwrap();
 
-    let counted = Counted::new(Arc::clone(&world.engine));
+    let counted = ReadCountingEngine::new(Arc::clone(&world.engine));
     let engine: Arc<dyn Engine> = Arc::clone(&counted) as Arc<dyn Engine>;
     let here = store(&engine);
     let closed = here.destination(target);

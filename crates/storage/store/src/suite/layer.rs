@@ -16,7 +16,7 @@ use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
 /// What `async_trait` makes of `async fn`: an implementation may be either.
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+type BoxedResult<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Makes the trait and the engine of these calls. Both hand on the future of the engine behind
 /// them. With an `async fn` for each, every layer would have thirty futures of its own to compile.
@@ -42,7 +42,7 @@ macro_rules! layer_of {
                 self.inner().recodes()
             }
             $(
-                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> Answer<'all, $answer>
+                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> BoxedResult<'all, $answer>
                 where
                     'this: 'all,
                     $($life: 'all,)*
@@ -64,7 +64,7 @@ macro_rules! layer_of {
                 Layer::recodes(self)
             }
             $(
-                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> Answer<'all, $answer>
+                fn $name<'this, $($life,)* 'all>(&'this self, $($argument: $kind),*) -> BoxedResult<'all, $answer>
                 where
                     'this: 'all,
                     $($life: 'all,)*
@@ -73,7 +73,7 @@ macro_rules! layer_of {
                     Layer::$name(self, $($argument),*)
                 }
             )+
-            fn maintain<'this, 'all>(&'this self) -> Answer<'all, Report>
+            fn maintain<'this, 'all>(&'this self) -> BoxedResult<'all, Report>
             where
                 'this: 'all,
                 Self: 'all,
@@ -83,7 +83,7 @@ macro_rules! layer_of {
             fn check<'this, 'progress, 'all>(
                 &'this self,
                 progress: &'progress mut (dyn FnMut(f64) + Send),
-            ) -> Answer<'all, Report>
+            ) -> BoxedResult<'all, Report>
             where
                 'this: 'all,
                 'progress: 'all,

@@ -53,7 +53,7 @@ pub async fn lists_are_conditional(factory: &dyn Factory) {
         assert_eq!(world.engine.commit_list(commit.clone()).await.unwrap(), CommitOutcome::Done);
         list = list.apply(&commit);
         assert_eq!(world.engine.load_list(world.account).await.unwrap(), list, "step {step}");
-        // The same again is against a version that is past.
+        // The same commit again names an old version.
         assert_eq!(world.engine.commit_list(commit).await.unwrap(), CommitOutcome::Conflict);
         assert_eq!(world.engine.load_list(world.account).await.unwrap(), list, "step {step}");
         let renamed = MailboxEntry { name: name(&format!("renamed {step}")), ..list.entries[1].clone() };
@@ -96,7 +96,7 @@ pub async fn removed_mailboxes_cannot_be_read(factory: &dyn Factory) {
         kept.verify().await;
         world.check().await;
     }
-    // A new life of the name is another mailbox.
+    // A mailbox that is created again under the name is another one.
     let mut again = world.folder().await;
     again.verify().await;
     again.commit(again.appending(&[5])).await;

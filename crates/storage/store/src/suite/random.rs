@@ -33,7 +33,7 @@ struct Play {
     engine: Arc<dyn Engine>,
     oracle: Arc<dyn Engine>,
     folders: Vec<Folder>,
-    /// Commits that were made against states now past.
+    /// Commits that are based on an old state.
     stale: Vec<MailboxCommit>,
     random: Seeded,
 }

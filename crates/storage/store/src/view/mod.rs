@@ -29,7 +29,7 @@ pub use finder::RowFinder;
 pub use node::{CHUNK_ROWS, Totals};
 pub use runs::{Rows, Runs};
 use value::push_uids;
-pub use value::{Part, View};
+pub use value::{ChunkMatch, View};
 
 impl View {
     /// The slices of rows with these sequence numbers, in order, each with its first sequence

@@ -16,7 +16,7 @@ pub struct View {
 
 /// The rows of a chunk that match, judged by its totals alone: see [`View::select`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ChunkMatch {
     /// No row can match.
     None,
     /// Some rows may match: each row must be examined.
@@ -119,28 +119,28 @@ impl View {
     }
 
     /// The sequence numbers of rows that match. `of_totals` can decide for a whole chunk or group;
-    /// where it returns [`Part::Some`], `of_row` decides.
+    /// where it returns [`ChunkMatch::Some`], `of_row` decides.
     pub fn select(
         &self,
-        mut of_totals: impl FnMut(&Totals) -> Part,
+        mut of_totals: impl FnMut(&Totals) -> ChunkMatch,
         mut of_row: impl FnMut(&Row) -> bool,
     ) -> NumSet<SeqNum> {
         let mut out = NumSet::new();
         for group in &self.groups {
             match of_totals(&group.totals) {
-                Part::None => continue,
-                Part::All => {
+                ChunkMatch::None => continue,
+                ChunkMatch::All => {
                     out.push_range(group.start + 1, group.start + group.totals.messages);
                     continue;
                 }
-                Part::Some => {}
+                ChunkMatch::Some => {}
             }
             for chunk in group.item.iter() {
                 let first = group.start + chunk.start + 1;
                 match of_totals(&chunk.totals) {
-                    Part::None => {}
-                    Part::All => out.push_range(first, first + chunk.totals.messages - 1),
-                    Part::Some => {
+                    ChunkMatch::None => {}
+                    ChunkMatch::All => out.push_range(first, first + chunk.totals.messages - 1),
+                    ChunkMatch::Some => {
                         for (seq, row) in (first..).zip(chunk.item.iter()) {
                             if of_row(row) {
                                 out.push(seq);
@@ -159,11 +159,11 @@ impl View {
         self.select(
             |t| {
                 if !t.flags_any.contains(with) || !none(t.flags_all) {
-                    Part::None
+                    ChunkMatch::None
                 } else if t.flags_all.contains(with) && none(t.flags_any) {
-                    Part::All
+                    ChunkMatch::All
                 } else {
-                    Part::Some
+                    ChunkMatch::Some
                 }
             },
             |row| row.flags().contains(with) && none(row.flags()),
@@ -174,7 +174,7 @@ impl View {
     /// RFC 7162 §3.1.4.1.
     pub fn changed_since(&self, since: ModSeq) -> NumSet<SeqNum> {
         self.select(
-            |t| if t.modseq_max > since { Part::Some } else { Part::None },
+            |t| if t.modseq_max > since { ChunkMatch::Some } else { ChunkMatch::None },
             |row| row.modseq() > since,
         )
     }

@@ -12,7 +12,7 @@ use super::plan::{Plan, Reads};
 use super::reader::{Bodies, MessageReader};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
-use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
+use crate::command::walk::{Deferred, LongOutcome, Pass, Unanswered, VisitOutcome, Visited, Walk};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -148,12 +148,12 @@ impl FetchJob<'_> {
                 // Responses stay in order: once one message waits for its body, the messages
                 // after it wait too.
                 if reads_bodies || pass.has_aside || self.must_wait(&message) {
-                    return Handled::Deferred;
+                    return VisitOutcome::Deferred;
                 }
                 let subject = self.subject(selected, message.seq, message.row);
                 *first = None;
                 line::of_summary(out, self.plan, names, subject, message.stored);
-                if out.len() >= OUT_BYTES { Handled::Full } else { Handled::Done }
+                if out.len() >= OUT_BYTES { VisitOutcome::Full } else { VisitOutcome::Done }
             };
             walk.visit(pace, each).await?;
             let (deferred, faults) = walk.deferred();
@@ -165,7 +165,7 @@ impl FetchJob<'_> {
                     }
                 };
                 // A message that cannot be read fails before any byte of its response is printed.
-                if let Some(Printed::Expunged) = faults.note(message.row.uid(), printed)? {
+                if let Some(Printed::Expunged) = faults.collect(message.row.uid(), printed)? {
                     faults.expunged();
                 }
             }
@@ -194,7 +194,7 @@ impl FetchJob<'_> {
     ) -> Result<Printed, Failure> {
         let reading = message.read_long(self.by, &selected.mailbox);
         let read = wire.wait_for(reading, printer.first).await??;
-        let Long::Read(long) = read else { return Ok(Printed::Expunged) };
+        let LongOutcome::Read(long) = read else { return Ok(Printed::Expunged) };
         self.deferred(wire, selected, printer, message.with(Some(&long))).await?;
         Ok(Printed::Yes)
     }

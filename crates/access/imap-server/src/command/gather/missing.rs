@@ -44,22 +44,22 @@ impl Missing {
         let mut missing = Self::default();
         if wanted.sent {
             let of_key = without(table.sent.of(uids), uids, pace).await;
-            missing.sent = missing.note(of_key, threads).await?;
+            missing.sent = missing.add(of_key, threads).await?;
         }
         if wanted.links {
             let of_key = without(table.links.links.of(uids), uids, pace).await;
-            missing.links = missing.note(of_key, threads).await?;
+            missing.links = missing.add(of_key, threads).await?;
         }
         for key in &wanted.texts {
             let of_key = without(table.text(*key).numbers.of(uids), uids, pace).await;
-            let of_key = missing.note(of_key, threads).await?;
+            let of_key = missing.add(of_key, threads).await?;
             missing.texts.push((*key, of_key));
         }
         Ok(missing)
     }
 
-    /// Notes messages that lack a key among all, and returns them.
-    async fn note(&mut self, of_key: NumSet, threads: Threads<'_>) -> Result<NumSet, Failure> {
+    /// Adds messages that lack a key to all that lack one, and returns them.
+    async fn add(&mut self, of_key: NumSet, threads: Threads<'_>) -> Result<NumSet, Failure> {
         let all = std::mem::take(&mut self.uids);
         let steps = range_steps(all.ranges().len() + of_key.ranges().len());
         let both;

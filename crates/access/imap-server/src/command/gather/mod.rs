@@ -17,7 +17,7 @@ use posthaste_store::{View, named_ranges};
 use self::growing::{Growing, TEXT_BYTE_STEPS};
 pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
-use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
+use super::walk::{Pass, Unanswered, VisitOutcome, Visited, Walk};
 use crate::heavy::Pace;
 use crate::keys::{OrderAnswer, OrderRequest, Table, without_key};
 use crate::offload::{RANGE_STEPS, Threads, find_steps, range_steps};
@@ -281,7 +281,7 @@ pub(crate) async fn values(
                 });
             }
             values_of.insert(row.uid().value(), values);
-            Handled::Done
+            VisitOutcome::Done
         };
         walk.visit(pace, each).await?;
     }
@@ -350,7 +350,7 @@ impl Missing {
                 let uid = message.row.uid().value();
                 read.push(uid);
                 pass.steps += MESSAGE_STEPS + growing.push(uid, &message.stored.summary);
-                Handled::Done
+                VisitOutcome::Done
             };
             walk.visit(pace, each).await?;
             growing = growing.numbered(threads).await?;

@@ -9,17 +9,17 @@
 //! | words | each of its words does, in any order | 75 |
 //! | stems | each of its words does without its ending | 50 to 74 |
 //!
-//! At the level `stems`, each word that also matches as it is written counts. A message in whose
-//! subject a search for TEXT does not match gets ten less. Both read rows and summaries alone.
-//! They are left out where they would read bodies again.
+//! At the level `stems`, each word that also matches as it is written raises the score. If a search
+//! for TEXT does not match the subject, the score is ten less. Both comparisons read only rows and
+//! summaries. A search for which they would read bodies again leaves them out.
 //!
-//! Each level includes the one before it. The ending of a word of five letters is its last
-//! letter. The ending of six or seven letters is the last two, and of more letters the last
-//! three. So `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an
-//! English word are longer than that in short words: `runs` finds `running`. It corrects no
-//! typing mistakes. The level `stems` also compares header texts folded: it finds `straße` by
-//! `strasse`. Each level is an ordinary search, which the index makes fast. Flags, dates and the
-//! like are never fuzzy (RFC 6203 §3). Keys under NOT are exact, too.
+//! Each level includes the one before it. The ending of a word of five letters is its last letter.
+//! The ending of six or seven letters is the last two, and of more letters the last three. So
+//! `invoices` finds `invoice` and `invoicing`. The endings `ing`, `ed` and `s` of an English word
+//! are longer than that in short words: `runs` finds `running`. Typing mistakes are not corrected.
+//! The level `stems` also compares header texts folded: it finds `straße` by `strasse`. Each level
+//! is an ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
+//! (RFC 6203 §3). Keys under NOT are exact, too.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
@@ -235,7 +235,7 @@ fn without_english_ending(word: &str) -> &str {
     }
 }
 
-/// A word without as many letters as endings of words of its length have.
+/// A word without its last letters: as many as the ending of a word of its length has.
 fn without_last_letters(word: &str) -> &str {
     let letters = word.chars().count();
     let ending = match letters {

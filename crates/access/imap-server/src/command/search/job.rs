@@ -14,7 +14,7 @@ use posthaste_store::{View, named_ranges};
 use super::criteria::{Candidate, Criterion, Evaluation, Question};
 use super::rows::RowFilter;
 use crate::command::gather::Source;
-use crate::command::walk::{Deferred, Handled, Long, Pass, Unanswered, Visited, Walk};
+use crate::command::walk::{Deferred, LongOutcome, Pass, Unanswered, VisitOutcome, Visited, Walk};
 use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::{Threads, find_steps, range_steps};
@@ -146,16 +146,16 @@ impl<'j> Job<'j> {
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {
                 if question.is_long(&message) {
-                    return Handled::Deferred;
+                    return VisitOutcome::Deferred;
                 }
                 pass.steps += question.summary_steps(&message.stored.summary);
                 match question.evaluate(&message, None) {
                     Evaluation::Yes if pass.has_aside => behind.push(message.seq.value()),
                     Evaluation::Yes => found.push(message.seq.value()),
                     Evaluation::No => {}
-                    Evaluation::Unknown => return Handled::Deferred,
+                    Evaluation::Unknown => return VisitOutcome::Deferred,
                 }
-                Handled::Done
+                VisitOutcome::Done
             };
             walk.visit(&mut self.pace, each).await?;
             let (deferred, faults) = walk.deferred();
@@ -164,7 +164,7 @@ impl<'j> Job<'j> {
                 if let Some(progress) = self.pace.progress() {
                     progress.advance(1);
                 }
-                match faults.note(message.row.uid(), matches)? {
+                match faults.collect(message.row.uid(), matches)? {
                     Some(Some(true)) => behind.push(message.seq.value()),
                     Some(None) => faults.expunged(),
                     _ => {}
@@ -189,8 +189,8 @@ impl<'j> Job<'j> {
             return self.matches_body(deferred).await.map(Some);
         }
         match Box::pin(deferred.read_long(self.threads(), &self.selected.mailbox)).await? {
-            Long::Read(long) => self.matches_body(deferred.with(Some(&long))).await.map(Some),
-            Long::Expunged => Ok(None),
+            LongOutcome::Read(long) => self.matches_body(deferred.with(Some(&long))).await.map(Some),
+            LongOutcome::Expunged => Ok(None),
         }
     }
 

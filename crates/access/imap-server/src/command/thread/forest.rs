@@ -95,7 +95,7 @@ impl Forest {
             thread = match thread {
                 Some((same, best)) if same == root => Some((root, rank.max(best))),
                 before => {
-                    note(&mut latest, before);
+                    enter_thread(&mut latest, before);
                     Some((root, rank))
                 }
             };
@@ -103,7 +103,7 @@ impl Forest {
                 pace.rest().await;
             }
         }
-        note(&mut latest, thread);
+        enter_thread(&mut latest, thread);
         latest.retain(|root| *root != NONE);
         self.roots = latest;
     }
@@ -127,8 +127,8 @@ impl Forest {
     }
 }
 
-/// Notes a thread at the highest rank in it.
-fn note(latest: &mut [u32], thread: Option<(u32, Option<u32>)>) {
+/// Enters a thread at the highest rank in it.
+fn enter_thread(latest: &mut [u32], thread: Option<(u32, Option<u32>)>) {
     if let Some((root, Some(rank))) = thread
         && let Some(slot) = latest.get_mut(rank as usize)
     {

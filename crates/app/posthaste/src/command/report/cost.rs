@@ -31,7 +31,7 @@ struct OfFolder {
 }
 
 #[derive(Debug, Deserialize)]
-struct OfAccount {
+struct AccountFolders {
     folders: Vec<OfFolder>,
 }
 
@@ -147,7 +147,7 @@ async fn one_account(config: &Config, all: &Value, name: &str, options: &CostOpt
         return Ok(());
     }
     writeln!(out, "{HEADER}")?;
-    for OfFolder { folder, sums } in &served::of_value::<OfAccount>(found)?.folders {
+    for OfFolder { folder, sums } in &served::of_value::<AccountFolders>(found)?.folders {
         writeln!(out, "{}  {}", line(sums), in_folder(folder))?;
     }
     Ok(write_cut(&mut out, uses, cut, &curves)?)

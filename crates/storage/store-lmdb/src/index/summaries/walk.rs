@@ -1,8 +1,8 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
 //! Invariants: UIDs are visited or reported in ascending order, each once. The walk keeps the rest
-//! of the set ([`Rest`]). A record may only shorten it from the front. So records out of order,
-//! which damage may cause, can neither repeat a message nor hide one.
+//! of the set ([`RemainingRange`]). A record may only shorten it from the front. So records out of
+//! order, which damage may cause, can neither repeat a message nor hide one.
 
 use std::ops::ControlFlow;
 
@@ -59,12 +59,12 @@ pub(super) struct SummaryWalk<'w> {
 /// A range of requested UIDs, neither visited nor reported yet. 64 bits, so that the highest UID
 /// has a successor.
 #[derive(Clone, Copy)]
-struct Rest {
+struct RemainingRange {
     low: u64,
     high: u64,
 }
 
-impl Rest {
+impl RemainingRange {
     fn of((low, high): (u32, u32)) -> Self {
         Self { low: u64::from(low), high: u64::from(high) }
     }
@@ -111,8 +111,8 @@ impl<'w> SummaryWalk<'w> {
         let (Some(&(low, _)), Some(&(_, high))) = (span.first(), span.last()) else {
             return Ok(ControlFlow::Continue(()));
         };
-        let mut ranges = span.iter().copied().map(Rest::of);
-        let mut rest = ranges.next().unwrap_or(Rest { low: 1, high: 0 });
+        let mut ranges = span.iter().copied().map(RemainingRange::of);
+        let mut rest = ranges.next().unwrap_or(RemainingRange { low: 1, high: 0 });
         if !self.is_broken {
             let there = match table::cursor(&self.shared.index, self.txn, self.mailbox, (low, high)) {
                 Ok(there) => Some(there),
@@ -147,7 +147,7 @@ impl<'w> SummaryWalk<'w> {
                 if u64::from(uid) < rest.low {
                     continue;
                 }
-                let before = Rest { low: rest.low, high: u64::from(uid) - 1 };
+                let before = RemainingRange { low: rest.low, high: u64::from(uid) - 1 };
                 if before.low <= before.high && self.absent(before, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -163,8 +163,8 @@ impl<'w> SummaryWalk<'w> {
     /// The UIDs that the cursor did not reach.
     fn absent_all(
         &mut self,
-        rest: Rest,
-        ranges: impl Iterator<Item = Rest>,
+        rest: RemainingRange,
+        ranges: impl Iterator<Item = RemainingRange>,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
         for left in std::iter::once(rest).chain(ranges) {
@@ -217,7 +217,7 @@ impl<'w> SummaryWalk<'w> {
     }
 
     /// Requested UIDs without a record on the walk. UIDs that have a row are looked for again.
-    fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    fn absent(&mut self, rest: RemainingRange, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));
         };

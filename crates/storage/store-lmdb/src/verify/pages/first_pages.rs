@@ -48,14 +48,14 @@ pub(crate) fn examine(file: &PageFile, snapshot: &Snapshot, extent: Extent) -> R
 }
 
 /// A page to check.
-struct Next {
+struct PageToCheck {
     number: u64,
     levels: u16,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
 }
 
-impl Next {
+impl PageToCheck {
     fn root(tree: &Tree) -> Self {
         Self { number: tree.root, levels: tree.depth, low: None, high: None }
     }
@@ -65,7 +65,7 @@ impl Next {
 /// all trees before the lower levels.
 fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
     let mut faults = Vec::new();
-    let mut queue = VecDeque::from([Next::root(&snapshot.meta.main)]);
+    let mut queue = VecDeque::from([PageToCheck::root(&snapshot.meta.main)]);
     let (mut left, mut bytes) = (FIRST_PAGES, Vec::new());
     while let Some(next) = queue.pop_front() {
         if left == 0 {
@@ -93,14 +93,14 @@ fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
                 Value::Tree(tree) => match tree.named_fault(snapshot.meta.last_page) {
                     Some(why) => faults.push(format!("the index: page {}: {why}", next.number)),
                     None if tree.root == NO_PAGE => {}
-                    None => queue.push_back(Next::root(tree)),
+                    None => queue.push_back(PageToCheck::root(tree)),
                 },
                 // Branches only: the leaves of one tree must not use up the limit before the next
                 // tree is checked.
                 Value::Child(number) if next.levels > 2 || is_main(snapshot, &next) => {
                     let low = if at == 0 { next.low.clone() } else { Some(node.key.to_vec()) };
                     let high = nodes.get(at + 1).map(|n| n.key.to_vec()).or_else(|| next.high.clone());
-                    queue.push_back(Next { number: *number, levels: next.levels - 1, low, high });
+                    queue.push_back(PageToCheck { number: *number, levels: next.levels - 1, low, high });
                 }
                 _ => {}
             }
@@ -110,6 +110,6 @@ fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
 }
 
 /// Whether a page is the main tree's root: its leaves name the other trees.
-fn is_main(snapshot: &Snapshot, next: &Next) -> bool {
+fn is_main(snapshot: &Snapshot, next: &PageToCheck) -> bool {
     next.number == snapshot.meta.main.root
 }

@@ -38,7 +38,7 @@ impl Layer for Counting {
 
 /// Whether work waits until there is a place for large changes. It is done then.
 async fn waits_for_a_permit(store: &Store, work: impl Future<Output = ()>) -> bool {
-    let held = store.context().large_permits.take_all();
+    let held = store.context().large_permits.acquire_all();
     let mut work = pin!(work);
     let mut waits = true;
     // More polls than a small change takes, and fewer than would be needed without a pause.
@@ -163,7 +163,7 @@ async fn a_large_change_counts_for_the_account_that_makes_it() {
     own.append((0..MANY).map(|n| message(n as usize, &[])).collect()).await.unwrap();
     let theirs = store.open_for(other, id).await.unwrap();
     let (all, seen) = (set(&[(1, MANY)]), [Flag::Seen]);
-    let held = store.context().large_permits.take_of(Place::Account(owner)).await.unwrap();
+    let held = store.context().large_permits.acquire_of(Place::Account(owner)).await.unwrap();
     let change = theirs.store_flags(&all, FlagChange::Add, &seen, None);
     let stored = tokio::time::timeout(Duration::from_secs(60), change).await;
     assert_eq!(stored.expect("it waits in the owner's queue").unwrap().changed, all);
@@ -184,7 +184,7 @@ async fn changes_of_flags_and_expunges_hold_their_permit_until_they_have_ended()
     let (permit, uids) = (Arc::new(()), set(&[(1, 3)]));
     for expunges in [false, true] {
         let held: HeldPermit = Arc::<()>::clone(&permit);
-        let holding = mailbox.holding(Some(held));
+        let holding = mailbox.with_permit(Some(held));
         {
             let mut work = pin!(async {
                 match expunges {

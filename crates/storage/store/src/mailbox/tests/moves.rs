@@ -239,7 +239,7 @@ async fn a_change_holds_its_permit_until_it_has_ended() {
     let (permit, uids) = (Arc::new(()), set(&[(1, 2)]));
     for (moves, arrived) in [(false, 2), (true, 4)] {
         let held: HeldPermit = Arc::<()>::clone(&permit);
-        let holding = target.destination().holding(Some(held));
+        let holding = target.destination().with_permit(Some(held));
         {
             let mut work = pin!(async {
                 match moves {

@@ -63,16 +63,16 @@ pub fn open_metrics(
     queue: Option<Figures>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Sums(snapshot.clone(), index, queue)));
+    registry.register_collector(Box::new(MetricSources(snapshot.clone(), index, queue)));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Sums(Snapshot, IndexSize, Option<Figures>);
+struct MetricSources(Snapshot, IndexSize, Option<Figures>);
 
-impl prometheus_client::collector::Collector for Sums {
+impl prometheus_client::collector::Collector for MetricSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Snapshot { commands, accounts, clients } = &self.0;
         for counter in Counter::ALL {

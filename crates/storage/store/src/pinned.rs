@@ -10,23 +10,23 @@ use crate::served::{CachedPiece, Piece};
 /// The converted message and the summary that is not stored, of one body. While a reader has this
 /// value, its memory is not evicted, and is not counted as memory for conversions. They are made
 /// when they are first read.
-pub struct HeldBody {
+pub struct PinnedBody {
     context: Arc<Context>,
     pieces: Vec<(Piece, Arc<CachedPiece>)>,
 }
 
-impl HeldBody {
+impl PinnedBody {
     pub(crate) fn new(context: Arc<Context>, body: BodyId) -> Self {
-        let hold = |piece| (piece, context.served.hold(piece));
-        let pieces = [Piece::Whole(body), Piece::Summary(body)].map(hold).into();
+        let pin = |piece| (piece, context.served.pin(piece));
+        let pieces = [Piece::Whole(body), Piece::Summary(body)].map(pin).into();
         Self { context, pieces }
     }
 }
 
-impl Drop for HeldBody {
+impl Drop for PinnedBody {
     fn drop(&mut self) {
-        for (piece, held) in self.pieces.drain(..) {
-            self.context.served.release(piece, held);
+        for (piece, pinned) in self.pieces.drain(..) {
+            self.context.served.unpin(piece, pinned);
         }
     }
 }
