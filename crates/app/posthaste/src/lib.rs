@@ -1,9 +1,9 @@
 //! `posthaste`: the server and its administration. Configuration, wiring, signals and the command
 //! line; no protocol and no storage logic.
 //!
-//! Nothing but the program uses this library. A program is compiled only after all libraries that it
-//! is linked with, and a library already while these are optimised. So this one is compiled beside
-//! the largest of them, and the second processor has work to the end of a build.
+//! Nothing but the program uses this library. A program is compiled only after all libraries that
+//! it is linked with, and a library already while these are optimised. So this one is compiled
+//! beside the largest of them, and the second processor has work to the end of a build.
 
 mod audit;
 mod cli;

@@ -16,7 +16,7 @@ pub fn erased<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> E
     Box::new(move || -> ErasedResult { Box::new(work()) })
 }
 
-/// The result of work that was [`erased`].
+/// The result of work that was [`erased()`].
 ///
 /// # Panics
 ///
