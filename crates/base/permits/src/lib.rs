@@ -2,8 +2,8 @@
 //! host.
 //!
 //! [`compute_threads`] is the number of threads that compute for one kind of work. A
-//! [`KeyedSemaphore`] shares such a number among those who want the work done. [`erased()`] hides the
-//! type of work from the runtime that does it.
+//! [`KeyedSemaphore`] shares such a number among those who want the work done. [`erased()`] hides
+//! the type of work from the runtime that does it.
 //!
 //! Not in here: permits to hold memory (`ByteBudget` of the crate `net`).
 
