@@ -24,8 +24,8 @@ pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T 
     result_of(elsewhere(runtime, erased(work)).await)
 }
 
-/// Does work on another thread of a runtime. Boxed, so that its code is generated in this crate, and
-/// for all types of work together.
+/// Does work on another thread of a runtime. Boxed, so that its code is generated in this crate,
+/// and for all types of work together.
 fn elsewhere(runtime: Handle, work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
     Box::pin(async move {
         let session = posthaste_metrics::current();

@@ -289,8 +289,8 @@ impl Served {
         Ok(stored_as)
     }
 
-    /// A range of a body in frames. `begin` was read before. Boxed: most bodies are read as they are
-    /// stored, and each crate that reads bodies would have this code.
+    /// A range of a body in frames. `begin` was read before. Boxed: most bodies are read as they
+    /// are stored, and each crate that reads bodies would have this code.
     #[boxed]
     async fn frames(
         &self,
