@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{KeyedSemaphore, compute_threads};
+use posthaste_net::{ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, result_of};
 
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
@@ -172,6 +172,11 @@ impl Heavy {
         account: AccountId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
+        self.run_erased(account, erased(work)).await.map(result_of)
+    }
+
+    /// Does [`run`](Self::run) for work of any type. Its code is generated once.
+    async fn run_erased(&self, account: AccountId, work: ErasedWork) -> Result<ErasedResult, Failure> {
         let aborted = || Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
         let permit = self.0.acquire(account).await.ok_or_else(aborted)?;
         let session = posthaste_metrics::current();

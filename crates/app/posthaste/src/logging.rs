@@ -1,90 +1,33 @@
-//! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can
-//! be changed later.
+//! Logs as the configuration says, and what goes to standard output.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write as _;
 
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, fmt, reload};
+use posthaste_logging::{Format, LevelError};
 
 use crate::config::{Log, LogFormat};
 use crate::failure::{Failure, Result};
 
 /// Changes the level of a running program.
-pub struct Level(reload::Handle<Targets, Registry>);
+pub struct Level(posthaste_logging::Level);
 
 impl Level {
     /// Changes the level from now on.
     pub fn set(&self, log: &Log) -> Result<()> {
-        let changed = self.0.reload(filter(log)?);
-        changed.map_err(|e| Failure::Usage(format!("the log level cannot be changed: {e}")))
+        self.0.set(&log.level).map_err(failure)
     }
 }
 
 /// Starts logging. Called once.
 pub fn start(log: &Log) -> Result<Level> {
-    let (filter, handle) = reload::Layer::new(filter(log)?);
-    let registry = tracing_subscriber::registry().with(filter);
-    match log.format {
-        LogFormat::Text => {
-            // Colours are for a terminal; a log file is read by other programs.
-            let colours = std::io::stderr().is_terminal();
-            let lines = move || Lines { to: std::io::stderr(), colours };
-            registry.with(fmt::layer().with_ansi(colours).with_writer(lines)).init();
-        }
-        LogFormat::Json => {
-            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
-        }
-    }
-    Ok(Level(handle))
+    let format = match log.format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    posthaste_logging::start(&log.level, format).map(Level).map_err(failure)
 }
 
-/// Writes each event as one line. Fields that are printed for people may contain what an
-/// untrusted client wrote. A control character in them might begin a line that looks like another
-/// event.
-struct Lines<W> {
-    to: W,
-    colours: bool,
-}
-
-impl<W: Write> Write for Lines<W> {
-    /// The layer writes each event by one call.
-    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
-        let (text, end) = match event.strip_suffix(b"\n") {
-            Some(text) => (text, "\n"),
-            None => (event, ""),
-        };
-        let text = String::from_utf8_lossy(text);
-        let is_plain = |c: char| !c.is_control() || (self.colours && c == '\x1b');
-        match text.chars().all(is_plain) {
-            true => self.to.write_all(event)?,
-            false => {
-                let mut line = String::with_capacity(event.len() + 16);
-                for c in text.chars() {
-                    if is_plain(c) { line.push(c) } else { line.extend(c.escape_default()) }
-                }
-                line.push_str(end);
-                self.to.write_all(line.as_bytes())?;
-            }
-        }
-        Ok(event.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.to.flush()
-    }
-}
-
-fn filter(log: &Log) -> Result<Targets> {
-    let given = log.level.split(',').map(str::trim).filter(|directive| !directive.is_empty());
-    // rustls logs a warning for each failed handshake of a client. It is shown only where
-    // `log.level` names rustls.
-    let rustls = (!log.level.contains("rustls")).then_some("rustls=error");
-    let directives: Vec<&str> = given.chain(rustls).collect();
-    directives.join(",").parse::<Targets>().map_err(|e| {
-        Failure::Usage(format!("`log.level` = {:?}: {e}; write error, warn, info, debug or trace", log.level))
-    })
+fn failure(error: LevelError) -> Failure {
+    Failure::Usage(error.to_string())
 }
 
 /// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
@@ -96,35 +39,4 @@ pub fn say(text: &str) -> bool {
         tracing::warn!(%error, "standard output cannot be written");
     }
     said.is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn an_event_is_one_line() {
-        let shown = |event: &str, colours| {
-            let mut lines = Lines { to: Vec::new(), colours };
-            lines.write_all(event.as_bytes()).unwrap();
-            String::from_utf8(lines.to).unwrap()
-        };
-        assert_eq!(shown("a ü=\"b\"\n", false), "a ü=\"b\"\n");
-        assert_eq!(shown("a\r\nb\tc\x1b[1m\u{85}\n", false), "a\\r\\nb\\tc\\u{1b}[1m\\u{85}\n");
-        assert_eq!(shown("\x1b[1ma\nb\n", true), "\x1b[1ma\\nb\n");
-    }
-
-    #[test]
-    fn rustls_is_quiet_unless_asked_for() {
-        let directives = |level: &str| {
-            let log = Log { level: level.to_owned(), format: LogFormat::Text, long_polls: Duration::ZERO };
-            filter(&log).map(|f| f.to_string())
-        };
-        assert_eq!(directives("info").unwrap(), "rustls=error,info");
-        assert_eq!(directives("info,rustls=trace").unwrap(), "rustls=trace,info");
-        assert_eq!(directives("info, ").unwrap(), directives("info").unwrap());
-        assert!(directives("loud=very").unwrap_err().to_string().contains("`log.level` = \"loud=very\""));
-    }
 }

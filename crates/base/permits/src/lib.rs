@@ -2,12 +2,15 @@
 //! host.
 //!
 //! [`compute_threads`] is the number of threads that compute for one kind of work. A
-//! [`KeyedSemaphore`] shares such a number among those who want the work done.
+//! [`KeyedSemaphore`] shares such a number among those who want the work done. [`erased()`] hides
+//! the type of work from the runtime that does it.
 //!
 //! Not in here: permits to hold memory (`ByteBudget` of the crate `net`).
 
 mod compute;
+mod erased;
 mod keyed_semaphore;
 
 pub use compute::compute_threads;
+pub use erased::{ErasedResult, ErasedWork, erased, result_of};
 pub use keyed_semaphore::{KeyedPermit, KeyedSemaphore, OwnPermit};

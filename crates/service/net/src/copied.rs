@@ -1,10 +1,12 @@
 //! Copies of large messages are made on another thread. Memory that is used for the first time
 //! takes most of the time: 60 MB take over 20 ms.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::panic::resume_unwind;
+use std::pin::Pin;
 
 use bytes::Bytes;
+use posthaste_permits::{ErasedResult, ErasedWork, erased, result_of};
 use tokio::runtime::Handle;
 
 use crate::freed::freed_elsewhere;
@@ -19,15 +21,23 @@ pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T 
         Ok(runtime) if octets > COPIED_HERE_MAX => runtime,
         _ => return work(),
     };
-    let session = posthaste_metrics::current();
-    match runtime.spawn_blocking(move || session.run(work)).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The runtime ends, and this task with it.
-            Err(_) => pending().await,
-        },
-    }
+    result_of(elsewhere(runtime, erased(work)).await)
+}
+
+/// Does work on another thread of a runtime. Boxed, so that its code is generated in this crate,
+/// and for all types of work together.
+fn elsewhere(runtime: Handle, work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
+    Box::pin(async move {
+        let session = posthaste_metrics::current();
+        match runtime.spawn_blocking(move || session.run(work)).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime ends, and this task with it.
+                Err(_) => pending().await,
+            },
+        }
+    })
 }
 
 /// Parts of a message, one after the other.

@@ -72,7 +72,9 @@ pub use line::{LineReader, TakenLine};
 pub use login_end::LoginEnd;
 pub use network::Tiers;
 pub use peers::Peers;
-pub use posthaste_permits::{KeyedPermit, KeyedSemaphore, compute_threads};
+pub use posthaste_permits::{
+    ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, compute_threads, erased, result_of,
+};
 pub use process::raise_file_limit;
 pub use proxy::{HEADER_WITHIN, header::Malformed};
 pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions, SessionFuture};

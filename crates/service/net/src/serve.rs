@@ -105,6 +105,13 @@ impl ServeOptions {
 /// session.
 pub type SessionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Runs the session of one connection.
+type Session = Box<dyn FnOnce(Connection) -> SessionFuture + Send>;
+/// Makes a [`Session`] for each connection.
+type NewSession = Box<dyn FnMut() -> Session + Send>;
+/// A listener, run to its end.
+type ListenerFuture = Pin<Box<dyn Future<Output = Result<Drained, NetError>> + Send>>;
+
 /// A listener at work.
 struct Serving {
     options: ServeOptions,
@@ -130,11 +137,29 @@ impl Listener {
     /// Accepts connections and runs `session` for each, until a shutdown is requested. Then stops
     /// listening and waits for the sessions, which watch their own [`Shutdown`] token. A session
     /// that panics ends alone.
-    pub async fn serve<S, F>(self, options: ServeOptions, session: S) -> Result<Drained, NetError>
+    pub fn serve<S, F>(self, options: ServeOptions, session: S) -> ListenerFuture
     where
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
+        let new_session: NewSession = Box::new(move || {
+            let session = session.clone();
+            Box::new(move |connection| Box::pin(session(connection)))
+        });
+        self.serve_each(options, new_session)
+    }
+
+    /// Does [`serve`](Self::serve) for sessions of any type, and has no type parameters itself. So
+    /// the code of listeners and their tasks is generated in this crate, and once.
+    fn serve_each(self, options: ServeOptions, new_session: NewSession) -> ListenerFuture {
+        Box::pin(self.serve_to_end(options, new_session))
+    }
+
+    async fn serve_to_end(
+        self,
+        options: ServeOptions,
+        mut new_session: NewSession,
+    ) -> Result<Drained, NetError> {
         if self.mode == Mode::ImplicitTls && options.certificates.is_none() {
             return Err(NetError::NoCertificate(self.local_addr()));
         }
@@ -153,7 +178,7 @@ impl Listener {
                 accepted = row.next(self.accept()) => match accepted {
                     Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
-                        if let Some((task, place)) = self.admit(socket, peer, &serving, &session) {
+                        if let Some((task, place)) = self.admit(socket, peer, &serving, &mut new_session) {
                             place.runs_as(match &options.metrics {
                                 Some((registry, protocol)) => {
                                     sessions.spawn(Metered::new(Arc::clone(registry), protocol, task))
@@ -179,17 +204,13 @@ impl Listener {
         Ok(drain(sessions, options.grace).await)
     }
 
-    fn admit<S, F>(
+    fn admit(
         &self,
         socket: Accepted,
         peer: SocketAddr,
         serving: &Arc<Serving>,
-        session: &S,
-    ) -> Option<(impl Future<Output = ()> + Send + use<S, F>, Arc<Task>)>
-    where
-        S: Fn(Connection) -> F + Clone + Send + 'static,
-        F: Future<Output = ()> + Send + 'static,
-    {
+        new_session: &mut NewSession,
+    ) -> Option<(impl Future<Output = ()> + Send + use<>, Arc<Task>)> {
         let options = &serving.options;
         // A peer on a Unix socket is on this machine, and no proxy.
         let proxied = matches!(socket, Accepted::Tcp(_)) && options.proxies.has(peer.ip());
@@ -214,7 +235,7 @@ impl Listener {
             );
         }
         let place = permit.task();
-        let (mode, serving, session) = (self.mode, Arc::clone(serving), session.clone());
+        let (mode, serving, session) = (self.mode, Arc::clone(serving), new_session());
         let proxied = if proxied { Proxied::Yes } else { Proxied::No };
         let task = async move {
             match greet(socket, mode, &serving, (permit, proxied)).await {

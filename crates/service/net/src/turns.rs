@@ -2,7 +2,6 @@
 //!
 //! Thousands of peers may act at the same time. Their tasks would stand in the queue of the
 //! runtime, and a session that has one short command would wait behind all of them.
-
 //!
 //! Turns come in rounds. Only the last task of a round yields, and then the next round begins. So
 //! a task yields rarely if few act, and each yield costs a look at all sockets. Between two rounds

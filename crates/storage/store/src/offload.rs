@@ -3,7 +3,7 @@
 //! switch.
 
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_permits::{KeyedSemaphore, compute_threads};
+use posthaste_permits::{ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, result_of};
 use tokio::runtime::Handle;
 
 use crate::error::{Result, StoreError};
@@ -52,6 +52,11 @@ impl LargePermits {
         place: Place,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
+        self.run_erased(place, erased(work)).await.map(result_of)
+    }
+
+    /// Does [`run`](Self::run) for work of any type. Its code is generated once.
+    async fn run_erased(&self, place: Place, work: ErasedWork) -> Result<ErasedResult> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
         let permit = self.0.acquire(place).await.ok_or_else(failed)?;
         let session = posthaste_metrics::current();

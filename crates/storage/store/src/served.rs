@@ -19,6 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -288,7 +289,9 @@ impl Served {
         Ok(stored_as)
     }
 
-    /// A range of a body in frames. `begin` was read before.
+    /// A range of a body in frames. `begin` was read before. Boxed: most bodies are read as they
+    /// are stored, and each crate that reads bodies would have this code.
+    #[boxed]
     async fn frames(
         &self,
         engine: &dyn Engine,
@@ -411,6 +414,8 @@ impl Served {
         drop(evicted);
     }
 
+    /// A range of a body that is converted whole. Boxed as [`Self::frames`] is.
+    #[boxed]
     async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let make = || async {
             let stored = engine.read_body(body, 0..u64::MAX).await?;

@@ -24,6 +24,7 @@ mod scram;
 #[cfg(test)]
 mod tests;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::Secret;
 
 use crate::address::same_user;
@@ -139,6 +140,7 @@ impl Exchange {
     }
 
     /// Takes a response; `None` only at the start, if the command came without an initial response.
+    #[boxed]
     pub async fn step(&mut self, directory: &Directory, response: Option<&[u8]>) -> SaslStep {
         let state = std::mem::replace(&mut self.state, SaslState::Over);
         let Some(response) = response else { return self.first_challenge(state) };

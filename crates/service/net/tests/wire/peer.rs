@@ -29,7 +29,7 @@ pub struct Server {
     task: JoinHandle<Result<Drained, NetError>>,
 }
 
-/// A session without its type. `Listener::serve` is long, and compiled for each type of session.
+/// A session without its type, so that what starts a server is compiled once.
 type Session = Box<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 impl Server {

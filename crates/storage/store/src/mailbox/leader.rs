@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
 use posthaste_metrics::Counter;
 use tokio::sync::oneshot;
@@ -209,7 +210,9 @@ impl MailboxState {
         first.await.map_err(|_| StoreError::Unavailable("the change was cancelled".into()))
     }
 
-    /// Resolves and commits a batch: together if possible, else one by one.
+    /// Resolves and commits a batch: together if possible, else one by one. Boxed, so that its code
+    /// is generated in this crate, and not in each that changes a mailbox.
+    #[boxed]
     async fn serve(&self, mut batch: Vec<Box<dyn Intent>>) {
         let begun = batch.iter().map(|intent| intent.begun()).min().unwrap_or_else(Instant::now);
         let mut backoff = Backoff::of_step(begun);

@@ -13,7 +13,7 @@ use posthaste_indexing::SearchIndex;
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
 use posthaste_net::{
-    Accounts, ByteBudget, Certificates, Connection, KeyedSemaphore, Shutdown, compute_threads,
+    Accounts, ByteBudget, Certificates, Connection, KeyedSemaphore, SessionFuture, Shutdown, compute_threads,
 };
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
@@ -201,17 +201,20 @@ impl Services {
     }
 
     /// Serves one connection to its end.
-    pub async fn serve(self: Arc<Self>, protocol: Protocol, connection: Connection, shutdown: Shutdown) {
+    pub fn serve(&self, protocol: Protocol, connection: Connection, shutdown: Shutdown) -> SessionFuture {
         match protocol {
-            Protocol::Imap | Protocol::Imaps => Arc::clone(&self.imap).serve(connection, shutdown).await,
-            Protocol::Pop3 | Protocol::Pop3s => Arc::clone(&self.pop3).serve(connection, shutdown).await,
-            Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection, shutdown).await,
+            Protocol::Imap | Protocol::Imaps => Arc::clone(&self.imap).serve(connection, shutdown),
+            Protocol::Pop3 | Protocol::Pop3s => Arc::clone(&self.pop3).serve(connection, shutdown),
+            Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection, shutdown),
             Protocol::Submission | Protocol::Submissions => {
-                Arc::clone(&self.submission).serve(connection, shutdown).await;
+                Arc::clone(&self.submission).serve(connection, shutdown)
             }
-            Protocol::Smtp => Arc::clone(&self.smtp).serve(connection, shutdown).await,
-            Protocol::Sieve => Arc::clone(&self.sieve).serve(connection, shutdown).await,
-            Protocol::Https => self.policies.serve(connection, shutdown).await,
+            Protocol::Smtp => Arc::clone(&self.smtp).serve(connection, shutdown),
+            Protocol::Sieve => Arc::clone(&self.sieve).serve(connection, shutdown),
+            Protocol::Https => {
+                let policies = Arc::clone(&self.policies);
+                Box::pin(async move { policies.serve(connection, shutdown).await })
+            }
         }
     }
 }
