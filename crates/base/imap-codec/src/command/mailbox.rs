@@ -22,10 +22,10 @@ pub struct SelectParams {
     pub condstore: bool,
     /// `ANNOTATE`: report changes of annotations (RFC 5257 §4.2).
     pub annotate: bool,
-    /// `QRESYNC (…)`: RFC 7162 §3.2.5.
-    pub qresync: Option<Qresync>,
+    /// `QRESYNC (…)`: RFC 7162 §3.2.5. Boxed: few commands have it, and it is large.
+    pub qresync: Option<Box<Qresync>>,
     /// `OBJECTID`, `OBJECTID (…)`: the mailbox of these ids rather than that of the name. Without
-    /// ids it is empty (OBJECTID+, draft 06 §7.1). Boxed: few commands have it.
+    /// ids it is empty (OBJECTID+, draft 06 §7.1).
     pub object_ids: Option<Box<ObjectIds>>,
 }
 

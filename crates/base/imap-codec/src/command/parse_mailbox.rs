@@ -29,7 +29,7 @@ pub(super) fn select(c: &mut Cursor<'_>, names: NameEncoding, access: Access) ->
                 params.annotate = true;
             } else if c.eat_word(b"QRESYNC") {
                 c.sp()?;
-                params.qresync = Some(qresync(c)?);
+                params.qresync = Some(Box::new(qresync(c)?));
             } else if c.eat_word(b"OBJECTID") {
                 params.object_ids = Some(Box::new(object_ids(c)?));
             } else {

@@ -174,11 +174,8 @@ fn select_params() -> BoxedStrategy<SelectParams> {
                 .prop_map(|(seqs, uids)| SeqMatch { seqs: SeqSet(seqs), uids: UidSet(uids) }),
         ),
     )
-        .prop_map(|(uid_validity, modseq, known_uids, seq_match)| Qresync {
-            uid_validity,
-            modseq,
-            known_uids,
-            seq_match,
+        .prop_map(|(uid_validity, modseq, known_uids, seq_match)| {
+            Box::new(Qresync { uid_validity, modseq, known_uids, seq_match })
         });
     (any::<[bool; 2]>(), option::of(qresync), option::of(object_ids().prop_map(Box::new)))
         .prop_map(|([condstore, annotate], qresync, object_ids)| SelectParams {
