@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn ids_that_nothing_has() {
-        let mailbox = MailboxId(Id::new(8, 10)).to_string();
+        let (mailbox, account) =
+            (MailboxId(Id::new(8, 10)).to_string(), AccountId(Id::new(7, 9)).to_string());
+        let (mailbox, capitals) = (mailbox.as_str(), mailbox.to_ascii_uppercase());
         let of = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(key, id)| ((*key).to_owned(), (*id).to_owned()));
             WantedMailbox::of(&ObjectIds(pairs.collect()))
@@ -80,11 +82,11 @@ mod tests {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("MAILBOXID", "F1")]), None);
         // Ids are compared with regard to case (§10).
-        assert_eq!(of(&[("MAILBOXID", &mailbox.to_ascii_uppercase())]), None);
-        for account in ["u", "u1a48e8e3", mailbox.as_str()] {
-            assert_eq!(of(&[("MAILBOXID", &mailbox), ("ACCOUNTID", account)]), None, "{account}");
+        assert_eq!(of(&[("MAILBOXID", capitals.as_str())]), None);
+        for account in ["u", "u1a48e8e3", account.as_str()] {
+            assert_eq!(of(&[("MAILBOXID", mailbox), ("ACCOUNTID", account)]), None, "{account}");
         }
         // Keys that are unknown are passed over.
-        assert!(of(&[("X-NEW", "1"), ("MAILBOXID", &mailbox), ("EMAILID", "2")]).is_some());
+        assert!(of(&[("X-NEW", "1"), ("MAILBOXID", mailbox), ("EMAILID", "2")]).is_some());
     }
 }

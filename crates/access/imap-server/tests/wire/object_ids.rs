@@ -265,6 +265,7 @@ fn messages_have_their_ids_in_one_list() {
     let mut wire = server.select("INBOX");
     let alone: Vec<String> = ["EMAILID", "THREADID"].map(|item| fetch_text(&mut wire, 1, item)).to_vec();
     let listed = alone.join(" ").replace(['(', ')'], "");
+    let (account, inbox) = ids(&server, USER, "INBOX");
     wire.run(&format!(
         r#"
         C: 30 fetch 1:* (objectid)
@@ -294,6 +295,52 @@ fn messages_have_their_ids_in_one_list() {
         S: * ENABLED OBJECTID+
         S: * 1 UIDFETCH (OBJECTID ({listed}))
         S: * 2 UIDFETCH (OBJECTID (EMAILID … THREADID …))
+        S: d OK …
+        C: e SELECT nowhere (OBJECTID (MAILBOXID {inbox} ACCOUNTID {account}))
+        S~ * 2 EXISTS
+        S~ * OK [OBJECTID (MAILBOXID {inbox} ACCOUNTID {account})] Ok
+        S~ e OK …
+        "#
+    ));
+}
+
+/// RFC 7162 §3.2.5: what a client remembers of a mailbox stays valid under another name.
+#[test]
+fn a_renamed_mailbox_is_resynchronised() {
+    let server = Server::start();
+    let mut wire = server.login();
+    wire.run("C: a CREATE foo\nS: a OK …");
+    server.put("foo", b"Subject: x\r\n\r\ny\r\n");
+    server.put("foo", b"Subject: y\r\n\r\ny\r\n");
+    let (account, foo) = ids(&server, USER, "foo");
+    wire.run("C: b ENABLE QRESYNC OBJECTID+\nS: * ENABLED QRESYNC OBJECTID+\nS: b OK …");
+    let lines = answer(&mut wire, "SELECT foo");
+    let value = |code: &str| {
+        let rest = lines.iter().find_map(|line| line.strip_prefix(&format!("* OK [{code} ")));
+        rest.and_then(|rest| rest.split(']').next()).expect("a value").to_owned()
+    };
+    let (validity, modseq) = (value("UIDVALIDITY"), value("HIGHESTMODSEQ"));
+    wire.run("C: c UNSELECT\nS: c OK …");
+    server.login().run(
+        r#"
+        C: a RENAME foo bar
+        S: a OK …
+        C: b SELECT bar
+        S~ b OK …
+        C: c STORE 1 +FLAGS.SILENT (\Flagged)
+        S: c OK …
+        C: d STORE 2 +FLAGS.SILENT (\Deleted)
+        S: d OK …
+        C: e EXPUNGE
+        S~ e OK …
+        "#,
+    );
+    wire.run(&format!(
+        r#"
+        C: d SELECT foo (QRESYNC ({validity} {modseq}) OBJECTID (MAILBOXID {foo} ACCOUNTID {account}))
+        S~ * OK [OBJECTID (MAILBOXID {foo} ACCOUNTID {account})] Ok
+        S~ * VANISHED (EARLIER) 2
+        S: * 1 FETCH (…\Flagged…)
         S: d OK …
         "#
     ));
